@@ -1,0 +1,142 @@
+# One Makefile, no recursion. `make V=1` shows the commands; MODE picks the build:
+# opt (shipped), asan, cov, fuzz. Programs are found by file prefix (DESIGN: the prefix
+# names the process), so a new file needs no line here.
+.SUFFIXES:
+.DELETE_ON_ERROR:
+MAKEFLAGS += -rR --no-print-directory
+ifeq ($(origin CC),default)
+CC	:= gcc
+endif
+CC	?= gcc
+AR	= ar
+PKG	= pkg-config
+MODE	?= opt
+B	= build/$(notdir $(CC))-$(MODE)
+
+STD	= -std=gnu17 -D_GNU_SOURCE
+WARN	= -Wall -Wextra -Wshadow -Wconversion -Wsign-conversion -Wformat=2 -Wcast-qual -Wwrite-strings \
+	  -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition -Wpointer-arith -Wundef -Wvla \
+	  -Walloca -Wswitch-enum -Wimplicit-fallthrough -Wnull-dereference
+WGCC	= -Wduplicated-cond -Wduplicated-branches -Wlogical-op -Wjump-misses-init -Wformat-signedness \
+	  -Warith-conversion -Wstack-usage=65536
+HARD	= -fstack-protector-strong -fstack-clash-protection -fcf-protection=full -fPIE \
+	  -fno-strict-aliasing -fno-delete-null-pointer-checks -fvisibility=hidden
+HGCC	= -ftrivial-auto-var-init=zero -fzero-call-used-regs=used-gpr
+LHARD	= -pie -Wl,-z,relro,-z,now,-z,noexecstack,-z,separate-code,--as-needed,--build-id=sha1
+REPRO	= -ffile-prefix-map=$(CURDIR)=. -Werror=date-time
+ifeq ($(findstring clang,$(notdir $(CC))),)
+WARN	+= $(WGCC)
+HARD	+= $(HGCC)
+endif
+
+ifeq ($(MODE),opt)
+OPT	= -O2 -g -D_FORTIFY_SOURCE=3 $(HARD)
+LD_	= $(LHARD)
+else ifeq ($(MODE),asan)
+# MODE_SANITIZED relaxes the seccomp filters (the sanitizers' run time needs more
+# calls); a test proves that MODE=opt programs do not have it.
+OPT	= -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all -DMODE_SANITIZED
+LD_	= -fsanitize=address,undefined
+else ifeq ($(MODE),cov)
+OPT	= -O0 -g --coverage -DMODE_SANITIZED
+LD_	= --coverage
+else ifeq ($(MODE),fuzz)
+OPT	= -O1 -g -fsanitize=fuzzer-no-link,address,undefined -DMODE_SANITIZED
+LD_	= -fsanitize=address,undefined
+LDFUZZ	= -fsanitize=fuzzer,address,undefined
+endif
+WERROR	?= -Werror
+CFLAGS_ALL = $(STD) $(OPT) $(WARN) $(WERROR) $(REPRO) -I. -MMD -MP $(CPPFLAGS) $(CFLAGS)
+ifneq ($(V),1)
+Q	= @
+say	= @echo "  $(1)	$(2)";
+endif
+
+# --- what is built -------------------------------------------------------------------
+# Libraries: one per module or process prefix; *_main.c stays out, so tests can link them.
+src	= $(filter-out %_main.c,$(wildcard $(1)))
+LIBS	= common policy policypg audit writer brokerp front core upstream parser agent sandbox
+SRC_common	= $(call src,common/*.c)
+SRC_policypg	= $(call src,policy/facts_sql*.c)
+SRC_policy	= $(filter-out $(SRC_policypg),$(call src,policy/*.c))
+SRC_writer	= $(call src,audit/writer_*.c)
+SRC_audit	= $(filter-out $(SRC_writer),$(call src,audit/*.c))
+SRC_brokerp	= $(call src,broker/broker_*.c)
+SRC_front	= $(call src,broker/front_*.c)
+SRC_core	= $(call src,broker/core_*.c)
+SRC_upstream	= $(call src,broker/upstream_*.c)
+SRC_parser	= $(call src,broker/parser_*.c)
+SRC_sandbox	= $(call src,agent/sandbox/native_*.c)
+SRC_agent	= $(call src,agent/*.c) $(filter-out $(SRC_sandbox),$(call src,agent/sandbox/*.c))
+lib	= $(foreach l,$(1),$(B)/lib$(l).a)
+
+# Programs: main file, our libraries (in link order), foreign libraries.
+PROGS	= cofferdam-broker cofferdam-front cofferdam-core cofferdam-upstream cofferdam-writer \
+	  cofferdam-parser cofferdam-agent cofferdam-sandbox cofferdam
+MAIN_cofferdam-broker	= broker/broker_main.c
+USE_cofferdam-broker	= brokerp common
+EXT_cofferdam-broker	= -lcjson -lseccomp -lsodium -lcrypto
+MAIN_cofferdam-front	= broker/front_main.c
+USE_cofferdam-front	= front common
+EXT_cofferdam-front	= -lssl -lcrypto -lcjson -lseccomp -lsodium
+MAIN_cofferdam-core	= broker/core_main.c
+USE_cofferdam-core	= core audit policy common
+EXT_cofferdam-core	= -lcrypto -lcjson -lseccomp -lsodium
+MAIN_cofferdam-upstream	= broker/upstream_main.c
+USE_cofferdam-upstream	= upstream common
+EXT_cofferdam-upstream	= -lssl -lcrypto -lcjson -lseccomp -lsodium
+MAIN_cofferdam-writer	= audit/writer_main.c
+USE_cofferdam-writer	= writer audit common
+EXT_cofferdam-writer	= -lcrypto -lcjson -lseccomp -lsodium
+MAIN_cofferdam-parser	= broker/parser_main.c
+USE_cofferdam-parser	= parser policypg common
+EXT_cofferdam-parser	= -lpg_query -lcjson -lseccomp -lsodium -lcrypto -lm -lpthread
+MAIN_cofferdam-agent	= agent/agent_main.c
+USE_cofferdam-agent	= agent common
+EXT_cofferdam-agent	= -lcjson -lseccomp -lsodium -lcrypto
+MAIN_cofferdam-sandbox	= agent/sandbox/native_main.c
+USE_cofferdam-sandbox	= sandbox common
+EXT_cofferdam-sandbox	= -lseccomp
+MAIN_cofferdam		= cmd/cmd_main.c
+USE_cofferdam		= cmd audit policy common
+EXT_cofferdam		= -lcrypto -lcjson -lsodium -lseccomp
+SRC_cmd	= $(call src,cmd/*.c)
+LIBS	+= cmd
+
+all: $(PROGS:%=$(B)/%)
+
+objs	= $(patsubst %.c,$(B)/%.o,$(1))
+$(B)/%.o: %.c Makefile
+	@mkdir -p $(@D)
+	$(call say,CC,$<)$(CC) $(CFLAGS_ALL) -c -o $@ $<
+define library
+$(B)/lib$(1).a: $(call objs,$(SRC_$(1)))
+	@mkdir -p $$(@D)
+	$$(call say,AR,$$@)rm -f $$@ && $(AR) rcsD $$@ $(call objs,$(SRC_$(1)))
+endef
+$(foreach l,$(LIBS),$(eval $(call library,$(l))))
+define program
+$(B)/$(1): $(call objs,$(MAIN_$(1))) $(call lib,$(USE_$(1)))
+	$$(call say,LD,$$@)$(CC) $(LD_) $(LDFLAGS) -o $$@ $(call objs,$(MAIN_$(1))) $(call lib,$(USE_$(1))) $(EXT_$(1))
+endef
+$(foreach p,$(PROGS),$(eval $(call program,$(p))))
+
+# --- tests ---------------------------------------------------------------------------
+UNIT	= $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/t_*.c))
+FUZZ	= $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+TESTLIBS = $(call lib,core front upstream writer audit parser policypg policy brokerp agent sandbox common)
+TESTEXT	= -lssl -lcrypto -lcjson -lseccomp -lsodium -lpg_query -lm -lpthread
+$(B)/t_%: $(B)/tests/unit/t_%.o $(TESTLIBS)
+	$(call say,LD,$@)$(CC) $(LD_) $(LDFLAGS) -o $@ $< -Wl,--start-group $(TESTLIBS) -Wl,--end-group $(TESTEXT) -lcmocka
+$(B)/fuzz_%: $(B)/tests/fuzz/fuzz_%.o $(TESTLIBS)
+	$(call say,LD,$@)$(CC) $(LDFUZZ) $(LDFLAGS) -o $@ $< -Wl,--start-group $(TESTLIBS) -Wl,--end-group $(TESTEXT)
+
+tests: $(UNIT:%=$(B)/%)
+unit: tests
+	$(Q)CMOCKA_MESSAGE_OUTPUT=TAP prove --merge -e '' $(UNIT:%=$(B)/%)
+
+compile_commands.json: ; $(Q)bear -- $(MAKE) -B all
+clean: ; rm -rf build
+.PHONY: all tests unit clean
+.SECONDARY:
+-include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -1,0 +1,126 @@
+/*
+ * The error table and the one way to fail. Linked into every process; trusts its
+ * callers' format strings, never prints by itself.
+ */
+#include "common/err.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/banned.h"
+
+static const struct {
+	int code;
+	const char *name;
+	int http;
+	const char *sqlstate;
+	const char *text;
+} err_table[] = {
+#define X(n, num, h, s, t) {(num), #n, (h), (s), (t)},
+#include "common/err.tbl"
+#undef X
+};
+
+static size_t
+err_index(int code)
+{
+	for (size_t i = 0; i < ARRAY_LEN(err_table); i++)
+		if (err_table[i].code == code)
+			return i;
+	return 0;
+}
+
+const char *
+err_name(int code)
+{
+	return err_table[err_index(code)].name;
+}
+
+const char *
+err_text(int code)
+{
+	return err_table[err_index(code)].text;
+}
+
+const char *
+err_sqlstate(int code)
+{
+	return err_table[err_index(code)].sqlstate;
+}
+
+int
+err_http(int code)
+{
+	return err_table[err_index(code)].http;
+}
+
+static void PRINTF_LIKE(3, 0)
+err_vset(struct err *err, int code, const char *fmt, va_list ap)
+{
+	assert(code < 0);
+	if (err == NULL)
+		return;
+	err->code = code;
+	(void)vsnprintf(err->msg, sizeof(err->msg), fmt, ap);
+}
+
+int
+err_set(struct err *err, int code, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	err_vset(err, code, fmt, ap);
+	va_end(ap);
+	return code;
+}
+
+int
+err_sys(struct err *err, int code, int errnum, const char *fmt, ...)
+{
+	va_list ap;
+	char text[128];
+	const char *s;
+	size_t n;
+
+	va_start(ap, fmt);
+	err_vset(err, code, fmt, ap);
+	va_end(ap);
+	if (err == NULL)
+		return code;
+	s = strerror_r(errnum, text, sizeof(text));
+	n = strlen(err->msg);
+	(void)snprintf(err->msg + n, sizeof(err->msg) - n, ": %s", s);
+	return code;
+}
+
+int
+err_wrap(struct err *err, const char *fmt, ...)
+{
+	va_list ap;
+	char old[ERR_MSG_MAX];
+	int n;
+
+	if (err == NULL)
+		return ERR_INTERNAL;
+	assert(err->code < 0);
+	memcpy(old, err->msg, sizeof(old));
+	va_start(ap, fmt);
+	n = vsnprintf(err->msg, sizeof(err->msg), fmt, ap);
+	va_end(ap);
+	if (n >= 0 && (size_t)n < sizeof(err->msg))
+		(void)snprintf(err->msg + n, sizeof(err->msg) - (size_t)n, ": %.*s",
+		    (int)(sizeof(err->msg) - (size_t)n), old);
+	return err->code;
+}
+
+void
+err_clear(struct err *err)
+{
+	if (err == NULL)
+		return;
+	err->code = 0;
+	err->msg[0] = '\0';
+}
