@@ -1,0 +1,171 @@
+/*
+ * Text forms of bytes (hex, base64, base32, percent) and the kernel's randomness.
+ * Contracts are in hash.h. Runs in every process; decoders take bytes from outside and
+ * accept one spelling only, since two spellings of one value would be two digests.
+ */
+#include <errno.h>
+#include <sys/random.h>
+
+#include "common/hash.h"
+
+#include "common/log.h"
+
+#include "common/banned.h"
+
+void
+enc_hex(struct buf *out, struct str s)
+{
+	static const char digits[] = "0123456789abcdef";
+	uint8_t *p = s.n <= SIZE_MAX / 2 ? buf_grow(out, 2 * s.n) : NULL;
+
+	for (size_t i = 0; p != NULL && i < s.n; i++) {
+		p[2 * i] = (uint8_t)digits[(uint8_t)s.p[i] >> 4];
+		p[2 * i + 1] = (uint8_t)digits[(uint8_t)s.p[i] & 15];
+	}
+}
+
+static int
+hex_value(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	return -1;
+}
+
+bool
+enc_unhex(struct str s, struct buf *out)
+{
+	uint8_t *p;
+
+	if (s.n % 2 != 0)
+		return false;
+	for (size_t i = 0; i < s.n; i++)
+		if (hex_value(s.p[i]) < 0)
+			return false;
+	p = buf_grow(out, s.n / 2);
+	if (p == NULL)
+		return false;
+	for (size_t i = 0; i < s.n / 2; i++)
+		p[i] = (uint8_t)(hex_value(s.p[2 * i]) << 4 | hex_value(s.p[2 * i + 1]));
+	return true;
+}
+
+static const char b64[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+void
+enc_base64(struct buf *out, struct str s)
+{
+	const uint8_t *in = (const uint8_t *)s.p;
+	uint8_t *p = s.n <= SIZE_MAX / 2 ? buf_grow(out, (s.n + 2) / 3 * 4) : NULL;
+
+	for (size_t i = 0; p != NULL && i < s.n; i += 3, p += 4) {
+		size_t left = s.n - i;
+		uint32_t v = (uint32_t)in[i] << 16;
+
+		if (left > 1)
+			v |= (uint32_t)in[i + 1] << 8;
+		if (left > 2)
+			v |= in[i + 2];
+		p[0] = (uint8_t)b64[v >> 18];
+		p[1] = (uint8_t)b64[v >> 12 & 63];
+		p[2] = (uint8_t)(left > 1 ? b64[v >> 6 & 63] : '=');
+		p[3] = (uint8_t)(left > 2 ? b64[v & 63] : '=');
+	}
+}
+
+static int
+b64_value(char c)
+{
+	if (c >= 'A' && c <= 'Z')
+		return c - 'A';
+	if (c >= 'a' && c <= 'z')
+		return c - 'a' + 26;
+	if (c >= '0' && c <= '9')
+		return c - '0' + 52;
+	return c == '+' ? 62 : c == '/' ? 63 : -1;
+}
+
+bool
+enc_unbase64(struct str s, struct buf *out)
+{
+	size_t pad = 0, digits;
+	uint32_t v = 0;
+	uint8_t *p;
+
+	if (s.n % 4 != 0)
+		return false;
+	while (pad < 2 && pad < s.n && s.p[s.n - 1 - pad] == '=')
+		pad++;
+	digits = s.n - pad;
+	for (size_t i = 0; i < digits; i++)
+		if (b64_value(s.p[i]) < 0)
+			return false;
+	/* Spare bits below the last byte must be zero, or several texts mean the same. */
+	if (pad != 0 && (b64_value(s.p[digits - 1]) & (pad == 1 ? 3 : 15)) != 0)
+		return false;
+	p = buf_grow(out, s.n / 4 * 3 - pad);
+	if (p == NULL)
+		return false;
+	for (size_t i = 0; i < digits; i++) {
+		v = v << 6 | (uint32_t)b64_value(s.p[i]);
+		if (i % 4 != 0)
+			*p++ = (uint8_t)(v >> (6 - 2 * (i % 4)));
+	}
+	return true;
+}
+
+void
+enc_base32(struct buf *out, struct str s)
+{
+	static const char digits[] = "abcdefghijklmnopqrstuvwxyz234567";
+	uint32_t v = 0;
+	unsigned bits = 0;
+
+	for (size_t i = 0; i < s.n; i++) {
+		v = v << 8 | (uint8_t)s.p[i];
+		bits += 8;
+		while (bits >= 5) {
+			bits -= 5;
+			buf_put_c(out, digits[v >> bits & 31]);
+		}
+	}
+	if (bits != 0)
+		buf_put_c(out, digits[v << (5 - bits) & 31]);
+}
+
+void
+enc_percent(struct buf *out, struct str s)
+{
+	static const char digits[] = "0123456789ABCDEF";
+
+	for (size_t i = 0; i < s.n; i++) {
+		uint8_t c = (uint8_t)s.p[i];
+
+		if (c >= 0x20 && c <= 0x7e && c != '%') {
+			buf_put_c(out, (char)c);
+			continue;
+		}
+		buf_put_c(out, '%');
+		buf_put_c(out, digits[c >> 4]);
+		buf_put_c(out, digits[c & 15]);
+	}
+}
+
+void
+rand_bytes(void *p, size_t n)
+{
+	uint8_t *to = p;
+
+	while (n != 0) {
+		ssize_t k = getrandom(to, n, 0);
+
+		if (k < 0 && errno == EINTR)
+			continue;
+		if (k <= 0)
+			fatal("getrandom: no randomness from the kernel");
+		to += k;
+		n -= (size_t)k;
+	}
+}

@@ -1,0 +1,123 @@
+/*
+ * The policy: permit, require, forbid over effects, targets, people and time. Pure: no
+ * clock, no I/O but zone files at build time. Used by core (bundles only), by the command line.
+ */
+#ifndef POLICY_POLICY_H
+#define POLICY_POLICY_H
+
+#include "common/clock.h"
+#include "common/hash.h"
+#include "common/sig.h"
+#include "policy/effect.h"
+
+#define POLICY_TARGETS_MAX 256
+#define POLICY_PEOPLE_MAX 1024
+#define POLICY_RULES_MAX 1024
+#define POLICY_SLOTS_MAX 16 /* roles in one joined requirement */
+#define POLICY_QUORUM_MAX 9
+#define POLICY_KEYS_MAX 16  /* per person */
+#define POLICY_ID_MAX 64    /* bytes of an id, [A-Za-z0-9._-] */
+
+enum verdict { VERDICT_DENY = 0, VERDICT_NEEDS_APPROVAL = 1, VERDICT_ALLOW = 2 };
+const char *verdict_name(enum verdict v); /* deny, needs_approval, allow */
+
+struct policy;
+
+/*
+ * Source text (cofferdam-policy/1) to a checked policy with calendars compiled to UTC intervals.
+ * `name` for messages; CA files named by targets are read relative to `dir` (NULL: not read, only
+ * for `test` and `explain`); zoneroot NULL = /usr/share/zoneinfo. Errors name file, line, column.
+ * Warnings (short horizon, a target without host, ...) are appended to `warnings` if not NULL.
+ */
+int policy_parse(struct str text, const char *name, const char *dir, const char *zoneroot,
+    struct policy **ret, struct buf *warnings, struct err *err);
+/* The canonical bundle that `build` writes and core loads; its digest is SHA-256 of these bytes. */
+int policy_bundle(const struct policy *p, struct buf *ret, struct err *err);
+int policy_load(struct str bundle, struct policy **ret, struct err *err);
+void policy_free(struct policy *p);
+DEFINE_AUTO(policy, struct policy, policy_free)
+const struct hash *policy_digest(const struct policy *p); /* of the bundle */
+struct str policy_name(const struct policy *p);
+int64_t policy_serial(const struct policy *p);
+enum clock_mode policy_clock(const struct policy *p);
+struct str policy_tzdata(const struct policy *p); /* version the calendars were compiled with */
+
+enum target_kind { TARGET_POSTGRES = 1, TARGET_HTTP, TARGET_GIT, TARGET_K8S, TARGET_AWS, TARGET_REDIS };
+struct policy_target {
+	struct str id, env, host, database, user, credential;
+	enum target_kind kind;
+	uint16_t port;	    /* 0: a target without a host, for test and explain only */
+	bool tls_verify;    /* "tls":"verify-full" (the default); false for "off" (loopback hosts only) */
+	struct str ca_pem;  /* contents of the CA file; empty: system store */
+};
+size_t policy_target_count(const struct policy *p);
+const struct policy_target *policy_target_at(const struct policy *p, size_t i);
+const struct policy_target *policy_target(const struct policy *p, struct str id); /* NULL: none */
+const char *target_kind_name(enum target_kind k);
+
+struct policy_person {
+	struct str id;
+	size_t nroles, nlogins, nkeys;
+	const struct str *roles, *logins; /* logins: "unix:alice" */
+	const struct sig_pubkey *keys;
+};
+size_t policy_person_count(const struct policy *p);
+const struct policy_person *policy_person_at(const struct policy *p, size_t i);
+const struct policy_person *policy_person(const struct policy *p, struct str id);
+const struct policy_person *policy_person_by_login(const struct policy *p, struct str login);
+const struct policy_person *policy_person_by_key(const struct policy *p, const struct sig_pubkey *k);
+bool policy_person_has_role(const struct policy_person *q, struct str role);
+
+/* What is judged. Strings are borrowed. A str with p == NULL is a missing attribute: unknown tightens. */
+struct policy_input {
+	struct str target, kind, env, agent, run, owner;
+	uint32_t effects;    /* 0 counts as EFFECT_opaque */
+	unsigned statements;
+	const struct str *relations; /* as in facts "rel" */
+	size_t nrelations;
+	struct instant at;
+};
+struct policy_input policy_input_for(const struct policy *p, struct str target_id); /* target, kind, env filled */
+
+struct policy_slot {
+	struct str role;
+	unsigned count;
+};
+/* One grant: a person who signed for a role. */
+struct policy_grant {
+	struct str person, role;
+};
+
+#define DECISION_RULES_MAX 32
+struct decision {
+	enum verdict verdict;
+	uint32_t effects;
+	/* Deciding rules: the forbids that matched, else "default", else the requires that joined,
+	 * else the permits; ids borrowed from the policy. */
+	size_t nrules;
+	struct str rules[DECISION_RULES_MAX];
+	size_t nslots; /* what is required in all (needs_approval, or allow by grants); sorted by role */
+	struct policy_slot slots[POLICY_SLOTS_MAX];
+	int64_t within_s, use_within_s; /* the smallest of the joined; 0 none */
+	int64_t max_rows;		/* the smallest; -1 none */
+	struct str calendar;		/* of the first deciding rule that names one; empty if none */
+	bool calendar_unknown;		/* outside `valid` or the clock is unknown */
+	int64_t until_us;		/* next transition of that calendar; 0 unknown */
+	struct str why;			/* the rule's own words, if any */
+	bool unsatisfiable;		/* needs_approval that nobody can give (owner excluded) */
+	char text[512];			/* one sentence for people: what, rule, calendar, until when */
+};
+
+/*
+ * The one verdict function. Grants are matched to slots one person each; the owner's and repeated
+ * persons' grants do not count. Never fails: what cannot be judged is denied.
+ */
+void policy_eval(const struct policy *p, const struct policy_input *in,
+    const struct policy_grant *grants, size_t ngrants, struct decision *ret);
+/* Open part of the slots after matching the grants: role and how many are missing. */
+size_t policy_slots_open(const struct decision *d, const struct policy_grant *grants, size_t ngrants,
+    struct str owner, struct policy_slot out[POLICY_SLOTS_MAX]);
+/* The condition-by-condition truth table, for `policy explain` and `show`. */
+void policy_explain(const struct policy *p, const struct policy_input *in, struct buf *out);
+
+#endif
