@@ -1,0 +1,26 @@
+/* The `cofferdam` command: a table of subcommands, one file each. */
+#ifndef CMD_CMD_H
+#define CMD_CMD_H
+
+struct cmd {
+	const char *name;
+	int (*run)(int argc, char **argv); /* argv[0] is the subcommand; returns the exit status */
+	const char *usage, *summary;
+};
+
+/* Exit statuses of every subcommand: done, refused or changed, usage or configuration. */
+enum { CMD_OK = 0, CMD_FAILED = 1, CMD_USAGE = 2 };
+
+int cmd_init(int argc, char **argv);
+int cmd_run(int argc, char **argv);
+int cmd_sandbox(int argc, char **argv);
+int cmd_policy(int argc, char **argv);
+int cmd_credential(int argc, char **argv);
+int cmd_pending(int argc, char **argv);
+int cmd_show(int argc, char **argv);
+int cmd_approve(int argc, char **argv); /* also deny and revoke: argv[0] tells */
+int cmd_log(int argc, char **argv);
+int cmd_replay(int argc, char **argv);
+int cmd_status(int argc, char **argv);
+
+#endif
