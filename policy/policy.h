@@ -45,6 +45,7 @@ struct str policy_tzdata(const struct policy *p); /* version the calendars were 
 enum target_kind { TARGET_POSTGRES = 1, TARGET_HTTP, TARGET_GIT, TARGET_K8S, TARGET_AWS, TARGET_REDIS };
 struct policy_target {
 	struct str id, env, host, database, user, credential;
+	struct str address; /* "address": numeric, where `host` really is; empty: resolve host */
 	enum target_kind kind;
 	uint16_t port;	    /* 0: a target without a host, for test and explain only */
 	bool tls_verify;    /* "tls":"verify-full" (the default); false for "off" (loopback hosts only) */
