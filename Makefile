@@ -131,12 +131,86 @@ $(B)/t_%: $(B)/tests/unit/t_%.o $(TESTLIBS)
 $(B)/fuzz_%: $(B)/tests/fuzz/fuzz_%.o $(TESTLIBS)
 	$(call say,LD,$@)$(CC) $(LDFUZZ) $(LDFLAGS) -o $@ $< -Wl,--start-group $(TESTLIBS) -Wl,--end-group $(TESTEXT)
 
-tests: $(UNIT:%=$(B)/%)
+# The same fuzz targets, fed from the corpus by a plain main: part of `make check`.
+$(B)/replay_%: $(B)/tests/fuzz/fuzz_%.o $(B)/tests/fuzz/replay_main.o $(TESTLIBS)
+	$(call say,LD,$@)$(CC) $(LD_) $(LDFLAGS) -o $@ $< $(B)/tests/fuzz/replay_main.o -Wl,--start-group $(TESTLIBS) -Wl,--end-group $(TESTEXT)
+REPLAY	= $(FUZZ:fuzz_%=$(B)/replay_%)
+# Small drivers and probes that system tests run: tests/tools/NAME.c -> $(B)/tool_NAME.
+TOOLS	= $(patsubst tests/tools/%.c,$(B)/tool_%,$(wildcard tests/tools/*.c))
+$(B)/tool_%: $(B)/tests/tools/%.o $(TESTLIBS)
+	$(call say,LD,$@)$(CC) $(LD_) $(LDFLAGS) -o $@ $< -Wl,--start-group $(TESTLIBS) -Wl,--end-group $(TESTEXT)
+BENCH	= $(patsubst tests/bench/%.c,$(B)/bench_%,$(wildcard tests/bench/*.c))
+$(B)/bench_%: $(B)/tests/bench/%.o $(TESTLIBS)
+	$(call say,LD,$@)$(CC) $(LD_) $(LDFLAGS) -o $@ $< -Wl,--start-group $(TESTLIBS) -Wl,--end-group $(TESTEXT)
+
+tests: all $(UNIT:%=$(B)/%) $(REPLAY) $(TOOLS)
 unit: tests
 	$(Q)CMOCKA_MESSAGE_OUTPUT=TAP prove --merge -e '' $(UNIT:%=$(B)/%)
 
+# Everything, simple to complex, so that the first failure is the meaningful one. BUILD tells
+# the scripts where the programs are.
+LADDER	= tests/arrows.sh tests/links.sh $(UNIT:%=$(B)/%) $(sort $(wildcard tests/system/*.t)) \
+	  $(sort $(wildcard tests/interop/*.t)) $(sort $(wildcard tests/incidents/*.t))
+run-ladder: tests
+	$(Q)BUILD=$(CURDIR)/$(B) MODE=$(MODE) CMOCKA_MESSAGE_OUTPUT=TAP prove --merge --timer -e '' $(LADDER)
+
+# --- the commands people use ---------------------------------------------------------
+deps: ; $(Q).ci/deps
+check: deps
+	$(Q)$(MAKE) -j2 all tests
+	$(Q)$(MAKE) -j2 CC=clang all
+	$(Q)$(MAKE) man
+	$(Q)$(MAKE) run-ladder
+asan: deps
+	$(Q)$(MAKE) -j2 MODE=asan all tests
+	$(Q)$(MAKE) MODE=asan run-ladder
+demo: deps
+	$(Q)$(MAKE) -j2 all
+	$(Q)BUILD=$(CURDIR)/$(B) tests/incidents/code-freeze/demo
+# T seconds for each target, from the committed corpus; new inputs stay in build/.
+fuzz: deps
+	$(Q)$(MAKE) -j2 CC=clang MODE=fuzz $(FUZZ:%=build/clang-fuzz/%)
+	$(Q)for f in $(FUZZ); do mkdir -p build/corpus/$$f; echo "== $$f"; \
+		build/clang-fuzz/$$f -max_total_time=$(or $(T),60) -max_len=8192 -rss_limit_mb=2048 -timeout=10 \
+		build/corpus/$$f tests/fuzz/corpus/$$f 2>&1 | tail -3 || exit 1; done
+bench: deps
+	$(Q)$(MAKE) -j2 all $(BENCH)
+	$(Q)for b in $(sort $(wildcard tests/bench/*.sh)); do BUILD=$(CURDIR)/$(B) $$b || exit 1; done
+CSRC	= $(shell git ls-files '*.c' '*.h' 2>/dev/null)
+SHSRC	= $(shell git grep -lE '^\#!/bin/(ba)?sh' 2>/dev/null)
+lint: deps
+	clang-format --dry-run -Werror $(CSRC)
+	cppcheck --quiet --enable=warning,portability,performance --inline-suppr --error-exitcode=1 --std=c11 \
+		--suppress=unknownMacro -I. -D_GNU_SOURCE $(filter-out tests/%,$(CSRC))
+	$(Q)for f in $(filter-out tests/%,$(filter %.c,$(CSRC))); do clang-tidy --quiet --warnings-as-errors='*' \
+		--checks='-*,clang-analyzer-*,bugprone-*,-bugprone-easily-swappable-parameters,-bugprone-reserved-identifier,-bugprone-assignment-in-if-condition,-bugprone-implicit-widening-of-multiplication-result,-clang-analyzer-security.insecureAPI.DeprecatedOrUnsafeBufferHandling' \
+		$$f -- $(STD) -I. 2>/dev/null || exit 1; done
+	shellcheck $(SHSRC)
+	codespell --skip='./build,*.json,*.tbl,*.pem,./tests/fuzz/corpus' -q 3
+cover: deps
+	$(Q)$(MAKE) -j2 MODE=cov all tests
+	$(Q)$(MAKE) MODE=cov run-ladder || true
+	gcovr -r . --object-directory build/gcc-cov -e tests/ --print-summary | tail -60
+# A minimal Debian 12 root made by debootstrap, in a mount namespace of its own: `make check` and
+# `make demo` from a clean clone, on a machine that has none of the packages.
+fresh: ; $(Q)tests/fresh.sh
+MAN	= $(patsubst docs/man/%.scd,build/man/%,$(wildcard docs/man/*.scd))
+man: $(MAN)
+build/man/%: docs/man/%.scd
+	@mkdir -p $(@D)
+	$(call say,SCD,$<)scdoc < $< > $@ && mandoc -T lint -W error $@
+PREFIX	?= /usr
+install: all man
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/cofferdam
+	install -m 0755 $(B)/cofferdam $(DESTDIR)$(PREFIX)/bin/
+	install -m 0755 $(filter-out $(B)/cofferdam,$(PROGS:%=$(B)/%)) $(DESTDIR)$(PREFIX)/libexec/cofferdam/
+	for m in $(MAN); do s=$${m##*.}; install -d $(DESTDIR)$(PREFIX)/share/man/man$$s; \
+		install -m 0644 $$m $(DESTDIR)$(PREFIX)/share/man/man$$s/; done
+	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
+	install -m 0644 docs/cofferdam.service $(DESTDIR)$(PREFIX)/lib/systemd/system/
+
 compile_commands.json: ; $(Q)bear -- $(MAKE) -B all
 clean: ; rm -rf build
-.PHONY: all tests unit clean
+.PHONY: all tests unit run-ladder deps check asan demo fuzz bench lint cover fresh man install clean
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
