@@ -1,10 +1,9 @@
 #!/bin/bash
+# shellcheck disable=SC2016,SC2086  # apt's $(NAME) fields; goals are words
 # `make fresh`: a minimal Debian 12 root made by debootstrap, entered by pivot_root in a mount
 # and pid namespace of its own (user namespaces cannot be made inside a chroot), where `make
 # check` and `make demo` run from a clean clone of HEAD. Needs root. FRESH="check demo" picks.
 set -euo pipefail
-# apt's own $(NAME) fields stand in single quotes.
-# shellcheck disable=SC2016
 cd "$(dirname "$0")/.."
 [ "$(id -u)" = 0 ] || { echo "make fresh: must be root (debootstrap, mounts)" >&2; exit 1; }
 command -v debootstrap >/dev/null || apt-get install -y -qq --no-install-recommends debootstrap
@@ -44,7 +43,6 @@ done
 echo "== left running: $(ps -e -o comm= 2>/dev/null | grep -E 'cofferdam|postgres' || echo nothing)"
 IN
 chmod +x "$root/enter"
-# shellcheck disable=SC2086
 exec unshare --mount --pid --fork --kill-child --propagation private bash -euc '
 	root=$1; shift
 	mount --bind "$root" "$root"
