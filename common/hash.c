@@ -4,10 +4,8 @@
  */
 #include "common/hash.h"
 
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
-
 #include "common/log.h"
+#include "common/ossl.h"
 #include "common/xalloc.h"
 
 #include "common/banned.h"
