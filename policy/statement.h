@@ -6,6 +6,7 @@
 #define POLICY_STATEMENT_H
 
 #include "common/buf.h"
+#include "common/err.h"
 
 #define STATEMENT_NAMESPACE "cofferdam-approval"
 #define STATEMENT_SHOW_MAX 4096 /* bytes of the action shown in full; beyond it: digest and length */
