@@ -1,0 +1,298 @@
+"""What the system tests share: a throwaway PostgreSQL, a state directory, the broker, a run.
+
+Python 3 standard library only (clients are psql, or psycopg2 where a test needs it). Every
+process a test starts is ended by its own id. TAP goes to standard output.
+"""
+import atexit
+import json
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.environ.get("BUILD") or os.path.join(TOP, "build/gcc-opt")
+PGBIN = "/usr/lib/postgresql/15/bin"
+CLI = os.path.join(BUILD, "cofferdam")
+
+
+class Tap:
+    """ok/not ok lines; plan() at the end; the exit status tells."""
+
+    def __init__(self):
+        self.n = self.bad = 0
+
+    def ok(self, cond, name, note=None):
+        self.n += 1
+        print("%s %d - %s" % ("ok" if cond else "not ok", self.n, name), flush=True)
+        if not cond:
+            self.bad += 1
+            for line in str(note or "").splitlines():
+                print("#   " + line, flush=True)
+        return bool(cond)
+
+    def eq(self, got, want, name):
+        return self.ok(got == want, name, "got  %r\nwant %r" % (got, want))
+
+    def has(self, text, part, name):
+        return self.ok(part in text, name, "no %r in:\n%s" % (part, text))
+
+    def done(self):
+        print("1..%d" % self.n, flush=True)
+        sys.exit(1 if self.bad else 0)
+
+
+def run(argv, **kw):
+    kw.setdefault("timeout", 60)
+    kw.setdefault("stdin", subprocess.DEVNULL)
+    kw.setdefault("encoding", "utf-8")
+    kw.setdefault("errors", "replace")
+    return subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **kw)
+
+
+def must(argv, **kw):
+    r = run(argv, **kw)
+    if r.returncode != 0:
+        raise RuntimeError("%s: exit %d\n%s" % (" ".join(argv), r.returncode, r.stdout))
+    return r.stdout
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def wait_for(cond, seconds=20, step=0.05):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        v = cond()
+        if v:
+            return v
+        time.sleep(step)
+    return cond()
+
+
+class Temp:
+    def __init__(self, name):
+        self.path = tempfile.mkdtemp(prefix="cofferdam-%s." % name)
+        os.chmod(self.path, 0o711)
+        atexit.register(self.remove)
+
+    def remove(self):
+        if os.environ.get("KEEP"):
+            print("# kept: " + self.path)
+        else:
+            shutil.rmtree(self.path, ignore_errors=True)
+
+
+class Pg:
+    """A throwaway PostgreSQL 15: loopback, TLS from a throwaway CA, SCRAM; see throwaway-pg.sh."""
+
+    def __init__(self, temp, host="db.crm.internal", database="crm", user="agent"):
+        self.t, self.host, self.database, self.user = temp.path, host, database, user
+        self.port = free_port()
+        self.password = os.urandom(16).hex()
+        self.sh("pg_start t %d %s" % (self.port, host))
+        self.sock, self.log, self.ca = self.t + "/pg-t/sock", self.t + "/pg-t/server.log", self.t + "/tls/ca.pem"
+        self.admin("CREATE ROLE %s LOGIN PASSWORD '%s'" % (user, self.password), "postgres")
+        self.admin("CREATE DATABASE %s OWNER %s" % (database, user), "postgres")
+        atexit.register(self.stop)
+
+    def sh(self, script):
+        # A server keeps the descriptors it is given: never a pipe of ours.
+        with open(self.t + "/pg-sh.log", "ab") as log:
+            subprocess.run(["bash", "-euc", 'T=$1; . "$2"; ' + script, "pg", self.t,
+                            TOP + "/tests/lib/throwaway-pg.sh"],
+                           stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=True, timeout=60)
+
+    def admin(self, sql, database=None):
+        return must([PGBIN + "/psql", "-XqAt", "-h", self.sock, "-p", str(self.port), "-U", "postgres",
+                     "-v", "ON_ERROR_STOP=1", "-d", database or self.database, "-c", sql]).strip()
+
+    def log_statements(self):
+        self.admin("ALTER SYSTEM SET log_statement='all'", "postgres")
+        self.admin("SELECT pg_reload_conf()", "postgres")
+        time.sleep(0.3)
+
+    def server_log(self):
+        with open(self.log, encoding="utf-8", errors="replace") as f:
+            return f.read()
+
+    def stop(self):
+        self.sh("pg_stop t || true")
+
+
+def login():
+    return "unix:" + pwd.getpwuid(os.getuid()).pw_name
+
+
+class Stack:
+    """State directory, people with keys, vault, broker."""
+
+    def __init__(self, temp, pg, policy=None, people=None, start=True):
+        self.t, self.pg = temp.path, pg
+        self.state = self.t + "/state"
+        self.keys = self.t + "/keys"
+        self.broker = None
+        self.broker_log = self.t + "/broker.log"
+        os.makedirs(self.keys, mode=0o700, exist_ok=True)
+        self.people = people or {"olivia": ["oncall"], "dana": ["dba"], "omar": ["oncall"]}
+        for p in self.people:
+            if not os.path.exists(self.key(p)):
+                must(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", p, "-f", self.key(p)])
+        self.policy_file = self.t + "/policy.json"
+        self.write_policy(policy or {})
+        must([CLI, "init", "--state", self.state, "--origin", "test.example/log", "--policy", self.policy_file])
+        must([CLI, "credential", "add", "crm-agent", "--state", self.state, "--kind", "postgresql-password",
+              "--target-host", pg.host, "--port", str(pg.port), "--user", pg.user],
+             stdin=None, input=pg.password)
+        atexit.register(self.stop)
+        if start:
+            self.start()
+
+    def key(self, person):
+        return self.keys + "/" + person
+
+    def pub(self, person):
+        with open(self.key(person) + ".pub", encoding="ascii") as f:
+            return f.read().strip()
+
+    def write_policy(self, change):
+        """The base policy of the tests with top-level keys replaced by `change`."""
+        pg = self.pg
+        policy = {
+            "schema": "cofferdam-policy/1", "policy": "test", "serial": change.pop("serial", 1), "clock": "trusted",
+            "targets": {"crm-db": {"kind": "postgres", "env": "prod", "host": pg.host, "address": "127.0.0.1",
+                                   "port": pg.port, "database": pg.database, "user": pg.user,
+                                   "credential": "crm-agent", "tls": "verify-full", "ca": pg.ca}},
+            "people": {p: {"roles": r, "login": [login() if p == "olivia" else "unix:" + p], "keys": [self.pub(p)]}
+                       for p, r in self.people.items()},
+            "calendars": {},
+            "rules": [
+                {"id": "read-anywhere", "permit": {"effects": {"only": ["@data"]}}},
+                {"id": "prod-work", "permit": {"env": "prod", "effects": {"only": ["@data", "@change", "@destructive"]}}},
+                {"id": "no-escape", "forbid": {"effects": {"any": ["@escape"]}}, "override": "never"},
+                {"id": "two-people", "require": {"env": "prod", "effects": {"any": ["@destructive"]}},
+                 "approve": [{"role": "dba", "count": 1}, {"role": "oncall", "count": 1}],
+                 "within": "30m", "use_within": "5m", "limits": {"max_rows": 5}}],
+        }
+        policy.update(change)
+        with open(self.policy_file, "w", encoding="utf-8") as f:
+            json.dump(policy, f, indent=1)
+
+    def build_policy(self, change):
+        self.write_policy(change)
+        must([CLI, "policy", "build", self.policy_file, "--state", self.state])
+
+    def start(self):
+        log = open(self.broker_log, "ab")
+        self.broker = subprocess.Popen([BUILD + "/cofferdam-broker", "--state", self.state],
+                                       stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        if not wait_for(lambda: run([CLI, "status", "--state", self.state]).returncode == 0
+                        or self.broker.poll() is not None, 30):
+            raise RuntimeError("the broker does not come up:\n" + open(self.broker_log).read())
+        if self.broker.poll() is not None:
+            raise RuntimeError("the broker ended:\n" + open(self.broker_log).read())
+
+    def stop(self):
+        if self.broker is not None and self.broker.poll() is None:
+            self.broker.terminate()
+            try:
+                self.broker.wait(15)
+            except subprocess.TimeoutExpired:
+                self.broker.kill()
+                self.broker.wait()
+        self.broker = None
+
+    def child(self, name):
+        """Process id of a child of the broker ("front", "writer", ...); 0 if there is none now."""
+        want = ("cofferdam-" + name)[:15]
+        for pid in os.listdir("/proc"):
+            if not pid.isdigit():
+                continue
+            try:
+                with open("/proc/%s/stat" % pid, encoding="ascii", errors="replace") as f:
+                    stat = f.read()
+            except OSError:
+                continue
+            comm, rest = stat[stat.index("(") + 1:stat.rindex(")")], stat[stat.rindex(")") + 2:].split()
+            if comm == want and int(rest[1]) == self.broker.pid and rest[0] != "Z":
+                return int(pid)
+        return 0
+
+    def cli(self, *args, **kw):
+        return run([CLI, args[0], "--state", self.state, *args[1:]], **kw)
+
+    def pending(self):
+        """Ids of the open requests."""
+        out = self.cli("pending", "--json").stdout
+        return [r["id"] for r in json.loads(out)["pending"]]
+
+    def sign(self, verb, request, person, key=None, role=None):
+        extra = ["--role", role] if role else []
+        return self.cli(verb, request, "--as", person, "--key", key or self.key(person), "--yes", *extra)
+
+    def records(self, type_=None):
+        """BODY of every record, in order (the writer's segments, as they are on disk)."""
+        out = []
+        seg = self.state + "/log/seg"
+        for name in sorted(n for n in os.listdir(seg) if n.endswith(".jsonl")):
+            with open(seg + "/" + name, "rb") as f:
+                for line in f.read().split(b"\n"):
+                    if not line:
+                        continue
+                    try:
+                        body = json.loads(line)["body"]
+                    except ValueError:
+                        continue  # the line being written
+                    if type_ is None or body["type"] == type_:
+                        out.append(body)
+        return out
+
+    def verify(self):
+        return self.cli("log", "verify")
+
+
+class HostRun:
+    """A run whose listeners are on this host's loopback (tests/tools/hostrun.c)."""
+
+    def __init__(self, stack):
+        self.p = subprocess.Popen([BUILD + "/tool_hostrun", stack.state + "/run/agent.sock"],
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8")
+        self.id, self.port, self.address = None, {}, {}
+        for line in self.p.stdout:
+            w = line.split()
+            if w[0] == "run":
+                self.id = w[1]
+            elif w[0] == "listen":
+                self.address[w[1]], self.port[w[1]] = w[2], int(w[3])
+            elif w[0] == "started":
+                break
+        else:
+            raise RuntimeError("no run")
+        atexit.register(self.kill)
+
+    def dsn(self, pg, target="crm-db", **kw):
+        d = {"host": self.address[target], "port": self.port[target], "dbname": pg.database,
+             "user": "anybody", "sslmode": "disable", "connect_timeout": 20}
+        d.update(kw)
+        return " ".join("%s='%s'" % kv for kv in d.items())
+
+    def psql(self, pg, sql, *args, target="crm-db", **kw):
+        return run([PGBIN + "/psql", "-X", "-v", "ON_ERROR_STOP=0", "-v", "VERBOSITY=verbose", "-At", *args,
+                    self.dsn(pg, target), "-c", sql], **kw)
+
+    def end(self):
+        self.p.stdin.close()
+        return self.p.wait(20)
+
+    def kill(self):
+        if self.p.poll() is None:
+            self.p.send_signal(signal.SIGKILL)
+            self.p.wait()

@@ -1,0 +1,215 @@
+/*
+ * Test tool: registers a run with the broker like the built-in loop does, but makes the
+ * targets' listening sockets on this host's loopback instead of inside a sandbox, so that a
+ * test can reach the broker with any client. Prints "run ID" and "listen TARGET ADDRESS PORT"
+ * lines, then "started"; ends the run at end of input. Survives a restart of core (A_RESUME).
+ */
+#include <arpa/inet.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/ipc.h"
+
+#include "common/banned.h"
+
+static void __attribute__((noreturn, format(printf, 1, 2)))
+die(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	(void)fputc('\n', stderr);
+	exit(1);
+}
+
+static void
+send_msg(int fd, uint16_t type, const struct buf *body, const int *fds, size_t nfds)
+{
+	struct err err;
+
+	if (ipc_sync_send(fd, IPC_ROLE_AGENT, IPC_ROLE_CORE, type, body, fds, nfds, &err) != 0)
+		die("hostrun: send: %s", err.msg);
+}
+
+static void
+expect(int fd, uint16_t want, struct buf *body)
+{
+	struct err err;
+	uint16_t type;
+	int fds[IPC_FDS_MAX];
+	size_t nfds;
+
+	if (ipc_sync_recv(fd, IPC_ROLE_AGENT, IPC_ROLE_CORE, 20000, &type, body, fds, &nfds, &err) != 0)
+		die("hostrun: %s", err.msg);
+	if (type == MSG_A_ERROR) {
+		struct rd r = rd_init(buf_str(body));
+
+		(void)rd_u32(&r);
+		die("hostrun: refused: %.*s", STR_ARG(rd_lstr(&r)));
+	}
+	if (type != want)
+		die("hostrun: message %s, wanted %s", ipc_msg_name(type), ipc_msg_name(want));
+}
+
+static int
+listen_somewhere(const char *address, uint16_t *ret_port)
+{
+	struct sockaddr_in sin = {.sin_family = AF_INET};
+	socklen_t n = sizeof(sin);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (inet_pton(AF_INET, address, &sin.sin_addr) != 1)
+		die("hostrun: address %s", address);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&sin, sizeof(sin)) != 0 || listen(fd, 128) != 0 ||
+	    getsockname(fd, (struct sockaddr *)&sin, &n) != 0)
+		die("hostrun: cannot listen on %s", address);
+	*ret_port = ntohs(sin.sin_port);
+	return fd;
+}
+
+/* One target of the plan: make its listener, say where, hand it over. */
+static void
+serve_target(int fd, uint32_t index, struct rd *r)
+{
+	AUTO_BUF struct buf out = BUF(64);
+	AUTO_FREE char *a = NULL;
+	AUTO_FD int l = -1;
+	struct str target = rd_lstr(r);
+	uint16_t port;
+
+	(void)rd_lstr(r); /* kind */
+	(void)rd_lstr(r); /* host */
+	(void)rd_u32(r);  /* port */
+	a = str_dup(rd_lstr(r));
+	(void)rd_lstr(r); /* database */
+	(void)rd_lstr(r); /* user */
+	l = listen_somewhere(a, &port);
+	(void)printf("listen %.*s %s %u\n", STR_ARG(target), a, (unsigned)port);
+	buf_u32(&out, index);
+	send_msg(fd, MSG_A_LISTEN, &out, &l, 1);
+}
+
+static void
+open_run(int fd, int argc, char **argv, char *ret_run, size_t size)
+{
+	AUTO_BUF struct buf out = BUF(65536);
+	AUTO_BUF struct buf in = BUF(IPC_BODY_MAX);
+	struct rd r;
+	uint32_t n;
+
+	buf_u32(&out, IPC_VERSION);
+	buf_lz(&out, "hostrun");
+	buf_lz(&out, "test");
+	buf_u32(&out, (uint32_t)(argc - 2));
+	for (int i = 2; i < argc; i++)
+		buf_lz(&out, argv[i]);
+	buf_lz(&out, "{}");
+	send_msg(fd, MSG_A_OPEN, &out, NULL, 0);
+	expect(fd, MSG_A_PLAN, &in);
+	r = rd_init(buf_str(&in));
+	(void)snprintf(ret_run, size, "%.*s", STR_ARG(rd_lstr(&r)));
+	(void)rd_lstr(&r); /* owner */
+	(void)rd_lstr(&r); /* CA */
+	(void)printf("run %s\n", ret_run);
+	n = rd_u32(&r);
+	for (uint32_t i = 0; i < n && !r.bad; i++)
+		serve_target(fd, i, &r);
+	if (!rd_end(&r))
+		die("hostrun: malformed plan");
+	buf_reset(&out);
+	buf_lz(&out, "{}");
+	send_msg(fd, MSG_A_START, &out, NULL, 0);
+	expect(fd, MSG_A_STARTED, &in);
+	(void)printf("started\n");
+	(void)fflush(stdout);
+}
+
+/* Core went away: come back as the same run, as the loop does. */
+static int
+resume(const char *path, const char *run)
+{
+	for (int i = 0; i < 300; i++) {
+		struct err err;
+		AUTO_BUF struct buf out = BUF(512);
+		AUTO_BUF struct buf in = BUF(IPC_BODY_MAX);
+		int fd, fds[IPC_FDS_MAX];
+		size_t nfds;
+		uint16_t type;
+
+		(void)usleep(100000);
+		if (ipc_connect(path, &fd, &err) != 0)
+			continue;
+		buf_u32(&out, IPC_VERSION);
+		buf_lz(&out, run);
+		if (ipc_sync_send(fd, IPC_ROLE_AGENT, IPC_ROLE_CORE, MSG_A_RESUME, &out, NULL, 0, &err) == 0 &&
+		    ipc_sync_recv(fd, IPC_ROLE_AGENT, IPC_ROLE_CORE, 5000, &type, &in, fds, &nfds, &err) == 0 &&
+		    type == MSG_A_STARTED) {
+			(void)printf("resumed\n");
+			(void)fflush(stdout);
+			return fd;
+		}
+		(void)close(fd);
+	}
+	die("hostrun: cannot resume %s", run);
+}
+
+/* What core says meanwhile. Returns the wire to go on with. */
+static int
+listen_to_core(int fd, const char *path, const char *run)
+{
+	AUTO_BUF struct buf in = BUF(IPC_BODY_MAX);
+	struct err err;
+	uint16_t type;
+	int fds[IPC_FDS_MAX];
+	size_t nfds;
+
+	if (ipc_sync_recv(fd, IPC_ROLE_AGENT, IPC_ROLE_CORE, 1000, &type, &in, fds, &nfds, &err) != 0) {
+		(void)close(fd);
+		return resume(path, run);
+	}
+	if (type == MSG_A_KILL) {
+		(void)printf("killed\n");
+		exit(3);
+	}
+	return fd;
+}
+
+int
+main(int argc, char **argv)
+{
+	AUTO_BUF struct buf out = BUF(512);
+	AUTO_BUF struct buf in = BUF(IPC_BODY_MAX);
+	struct err err;
+	char run[128];
+	int fd;
+
+	if (argc < 2)
+		die("usage: hostrun AGENT-SOCKET [TARGET...]");
+	if (ipc_connect(argv[1], &fd, &err) != 0)
+		die("hostrun: %s", err.msg);
+	open_run(fd, argc, argv, run, sizeof(run));
+	for (;;) {
+		struct pollfd p[2] = {{.fd = 0, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
+		char c[64];
+
+		if (poll(p, 2, -1) < 0)
+			continue;
+		if (p[0].revents != 0 && read(0, c, sizeof(c)) <= 0)
+			break;
+		if (p[1].revents != 0)
+			fd = listen_to_core(fd, argv[1], run);
+	}
+	buf_lz(&out, "done");
+	buf_lz(&out, "");
+	send_msg(fd, MSG_A_END, &out, NULL, 0);
+	expect(fd, MSG_A_ENDED, &in);
+	(void)printf("ended\n");
+	return 0;
+}
