@@ -52,16 +52,12 @@ clock_now(enum clock_mode mode, int64_t not_before_us)
 	bool trusted = false;
 
 	switch (mode) {
-	case CLOCK_MODE_KERNEL_SYNC:
-		trusted = kernel_is_synchronised();
-		break;
-	case CLOCK_MODE_TRUSTED:
-		trusted = true;
-		break;
+	case CLOCK_MODE_KERNEL_SYNC: trusted = kernel_is_synchronised(); break;
+	case CLOCK_MODE_TRUSTED: trusted = true; break;
 	}
 	/* Backwards is how a freeze would be escaped by setting the clock. */
-	now.known = trusted && now.us > 0 && now.us >= not_before_us &&
-		    now.us / US_PER_S <= CLOCK_S_MAX;
+	now.known =
+	    trusted && now.us > 0 && now.us >= not_before_us && now.us / US_PER_S <= CLOCK_S_MAX;
 	return now;
 }
 
@@ -175,22 +171,19 @@ clock_format_s(int64_t us, char out[CLOCK_TEXT_SIZE])
 	*p = '\0';
 }
 
-/* The shape "dddd-dd-ddTdd:dd:dd", then the fraction; digits only where digits belong. */
+/* Digits only where digits belong; the values are judged later. */
 static bool
 has_shape(struct str s)
 {
-	static const char shape[] = "dddd-dd-ddTdd:dd:dd";
-	size_t n = sizeof(shape) - 1;
+	static const char shape[] = "dddd-dd-ddTdd:dd:dd.dddddd";
+	size_t n = 19; /* of it without the fraction */
 
-	if (s.n < n + 1 || s.p[s.n - 1] != 'Z')
+	if (s.n < n + 1 || s.n > sizeof(shape) || s.p[s.n - 1] != 'Z')
 		return false;
-	for (size_t i = 0; i < s.n - 1; i++) {
-		char want = i < n ? shape[i] : i == n ? '.' : 'd';
-
-		if (want == 'd' ? s.p[i] < '0' || s.p[i] > '9' : s.p[i] != want)
+	for (size_t i = 0; i < s.n - 1; i++)
+		if (shape[i] == 'd' ? s.p[i] < '0' || s.p[i] > '9' : s.p[i] != shape[i])
 			return false;
-	}
-	return s.n == n + 1 || (s.n >= n + 3 && s.n <= n + 8);
+	return s.n == n + 1 || s.n >= n + 3; /* a point has digits behind it */
 }
 
 static int

@@ -24,14 +24,16 @@ enc_hex(struct buf *out, struct str s)
 	}
 }
 
-static int
+#define NO_DIGIT 255u
+
+static unsigned
 hex_value(char c)
 {
 	if (c >= '0' && c <= '9')
-		return c - '0';
+		return (unsigned)(c - '0');
 	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	return -1;
+		return (unsigned)(c - 'a') + 10;
+	return NO_DIGIT;
 }
 
 bool
@@ -42,7 +44,7 @@ enc_unhex(struct str s, struct buf *out)
 	if (s.n % 2 != 0)
 		return false;
 	for (size_t i = 0; i < s.n; i++)
-		if (hex_value(s.p[i]) < 0)
+		if (hex_value(s.p[i]) == NO_DIGIT)
 			return false;
 	p = buf_grow(out, s.n / 2);
 	if (p == NULL)
@@ -75,16 +77,16 @@ enc_base64(struct buf *out, struct str s)
 	}
 }
 
-static int
+static unsigned
 b64_value(char c)
 {
 	if (c >= 'A' && c <= 'Z')
-		return c - 'A';
+		return (unsigned)(c - 'A');
 	if (c >= 'a' && c <= 'z')
-		return c - 'a' + 26;
+		return (unsigned)(c - 'a') + 26;
 	if (c >= '0' && c <= '9')
-		return c - '0' + 52;
-	return c == '+' ? 62 : c == '/' ? 63 : -1;
+		return (unsigned)(c - '0') + 52;
+	return c == '+' ? 62 : c == '/' ? 63 : NO_DIGIT;
 }
 
 bool
@@ -100,16 +102,16 @@ enc_unbase64(struct str s, struct buf *out)
 		pad++;
 	digits = s.n - pad;
 	for (size_t i = 0; i < digits; i++)
-		if (b64_value(s.p[i]) < 0)
+		if (b64_value(s.p[i]) == NO_DIGIT)
 			return false;
 	/* Spare bits below the last byte must be zero, or several texts mean the same. */
-	if (pad != 0 && (b64_value(s.p[digits - 1]) & (pad == 1 ? 3 : 15)) != 0)
+	if (pad != 0 && (b64_value(s.p[digits - 1]) & (pad == 1 ? 3u : 15u)) != 0)
 		return false;
 	p = buf_grow(out, s.n / 4 * 3 - pad);
 	if (p == NULL)
 		return false;
 	for (size_t i = 0; i < digits; i++) {
-		v = v << 6 | (uint32_t)b64_value(s.p[i]);
+		v = v << 6 | b64_value(s.p[i]);
 		if (i % 4 != 0)
 			*p++ = (uint8_t)(v >> (6 - 2 * (i % 4)));
 	}

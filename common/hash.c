@@ -75,7 +75,7 @@ hash_add(struct hash_ctx *c, const void *p, size_t n)
 struct hash
 hash_end(struct hash_ctx *c)
 {
-	struct hash h;
+	struct hash h = {{0}};
 
 	end(c->md, h.b, HASH_LEN);
 	EVP_MD_CTX_free(c->md);
@@ -86,7 +86,7 @@ hash_end(struct hash_ctx *c)
 struct hash
 hash_sha256_parts(const struct str *parts, size_t n)
 {
-	struct hash h;
+	struct hash h = {{0}};
 
 	begin(once, sha256);
 	for (size_t i = 0; i < n; i++)

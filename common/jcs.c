@@ -369,17 +369,10 @@ static void
 emit(struct jcs *j, const char *key, const struct json *v)
 {
 	switch (json_type(v)) {
-	case JSON_NULL:
-		break; /* refused before */
-	case JSON_BOOL:
-		jcs_bool(j, key, json_bool(v));
-		break;
-	case JSON_INT:
-		jcs_int(j, key, json_int(v));
-		break;
-	case JSON_STRING:
-		jcs_str(j, key, json_str(v));
-		break;
+	case JSON_NULL: break; /* refused before */
+	case JSON_BOOL: jcs_bool(j, key, json_bool(v)); break;
+	case JSON_INT: jcs_int(j, key, json_int(v)); break;
+	case JSON_STRING: jcs_str(j, key, json_str(v)); break;
 	case JSON_ARRAY:
 		jcs_array(j, key);
 		for (size_t i = 0; i < json_count(v); i++)

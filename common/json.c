@@ -228,8 +228,8 @@ json_where(const struct json_doc *d, const struct json *v, unsigned *ret_line, u
 }
 
 int
-json_err(const struct json_doc *d, const struct json *v, struct err *err, int code, const char *fmt,
-    ...)
+json_err(
+    const struct json_doc *d, const struct json *v, struct err *err, int code, const char *fmt, ...)
 {
 	AUTO_FREE char *msg = NULL;
 	unsigned line, col;
@@ -242,6 +242,6 @@ json_err(const struct json_doc *d, const struct json *v, struct err *err, int co
 	if (n < 0)
 		msg = NULL;
 	json_where(d, v, &line, &col);
-	return err_set(err, code, "%s:%u:%u: %s", d->name, line, col,
-	    msg != NULL ? msg : err_text(code));
+	return err_set(
+	    err, code, "%s:%u:%u: %s", d->name, line, col, msg != NULL ? msg : err_text(code));
 }

@@ -35,7 +35,9 @@ json_scan_where(struct str text, size_t off, unsigned *line, unsigned *col)
 	}
 }
 
-static int PRINTF_LIKE(4, 5)
+static int fail_at(struct scan *s, size_t off, int code, const char *fmt, ...) PRINTF_LIKE(4, 5);
+
+static int
 fail_at(struct scan *s, size_t off, int code, const char *fmt, ...)
 {
 	char msg[256];
@@ -175,8 +177,8 @@ scan_number(struct scan *s, int64_t *ret)
 	if (s->i == from)
 		return fail_here(s, "digit");
 	if (c == '.' || c == 'e' || c == 'E')
-		return fail_at(s, at, ERR_SYNTAX,
-		    "number must be an integer, without fraction or exponent");
+		return fail_at(
+		    s, at, ERR_SYNTAX, "number must be an integer, without fraction or exponent");
 	if (s->text.p[from] == '0' && (minus || s->i - from > 1))
 		return fail_at(s, at, ERR_SYNTAX,
 		    minus && s->i - from == 1 ? "-0 is not allowed" : "leading zero in a number");
@@ -260,8 +262,8 @@ scan_container(struct scan *s, size_t off, unsigned depth)
 	int r;
 
 	if (depth >= JSON_DEPTH_MAX)
-		return fail_at(s, s->i, ERR_TOO_COMPLEX, "nested deeper than %d levels",
-		    JSON_DEPTH_MAX);
+		return fail_at(
+		    s, s->i, ERR_TOO_COMPLEX, "nested deeper than %d levels", JSON_DEPTH_MAX);
 	(void)note(s, object ? JSON_OBJECT : JSON_ARRAY, off);
 	s->i++;
 	if ((r = scan_members(s, object, depth + 1, &count)) != 0)

@@ -47,9 +47,17 @@ is_deceptive(uint32_t c)
 	static const struct {
 		uint32_t lo, hi;
 	} bad[] = {
-	    {0x80, 0x9f},     {0xad, 0xad},	{0x61c, 0x61c},	    {0x180e, 0x180e},
-	    {0x200b, 0x200f}, {0x2028, 0x202e}, {0x2060, 0x206f},   {0xfeff, 0xfeff},
-	    {0xfff9, 0xfffb}, {0xfffe, 0xffff}, {0xe0000, 0xe0fff},
+	    {0x80, 0x9f},
+	    {0xad, 0xad},
+	    {0x61c, 0x61c},
+	    {0x180e, 0x180e},
+	    {0x200b, 0x200f},
+	    {0x2028, 0x202e},
+	    {0x2060, 0x206f},
+	    {0xfeff, 0xfeff},
+	    {0xfff9, 0xfffb},
+	    {0xfffe, 0xffff},
+	    {0xe0000, 0xe0fff},
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
@@ -109,8 +117,9 @@ vis_cut(struct str s, char *out, size_t cap)
 		size_t k = vis_step(&s, one);
 
 		if (n + k > cap - 3 && !(s.n == 0 && n + k <= cap)) {
-			memcpy(out + n, "...", 3);
-			return n + 3;
+			for (int i = 0; i < 3; i++)
+				out[n++] = '.';
+			return n;
 		}
 		memcpy(out + n, one, k);
 		n += k;
@@ -150,7 +159,9 @@ line_out(const char *name, enum log_level level, struct str raw)
 	(void)!write(STDERR_FILENO, line, n);
 }
 
-static void PRINTF_LIKE(2, 0)
+static void log_va(enum log_level level, const char *fmt, va_list ap) PRINTF_LIKE(2, 0);
+
+static void
 log_va(enum log_level level, const char *fmt, va_list ap)
 {
 	char raw[LOG_LINE_MAX + 8], vis[LOG_LINE_MAX];

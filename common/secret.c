@@ -96,8 +96,8 @@ secret_read_fd(int fd, size_t max, struct secret **ret, struct err *err)
 			break;
 		n += (size_t)k;
 		if (n > max)
-			return err_set(err, ERR_TOO_LARGE,
-			    "secret must be at most %zu bytes, is longer", max);
+			return err_set(
+			    err, ERR_TOO_LARGE, "secret must be at most %zu bytes, is longer", max);
 	}
 	*ret = secret_copy(str_mem(all->b, n));
 	return 0;

@@ -22,8 +22,8 @@
 #define SK_TOUCHED 0x01
 
 bool
-sig_ed25519_verify(const uint8_t pub[SIG_ED25519_PUB], struct str msg,
-    const uint8_t sig[SIG_ED25519_SIG])
+sig_ed25519_verify(
+    const uint8_t pub[SIG_ED25519_PUB], struct str msg, const uint8_t sig[SIG_ED25519_SIG])
 {
 	/* libsodium refuses keys of small order and a scalar that is not reduced. */
 	return crypto_sign_verify_detached(sig, (const unsigned char *)msg.p, msg.n, pub) == 0;
@@ -55,7 +55,7 @@ key_from_blob(struct str blob, struct sig_pubkey *ret, struct err *err)
 {
 	struct rd r = rd_init(blob);
 	struct sig_pubkey k = {0};
-	struct str type = rd_lstr(&r), pub = rd_lstr(&r), app = STR("");
+	struct str type = rd_lstr(&r), pub = rd_lstr(&r), app;
 
 	if (r.bad)
 		return err_set(err, ERR_SIGNATURE, "key is cut short");
@@ -64,8 +64,8 @@ key_from_blob(struct str blob, struct sig_pubkey *ret, struct err *err)
 		return err_set(err, ERR_SIGNATURE, "key type must be %s or %s, is \"%s\"",
 		    TYPE_PLAIN, TYPE_SK, quote(type).z);
 	if (pub.n != SIG_ED25519_PUB)
-		return err_set(err, ERR_SIGNATURE, "key must be %d bytes, is %zu", SIG_ED25519_PUB,
-		    pub.n);
+		return err_set(
+		    err, ERR_SIGNATURE, "key must be %d bytes, is %zu", SIG_ED25519_PUB, pub.n);
 	memcpy(k.pub, pub.p, SIG_ED25519_PUB);
 	if (k.hardware) {
 		app = rd_lstr(&r);
@@ -100,8 +100,8 @@ sig_pubkey_parse(struct str line, struct sig_pubkey *ret, struct err *err)
 	int r;
 
 	if (rest.n > SIG_SSHSIG_MAX || (rest.n != 0 && memchr(rest.p, '\n', rest.n) != NULL))
-		return err_set(err, ERR_SIGNATURE, "key must be one line of at most %d bytes",
-		    SIG_SSHSIG_MAX);
+		return err_set(
+		    err, ERR_SIGNATURE, "key must be one line of at most %d bytes", SIG_SSHSIG_MAX);
 	if (!str_cut(&rest, ' ', &type))
 		return err_set(err, ERR_SIGNATURE, "key must look like \"%s AAAA...\"", TYPE_PLAIN);
 	rest = str_trim(rest);
@@ -113,8 +113,8 @@ sig_pubkey_parse(struct str line, struct sig_pubkey *ret, struct err *err)
 		return r;
 	/* Options before the type ("cert-authority", "restrict") end here as well. */
 	if (!str_eqz(type, k.hardware ? TYPE_SK : TYPE_PLAIN))
-		return err_set(err, ERR_SIGNATURE, "key says \"%s\" before another type",
-		    quote(type).z);
+		return err_set(
+		    err, ERR_SIGNATURE, "key says \"%s\" before another type", quote(type).z);
 	*ret = k;
 	return 0;
 }
@@ -155,8 +155,9 @@ unarmor(struct str s, struct buf *blob, struct err *err)
 		return err_set(err, ERR_SIGNATURE, "signature must be at most %d bytes, is %zu",
 		    SIG_SSHSIG_MAX, s.n);
 	if (!str_cut(&s, '\n', &line) || !str_eqz(line, "-----BEGIN SSH SIGNATURE-----"))
-		return err_set(err, ERR_SIGNATURE, "must begin with the line "
-						   "-----BEGIN SSH SIGNATURE-----");
+		return err_set(err, ERR_SIGNATURE,
+		    "must begin with the line "
+		    "-----BEGIN SSH SIGNATURE-----");
 	while (str_cut(&s, '\n', &line) && !str_has_prefix(line, "-")) {
 		if (line.n == 0 || line.n > 76)
 			return err_set(err, ERR_SIGNATURE,
@@ -169,8 +170,9 @@ unarmor(struct str s, struct buf *blob, struct err *err)
 		s = STR("");
 	}
 	if (!str_eqz(line, "-----END SSH SIGNATURE-----") || s.n != 0)
-		return err_set(err, ERR_SIGNATURE, "must end with the line "
-						   "-----END SSH SIGNATURE-----");
+		return err_set(err, ERR_SIGNATURE,
+		    "must end with the line "
+		    "-----END SSH SIGNATURE-----");
 	if (!enc_unbase64(buf_str(&text), blob))
 		return err_set(err, ERR_SIGNATURE, "signature is not base64");
 	return 0;
@@ -200,17 +202,17 @@ blob_parse(struct str s, const char *ns, struct blob *ret, struct err *err)
 	if (!rd_end(&r))
 		return err_set(err, ERR_SIGNATURE, "bytes left over behind the signature");
 	if (version != SSHSIG_VERSION)
-		return err_set(err, ERR_SIGNATURE, "version must be %d, is %u", SSHSIG_VERSION,
-		    version);
+		return err_set(
+		    err, ERR_SIGNATURE, "version must be %d, is %u", SSHSIG_VERSION, version);
 	if (!str_eqz(b.ns, ns))
-		return err_set(err, ERR_SIGNATURE, "namespace is \"%s\", must be \"%s\"",
-		    quote(b.ns).z, ns);
+		return err_set(
+		    err, ERR_SIGNATURE, "namespace is \"%s\", must be \"%s\"", quote(b.ns).z, ns);
 	if (b.reserved.n != 0)
 		return err_set(err, ERR_SIGNATURE, "reserved field must be empty, has %zu bytes",
 		    b.reserved.n);
 	if (!str_eqz(b.hash, "sha512"))
-		return err_set(err, ERR_SIGNATURE, "hash must be sha512, is \"%s\"",
-		    quote(b.hash).z);
+		return err_set(
+		    err, ERR_SIGNATURE, "hash must be sha512, is \"%s\"", quote(b.hash).z);
 	*ret = b;
 	return 0;
 }
@@ -255,15 +257,15 @@ sig_parse(struct str s, struct sig_sshsig *g, struct str *ret_sig, struct err *e
 	if (!rd_end(&r) || sig.n != SIG_ED25519_SIG)
 		return err_set(err, ERR_SIGNATURE, "signature has the wrong length");
 	if (!str_eqz(type, g->key.hardware ? TYPE_SK : TYPE_PLAIN))
-		return err_set(err, ERR_SIGNATURE,
-		    "signature type \"%s\" is not that of the key", quote(type).z);
+		return err_set(err, ERR_SIGNATURE, "signature type \"%s\" is not that of the key",
+		    quote(type).z);
 	*ret_sig = sig;
 	return 0;
 }
 
 int
-sig_sshsig_verify(struct str armored, const char *ns, struct str msg, struct sig_sshsig *ret,
-    struct err *err)
+sig_sshsig_verify(
+    struct str armored, const char *ns, struct str msg, struct sig_sshsig *ret, struct err *err)
 {
 	AUTO_BUF struct buf raw = BUF(SIG_SSHSIG_MAX);
 	AUTO_BUF struct buf data = BUF(1024);
@@ -282,9 +284,9 @@ sig_sshsig_verify(struct str armored, const char *ns, struct str msg, struct sig
 	signed_data(ns, msg, &data);
 	if (g.key.hardware)
 		sk_data(&g, buf_str(&data), &sk);
-	assert(!buf_over(&data) && !buf_over(&sk));
-	if (!sig_ed25519_verify(g.key.pub, buf_str(g.key.hardware ? &sk : &data),
-		(const uint8_t *)sig.p))
+	assert(sig.p != NULL && !buf_over(&data) && !buf_over(&sk));
+	if (!sig_ed25519_verify(
+		g.key.pub, buf_str(g.key.hardware ? &sk : &data), (const uint8_t *)sig.p))
 		return err_set(err, ERR_SIGNATURE, "signature does not match the text and the key");
 	/* ssh-keygen -Y verify lets this pass; for us the touch is the person. */
 	if (g.key.hardware && (g.flags & SK_TOUCHED) == 0)

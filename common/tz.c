@@ -90,7 +90,8 @@ times_parse(struct rd *r, const struct counts *c, struct tz *z, struct err *err)
 	for (size_t i = 0; i < z->n; i++) {
 		z->type[i] = rd_u8(r);
 		if (z->type[i] >= z->types)
-			return err_set(err, ERR_INVALID, "transition to a type that does not exist");
+			return err_set(
+			    err, ERR_INVALID, "transition to a type that does not exist");
 	}
 	return 0;
 }

@@ -84,8 +84,8 @@ read_all(int fd, struct buf *out, struct err *err)
 			break;
 		buf_put(out, part, (size_t)k);
 		if (buf_over(out))
-			return err_set(err, ERR_TOO_LARGE, "file must be at most %zu bytes",
-			    out->max);
+			return err_set(
+			    err, ERR_TOO_LARGE, "file must be at most %zu bytes", out->max);
 	}
 	return 0;
 }
@@ -100,7 +100,8 @@ tz_load(const char *root, struct str name, struct tz **ret, struct err *err)
 
 	if (!is_zone_name(name) || is_trap(name))
 		return err_set(err, ERR_INVALID,
-		    "time zone must be an IANA name such as \"Europe/London\", is \"%.80s\"", shown);
+		    "time zone must be an IANA name such as \"Europe/London\", is \"%.80s\"",
+		    shown);
 	fd = open_beneath(root != NULL ? root : TZ_ROOT, path);
 	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
 		return err_set(err, ERR_NOT_FOUND, "time zone \"%s\" is not known here", path);

@@ -60,8 +60,8 @@ take_name(struct str *s)
 	bool quoted = take(s, '<');
 	size_t n = 0;
 
-	while (n < s->n && (is_alpha(s->p[n]) || (quoted && (is_digit(s->p[n]) || s->p[n] == '+' ||
-								s->p[n] == '-'))))
+	while (n < s->n && (is_alpha(s->p[n]) ||
+			       (quoted && (is_digit(s->p[n]) || s->p[n] == '+' || s->p[n] == '-'))))
 		n++;
 	s->p += n;
 	s->n -= n;
@@ -135,8 +135,8 @@ tz_rule_parse(struct str s, struct tz_rule *ret, struct err *err)
 		ok = ok && take_change(&s, &r.start) && take_change(&s, &r.end);
 	}
 	if (!ok || s.n != 0)
-		return err_set(err, ERR_INVALID, "POSIX time zone rule is malformed at character %zu",
-		    n - s.n + 1);
+		return err_set(err, ERR_INVALID,
+		    "POSIX time zone rule is malformed at character %zu", n - s.n + 1);
 	*ret = r;
 	return 0;
 }
@@ -162,8 +162,7 @@ change_day(const struct tz_change *c, int year)
 		if (c->day >= 60 && clock_month_days(year, 2) == 29)
 			day++;
 		return clock_days(year, 1, 1) + day;
-	case TZ_DAY_ZERO:
-		return clock_days(year, 1, 1) + c->day;
+	case TZ_DAY_ZERO: return clock_days(year, 1, 1) + c->day;
 	}
 	return 0;
 }
