@@ -7,6 +7,7 @@
 
 #define ERR_STATE ossl_ERR_STATE
 #include <openssl/types.h>
+#include <openssl/err.h>
 #undef ERR_STATE
 
 #include <openssl/crypto.h>
