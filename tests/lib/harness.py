@@ -227,7 +227,7 @@ class Stack:
         return 0
 
     def cli(self, *args, **kw):
-        return run([CLI, args[0], "--state", self.state, *args[1:]], **kw)
+        return run([CLI, *args, "--state", self.state], **kw)
 
     def pending(self):
         """Ids of the open requests."""
