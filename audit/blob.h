@@ -1,7 +1,8 @@
 /*
- * Content outside the chain: one AEAD frame per blob (XChaCha20-Poly1305, a key per run), appended to
- * the pack beside the segment. The record holds a salted commitment, so erasing the key erases the
- * content and a guess cannot be confirmed. Linked by core, upstream (sealing) and the command line.
+ * Content outside the chain: one AEAD frame per blob (XChaCha20-Poly1305, a key per run), appended
+ * to the pack beside the segment. The record holds a salted commitment, so erasing the key erases
+ * the content and a guess cannot be confirmed. Linked by core, upstream (sealing) and the command
+ * line.
  */
 #ifndef AUDIT_BLOB_H
 #define AUDIT_BLOB_H
@@ -23,12 +24,15 @@ struct blob_ref {
 /* Seal plaintext; the frame is appended to `frame` (its own length inside, self-delimiting). */
 int blob_seal(const struct secret *key, struct str kid, const char *media, struct str plaintext,
     struct buf *frame, struct blob_ref *ret, struct err *err);
-void blob_ref_jcs(struct jcs *j, const char *key, const struct blob_ref *r); /* {"c","ct","kid","len","media"} */
+void blob_ref_jcs(
+    struct jcs *j, const char *key, const struct blob_ref *r); /* {"c","ct","kid","len","media"} */
 int blob_ref_parse(const struct json *v, struct blob_ref *ret, struct err *err);
 /* Check form and ct of the frame at s (may be followed by more); *ret_len = its bytes. */
 int blob_frame_check(struct str s, size_t *ret_len, struct hash *ret_ct, struct err *err);
+/* Form and length alone, without hashing (the writer, for each frame it appends). */
+int blob_frame_len(struct str s, size_t *ret_len, struct err *err);
 /* Open a frame and check it against the reference. */
-int blob_open(const struct secret *key, struct str frame, const struct blob_ref *ref, struct buf *plain,
-    struct err *err);
+int blob_open(const struct secret *key, struct str frame, const struct blob_ref *ref,
+    struct buf *plain, struct err *err);
 
 #endif
