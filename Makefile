@@ -175,7 +175,7 @@ fuzz: deps
 		build/corpus/$$f tests/fuzz/corpus/$$f 2>&1 | tail -3 || exit 1; done
 bench: deps
 	$(Q)$(MAKE) -j2 all $(BENCH)
-	$(Q)for b in $(sort $(wildcard tests/bench/*.sh)); do BUILD=$(CURDIR)/$(B) $$b || exit 1; done
+	$(Q)for b in $(sort $(wildcard tests/bench/[0-9]*)); do BUILD=$(CURDIR)/$(B) $$b || exit 1; done
 CSRC	= $(shell git ls-files '*.c' '*.h' 2>/dev/null)
 SHSRC	= $(shell git grep -lE '^\#!/bin/(ba)?sh' 2>/dev/null)
 lint: deps
