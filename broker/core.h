@@ -1,0 +1,180 @@
+/*
+ * What the parts of cofferdam-core share: its wires, the runs, the connections. One struct
+ * core per process (several in a test). Core judges, holds policy, credentials and the CA key;
+ * it has no network, and no files once confined but the blob key directory.
+ */
+#ifndef BROKER_CORE_H
+#define BROKER_CORE_H
+
+#include <sys/queue.h>
+#include <sys/types.h>
+
+#include "audit/blob.h"
+#include "common/ipc.h"
+#include "common/jcs.h"
+#include "common/loop.h"
+#include "common/secret.h"
+#include "policy/approval.h"
+#include "policy/policy.h"
+
+#define CORE_RUNS_MAX 64
+#define CORE_CONNS_MAX 1024  /* per run */
+#define CORE_PENDING_MAX 64  /* open requests per run */
+#define CORE_ENDED_MAX 256   /* ended requests remembered per run, for links */
+#define CORE_REFUSED_MAX 256 /* refused actions remembered per run, for links */
+#define CORE_CONTROL_MAX 64  /* people connected at once */
+#define CORE_AGENTS_MAX 80
+#define CORE_TARGETS_MAX 250 /* per run */
+#define CORE_ID_SIZE 40	     /* "r-" or "a-" and 26 digits of base32, NUL */
+#define CORE_RECORD_MS 10000 /* a record not durable by then is a refusal */
+#define CORE_PARSER_MS 5000
+#define CORE_RESUME_MS 60000 /* an agent comes back within, after core restarted */
+#define CORE_CONTROL_MS 600000
+
+struct core;
+struct core_run;
+struct core_conn;
+struct core_request;
+struct core_ticket;
+struct core_ca;
+struct core_logins;
+struct vault;
+
+/* Where a peer stands; the request table says in which states a message may come. */
+enum core_state {
+	CORE_S_OPEN = 1,     /* front, upstream, parser, person; writer once it has told its live records */
+	CORE_S_REPLAY = 2,   /* writer: telling its live records */
+	CORE_S_NEW = 4,	     /* agent: nothing said yet */
+	CORE_S_PLAN = 8,     /* agent: has its plan, hands over listeners */
+	CORE_S_STARTING = 16, /* agent: run.start is being recorded */
+	CORE_S_RUN = 32,
+	CORE_S_ENDED = 64,
+};
+
+struct core_peer {
+	TAILQ_ENTRY(core_peer) link; /* agents and people */
+	struct core *core;
+	struct ipc *wire;
+	enum ipc_role role;
+	enum core_state state;
+	uint64_t seen;	      /* rows of the table already used (once) */
+	uint64_t serial;      /* names a peer across its death */
+	struct core_run *run; /* parser, agent */
+	uid_t uid;	      /* agent, person */
+	struct loop_timer *timer;
+};
+TAILQ_HEAD(core_peers, core_peer);
+
+struct core_target {
+	char *id, *kind, *host, *address, *database, *user;
+	uint16_t port;
+	int fd; /* the run's listening socket; -1 */
+	uint32_t listener; /* as front knows it; 0: not told */
+};
+
+/* An action that was refused or is waiting, for decision.link. */
+struct core_refused {
+	uint64_t seq;
+	uint32_t effects; /* destructive and escape ones */
+	char target[POLICY_ID_MAX + 1];
+};
+
+enum core_run_state { CORE_RUN_PLANNED, CORE_RUN_STARTING, CORE_RUN_LIVE, CORE_RUN_ENDING };
+TAILQ_HEAD(core_requests, core_request);
+struct core_run {
+	TAILQ_ENTRY(core_run) link;
+	struct core *core;
+	enum core_run_state state;
+	char id[CORE_ID_SIZE];
+	char *agent, *owner, *login;
+	char *said; /* the agent's last words, for approvers */
+	struct core_peer *peer;	  /* its agent; NULL when away */
+	struct core_peer *parser; /* NULL: none yet, or dead */
+	struct secret *key;	  /* of its blobs */
+	struct core_target *targets;
+	size_t ntargets, nconns, npending, nended;
+	struct core_requests requests;
+	struct core_refused refused[CORE_REFUSED_MAX];
+	size_t nrefused; /* ever; the ring keeps the last */
+	struct loop_timer *timer;
+	struct core_ticket *ticket; /* run.start, run.end */
+	char *end_status, *end_text;
+	bool in_log; /* its run.start is known to be durable */
+};
+TAILQ_HEAD(core_runs, core_run);
+
+struct core_kept {
+	TAILQ_ENTRY(core_kept) link;
+	char run[CORE_ID_SIZE];
+	uint32_t index;
+	int fd;
+};
+
+TAILQ_HEAD(core_tickets, core_ticket);
+LIST_HEAD(core_conns, core_conn);
+#define CORE_CONN_BUCKETS 1024
+
+struct core {
+	struct loop *loop;
+	struct core_peer parent;
+	struct core_peer *front, *upstream, *writer;
+	struct core_peers agents, people;
+	size_t nagents, npeople;
+	uint64_t last_serial;
+
+	char *origin;
+	uid_t uid;
+	int control_fd, agent_fd, blobkeys_fd, passwd_fd;
+	struct loop_io *control_io, *agent_io;
+	bool serving;  /* confined */
+	bool live;     /* the writer has told its live records: its wire takes appends */
+	bool was_live; /* once at least: this process knows what it did not send */
+	bool kept_end;
+
+	struct policy *policy;	    /* recorded; NULL: everything is refused */
+	struct policy *policy_next; /* loaded, its policy.load not yet durable */
+	struct hash live_policy;    /* of the last policy.load in the log */
+	bool live_policy_known;
+	int64_t last_us; /* the clock never goes behind it */
+	struct core_logins *logins;
+	struct vault *vault;
+	struct secret *vault_key, *fp_key;
+	struct core_ca *ca;
+	struct secret *policy_blob_key;
+	char vkey_hash[HASH_HEX_SIZE]; /* of the log's verifier key line */
+	uint64_t log_size;
+
+	struct core_runs runs;
+	size_t nruns;
+	TAILQ_HEAD(, core_kept) kept;
+	struct core_conns conns[CORE_CONN_BUCKETS];
+	uint32_t last_listener;
+	uint64_t last_ask;
+
+	struct core_tickets tickets; /* appended, not yet durable; oldest first */
+	struct core_tickets unsent;  /* outcomes that must still get into the log */
+	size_t ntickets;
+	uint64_t last_ticket;
+	struct loop_timer *ticket_timer;
+	struct buf doubt, not_sent; /* ids of actions (CORE_ID_SIZE each), see core_live.c */
+};
+
+struct core *core_new(struct loop *loop);
+void core_free(struct core *c);
+
+/* The instant of judging, by the active policy's clock rule; never behind an earlier one. */
+struct instant core_now(struct core *c);
+/* prefix and 26 random base32 digits. */
+void core_id(char out[CORE_ID_SIZE], const char *prefix);
+/* Queue a frame for a peer that may be gone (NULL). */
+void core_send(const struct core_peer *p, uint16_t type, const struct buf *body);
+
+/* Proc callbacks, see common/proc.h; arg is the struct core. (core_boot.c) */
+int core_boot_config(void *arg, const struct json *config, struct err *err);
+int core_boot_fd(void *arg, struct str name, int fd, struct err *err);
+int core_boot_wire(void *arg, enum ipc_role peer, struct str run, int fd, struct err *err);
+int core_boot_go(void *arg, struct err *err);
+int core_boot_serve(void *arg, struct err *err);
+ipc_msg_fn core_boot_parent_msg;
+
+#endif

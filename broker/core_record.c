@@ -1,0 +1,322 @@
+/*
+ * Tickets: records handed to the writer and not yet durable. Process: core. Trusts the writer
+ * to be honest about what it synced, nothing else about it: it may be stopped, full or
+ * killed, and then each ticket fails within CORE_RECORD_MS and nothing passes. An outcome is
+ * kept until it is durable, whatever becomes of the writer meanwhile.
+ */
+#include "broker/core_record.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "common/log.h"
+#include "common/xalloc.h"
+
+#include "common/banned.h"
+
+#define TICK_MS 250
+
+struct core_ticket {
+	TAILQ_ENTRY(core_ticket) link;
+	uint64_t id, deadline_ms;
+	core_ack_fn *fn;
+	void *arg;
+	bool failed;		      /* fn has been told so */
+	char dispatched[CORE_ID_SIZE]; /* "" none */
+	char outcome_of[CORE_ID_SIZE]; /* "" none; then data and run are kept */
+	char run[CORE_ID_SIZE];
+	struct buf data;
+};
+
+static void
+ticket_free(struct core_ticket *t)
+{
+	buf_free(&t->data);
+	free(t);
+}
+
+static void
+ticket_call(struct core_ticket *t, const struct core_ack *ack)
+{
+	core_ack_fn *fn = t->fn;
+
+	t->fn = NULL;
+	if (fn != NULL)
+		fn(t->arg, ack);
+}
+
+/* --- deadlines ------------------------------------------------------------------------ */
+
+static void
+tick(void *arg)
+{
+	struct core *c = arg;
+	struct core_ticket *t;
+	bool again = true;
+
+	c->ticket_timer = loop_timer_add(c->loop, TICK_MS, tick, c);
+	/* A callback may append and fail others: look from the start after each. */
+	while (again) {
+		again = false;
+		TAILQ_FOREACH(t, &c->tickets, link) {
+			if (t->deadline_ms > loop_now_ms(c->loop))
+				break;
+			if (t->failed)
+				continue;
+			t->failed = true;
+			ticket_call(t, &(struct core_ack){.code = ERR_TIMEOUT});
+			again = true;
+			break;
+		}
+	}
+	if (TAILQ_EMPTY(&c->tickets)) {
+		loop_timer_del(c->ticket_timer);
+		c->ticket_timer = NULL;
+	}
+}
+
+/* --- appending ------------------------------------------------------------------------ */
+
+static void
+frame_put(struct buf *b, const struct core_ticket *t, const struct core_append *a)
+{
+	buf_u64(b, t->id);
+	buf_u8(b, a->flags);
+	buf_lz(b, a->type);
+	buf_lz(b, a->src != NULL ? a->src : "broker");
+	buf_lz(b, a->run);
+	buf_lstr(b, buf_str(a->data));
+	buf_u32(b, a->frame != NULL ? 1 : 0);
+	if (a->frame != NULL)
+		buf_lstr(b, buf_str(a->frame));
+}
+
+static bool
+append_fits(struct core *c, const struct core_append *a)
+{
+	if (buf_over(a->data) || a->data->n > CORE_RECORD_DATA_MAX) {
+		log_error("record %s has %zu bytes, limit %zu", a->type, a->data->n,
+		    CORE_RECORD_DATA_MAX);
+		return false;
+	}
+	if (a->frame != NULL && (buf_over(a->frame) || a->frame->n > CORE_RECORD_FRAMES_MAX)) {
+		log_error("blob of record %s has %zu bytes, limit %zu", a->type, a->frame->n,
+		    CORE_RECORD_FRAMES_MAX);
+		return false;
+	}
+	return c->live && c->ntickets < CORE_TICKETS_MAX &&
+	    ipc_queued(c->writer->wire) < IPC_QUEUE_MAX / 4;
+}
+
+static struct core_ticket *
+ticket_new(struct core *c, const struct core_append *a)
+{
+	struct core_ticket *t = xcalloc(1, sizeof(*t));
+
+	t->id = ++c->last_ticket;
+	t->fn = a->fn;
+	t->arg = a->arg;
+	t->deadline_ms = loop_now_ms(c->loop) + CORE_RECORD_MS;
+	buf_init(&t->data, CORE_RECORD_DATA_MAX);
+	if (a->dispatched != NULL)
+		memcpy(t->dispatched, a->dispatched, strnlen(a->dispatched, CORE_ID_SIZE - 1));
+	if (a->outcome_of != NULL) {
+		memcpy(t->outcome_of, a->outcome_of, strnlen(a->outcome_of, CORE_ID_SIZE - 1));
+		buf_put_str(&t->data, buf_str(a->data));
+	}
+	if (a->run != NULL)
+		memcpy(t->run, a->run, strnlen(a->run, CORE_ID_SIZE - 1));
+	return t;
+}
+
+static void
+ticket_send(struct core *c, struct core_ticket *t, const struct core_append *a)
+{
+	AUTO_BUF struct buf b = BUF(IPC_BODY_MAX);
+
+	frame_put(&b, t, a);
+	TAILQ_INSERT_TAIL(&c->tickets, t, link);
+	c->ntickets++;
+	core_send(c->writer, MSG_W_APPEND, &b);
+	if (c->ticket_timer == NULL)
+		c->ticket_timer = loop_timer_add(c->loop, TICK_MS, tick, c);
+}
+
+struct core_ticket *
+core_record(struct core *c, const struct core_append *a)
+{
+	struct core_ticket *t;
+
+	if (!append_fits(c, a)) {
+		if (a->outcome_of == NULL || buf_over(a->data) || a->data->n > CORE_RECORD_DATA_MAX)
+			return NULL;
+		t = ticket_new(c, a);
+		TAILQ_INSERT_TAIL(&c->unsent, t, link);
+		return t;
+	}
+	t = ticket_new(c, a);
+	ticket_send(c, t, a);
+	return t;
+}
+
+void
+core_record_forget(struct core_ticket *t)
+{
+	if (t != NULL)
+		t->fn = NULL;
+}
+
+void
+core_record_outcome(struct core *c, const char *run, const char *action, uint64_t seq,
+    const char *status)
+{
+	AUTO_BUF struct buf b = BUF(1024);
+	struct jcs j;
+
+	jcs_init(&j, &b);
+	jcs_open(&j, NULL);
+	jcs_z(&j, "action", action);
+	jcs_int(&j, "action_seq", (int64_t)seq);
+	jcs_int(&j, "answer_bytes", 0);
+	jcs_int(&j, "duration_us", 0);
+	jcs_int(&j, "rows", 0);
+	jcs_z(&j, "sent", "");
+	jcs_z(&j, "sqlstate", "");
+	jcs_z(&j, "status", status);
+	jcs_z(&j, "tag", "");
+	jcs_close(&j);
+	(void)core_record(c, &(struct core_append){.type = "outcome", .run = run, .data = &b,
+				 .outcome_of = action});
+}
+
+/* --- answers -------------------------------------------------------------------------- */
+
+/* The ack came after the action had been refused: it was never sent, and the log says so. */
+static void
+ack_late(struct core *c, const struct core_ticket *t, uint64_t seq)
+{
+	if (t->dispatched[0] != '\0')
+		core_record_outcome(c, t->run, t->dispatched, seq, "not_sent");
+}
+
+int
+core_record_on_ack(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err)
+{
+	struct core *c = p->core;
+	struct core_ack ack = {.code = 0};
+	struct core_ticket *t;
+	uint64_t id = rd_u64(body);
+	struct str root;
+
+	(void)fds;
+	(void)nfds;
+	ack.seq = rd_u64(body);
+	ack.size = rd_u64(body);
+	root = rd_bytes(body, HASH_LEN);
+	if (!rd_end(body))
+		return err_set(err, ERR_PROTOCOL, "W_ACK has a wrong length");
+	memcpy(ack.root.b, root.p, HASH_LEN);
+	TAILQ_FOREACH(t, &c->tickets, link)
+		if (t->id == id)
+			break;
+	if (t == NULL)
+		return err_set(err, ERR_PROTOCOL, "W_ACK for ticket %llu, which is not waiting",
+		    (unsigned long long)id);
+	TAILQ_REMOVE(&c->tickets, t, link);
+	c->ntickets--;
+	if (ack.seq >= c->log_size)
+		c->log_size = ack.seq + 1;
+	if (t->failed)
+		ack_late(c, t, ack.seq);
+	else
+		ticket_call(t, &ack);
+	ticket_free(t);
+	return 0;
+}
+
+/* --- the writer goes and comes -------------------------------------------------------- */
+
+static void
+not_sent_add(struct core *c, const char *action)
+{
+	if (c->not_sent.n >= (size_t)CORE_TICKETS_MAX * CORE_ID_SIZE)
+		buf_drop(&c->not_sent, CORE_ID_SIZE);
+	buf_put(&c->not_sent, action, CORE_ID_SIZE);
+}
+
+void
+core_record_writer_gone(struct core *c)
+{
+	struct core_tickets all;
+	struct core_ticket *t;
+
+	TAILQ_INIT(&all);
+	TAILQ_CONCAT(&all, &c->tickets, link);
+	c->ntickets = 0;
+	while ((t = TAILQ_FIRST(&all)) != NULL) {
+		TAILQ_REMOVE(&all, t, link);
+		if (t->outcome_of[0] != '\0') {
+			TAILQ_INSERT_TAIL(&c->unsent, t, link);
+			t->failed = true;
+			ticket_call(t, &(struct core_ack){.code = ERR_UNAVAILABLE});
+			continue;
+		}
+		if (t->dispatched[0] != '\0')
+			not_sent_add(c, t->dispatched);
+		ticket_call(t, &(struct core_ack){.code = ERR_UNAVAILABLE});
+		ticket_free(t);
+	}
+}
+
+static bool
+id_in(const struct buf *list, const char *id)
+{
+	for (size_t i = 0; i + CORE_ID_SIZE <= list->n; i += CORE_ID_SIZE)
+		if (strncmp((const char *)list->p + i, id, CORE_ID_SIZE) == 0)
+			return true;
+	return false;
+}
+
+/*
+ * c->doubt names the actions that the log shows as sent and without outcome. An outcome we
+ * kept for one of them goes out again; one kept for another is durable already, since the
+ * log no longer misses it.
+ */
+void
+core_record_settle(struct core *c)
+{
+	struct core_tickets all;
+	struct core_ticket *t;
+
+	TAILQ_INIT(&all);
+	TAILQ_CONCAT(&all, &c->unsent, link);
+	while ((t = TAILQ_FIRST(&all)) != NULL) {
+		TAILQ_REMOVE(&all, t, link);
+		if (!id_in(&c->doubt, t->outcome_of)) {
+			ticket_call(t, &(struct core_ack){.code = 0});
+			ticket_free(t);
+			continue;
+		}
+		t->failed = false;
+		t->deadline_ms = loop_now_ms(c->loop) + CORE_RECORD_MS;
+		ticket_send(c, t, &(struct core_append){.type = "outcome", .run = t->run,
+				      .data = &t->data});
+	}
+}
+
+void
+core_record_free_all(struct core *c)
+{
+	struct core_ticket *t;
+
+	while ((t = TAILQ_FIRST(&c->tickets)) != NULL) {
+		TAILQ_REMOVE(&c->tickets, t, link);
+		ticket_free(t);
+	}
+	while ((t = TAILQ_FIRST(&c->unsent)) != NULL) {
+		TAILQ_REMOVE(&c->unsent, t, link);
+		ticket_free(t);
+	}
+	loop_timer_del(c->ticket_timer);
+	c->ticket_timer = NULL;
+}

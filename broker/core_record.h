@@ -1,0 +1,48 @@
+/*
+ * Records on their way to the writer. Nothing that core lets happen happens before the
+ * callback of its record came with code 0.
+ */
+#ifndef BROKER_CORE_RECORD_H
+#define BROKER_CORE_RECORD_H
+
+#include "broker/core.h"
+
+#define CORE_TICKETS_MAX 4096
+#define CORE_RECORD_DATA_MAX ((size_t)60000) /* leaves room for the envelope */
+#define CORE_RECORD_FRAMES_MAX ((size_t)3 << 20)
+
+struct core_ack {
+	int code; /* 0 durable; ERR_UNAVAILABLE, ERR_TIMEOUT: not known to be */
+	uint64_t seq, size;
+	struct hash root; /* of the tree up to and with seq; only with CORE_REC_ROOT */
+};
+typedef void core_ack_fn(void *arg, const struct core_ack *ack);
+
+enum { CORE_REC_CHECKPOINT = 1, CORE_REC_ROOT = 2 }; /* flags of W_APPEND */
+struct core_append {
+	const char *type, *src; /* src NULL: "broker" */
+	const char *run;	/* NULL: none */
+	uint8_t flags;
+	const struct buf *data;	 /* canonical JSON object */
+	const struct buf *frame; /* one sealed blob, or NULL */
+	const char *dispatched;	 /* action that may be sent after the ack: if the ack comes too late, not_sent is recorded */
+	const char *outcome_of;	 /* action whose outcome this is: kept until durable, across writers */
+	core_ack_fn *fn;	 /* may be NULL; called once, never from inside core_record */
+	void *arg;
+};
+/* NULL: cannot be recorded now (no writer, too many waiting, too large); fn will not be called. */
+struct core_ticket *core_record(struct core *c, const struct core_append *a);
+/* The owner of `arg` goes away: fn will not be called. NULL is fine; forget a ticket once fn has run. */
+void core_record_forget(struct core_ticket *t);
+/* An outcome in few words; for what core itself ends. */
+void core_record_outcome(struct core *c, const char *run, const char *action, uint64_t seq,
+    const char *status);
+
+int core_record_on_ack(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
+/* The writer's wire is gone: everything that waits fails now. */
+void core_record_writer_gone(struct core *c);
+/* The live records are known: settle doubtful actions (core_live.c calls it). */
+void core_record_settle(struct core *c);
+void core_record_free_all(struct core *c);
+
+#endif

@@ -1,0 +1,417 @@
+/*
+ * The vault file (processes: core reads, the command line also writes). Trusts nothing in
+ * the file before the seal has opened. Plaintext and secrets stay in guarded memory: the
+ * reader here is for exactly the canonical form that the writer here emits, so that no
+ * general parser makes copies of a password.
+ */
+#include "broker/core_vault.h"
+
+#include <inttypes.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/hash.h"
+#include "common/xalloc.h"
+
+#include "common/banned.h"
+
+#define MAGIC "CFV1"
+#define MAGIC_LEN 4
+#define NONCE_LEN crypto_aead_xchacha20poly1305_ietf_NPUBBYTES
+#define TAG_LEN crypto_aead_xchacha20poly1305_ietf_ABYTES
+
+struct vault {
+	size_t n;
+	struct vault_entry *e; /* sorted by name */
+};
+
+static void
+entry_free(struct vault_entry *e)
+{
+	free(e->name);
+	free(e->kind);
+	free(e->scheme);
+	free(e->host);
+	free(e->user);
+	secret_free(e->secret);
+}
+
+struct vault *
+vault_new(void)
+{
+	return xcalloc(1, sizeof(struct vault));
+}
+
+void
+vault_free(struct vault *v)
+{
+	if (v == NULL)
+		return;
+	for (size_t i = 0; i < v->n; i++)
+		entry_free(&v->e[i]);
+	free(v->e);
+	free(v);
+}
+
+size_t
+vault_count(const struct vault *v)
+{
+	return v->n;
+}
+
+const struct vault_entry *
+vault_at(const struct vault *v, size_t i)
+{
+	return &v->e[i];
+}
+
+static size_t
+position(const struct vault *v, struct str name, bool *ret_found)
+{
+	for (size_t i = 0; i < v->n; i++) {
+		int cmp = str_cmp(str_z(v->e[i].name), name);
+
+		if (cmp >= 0) {
+			*ret_found = cmp == 0;
+			return i;
+		}
+	}
+	*ret_found = false;
+	return v->n;
+}
+
+const struct vault_entry *
+vault_find(const struct vault *v, struct str name)
+{
+	bool found;
+	size_t i = position(v, name, &found);
+
+	return found ? &v->e[i] : NULL;
+}
+
+/* --- what may stand in an entry --------------------------------------------------------- */
+
+static bool
+name_ok(struct str s)
+{
+	for (size_t i = 0; i < s.n; i++) {
+		char ch = s.p[i];
+
+		if (!((ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') ||
+			(ch >= '0' && ch <= '9') || ch == '.' || ch == '_' || ch == '-'))
+			return false;
+	}
+	return s.n >= 1 && s.n <= VAULT_TEXT_MAX;
+}
+
+static bool
+text_ok(struct str s)
+{
+	return s.n >= 1 && s.n <= VAULT_TEXT_MAX && str_is_ascii_print(s) &&
+	    memchr(s.p, '"', s.n) == NULL && memchr(s.p, '\\', s.n) == NULL;
+}
+
+static int
+bind_check(const struct vault_bind *b, size_t secret_len, struct err *err)
+{
+	if (!name_ok(b->name))
+		return err_set(err, ERR_INVALID,
+		    "credential name \"%.*s\" must be 1 to %d of [A-Za-z0-9._-]", STR_ARG(b->name),
+		    VAULT_TEXT_MAX);
+	if (!str_eqz(b->kind, "postgresql-password"))
+		return err_set(err, ERR_UNSUPPORTED,
+		    "credential kind must be postgresql-password, is \"%.*s\"", STR_ARG(b->kind));
+	if (!str_eqz(b->scheme, "postgresql"))
+		return err_set(err, ERR_UNSUPPORTED,
+		    "credential scheme must be postgresql, is \"%.*s\"", STR_ARG(b->scheme));
+	if (!text_ok(b->host) || !text_ok(b->user))
+		return err_set(err, ERR_INVALID,
+		    "credential %.*s: host and user must be 1 to %d printable ASCII characters "
+		    "without quote and backslash", STR_ARG(b->name), VAULT_TEXT_MAX);
+	if (b->port == 0)
+		return err_set(err, ERR_INVALID, "credential %.*s: port must be from 1 to 65535",
+		    STR_ARG(b->name));
+	if (secret_len == 0 || secret_len > VAULT_SECRET_MAX)
+		return err_set(err, ERR_INVALID,
+		    "credential %.*s: secret must be 1 to %d bytes, has %zu", STR_ARG(b->name),
+		    VAULT_SECRET_MAX, secret_len);
+	return 0;
+}
+
+int
+vault_put(struct vault *v, const struct vault_bind *b, struct secret *secret, struct err *err)
+{
+	struct vault_entry e = {0};
+	bool found;
+	size_t i = position(v, b->name, &found);
+	int rc = bind_check(b, secret_str(secret).n, err);
+
+	if (rc != 0)
+		return rc;
+	if (!found && v->n >= VAULT_ENTRIES_MAX)
+		return err_set(err, ERR_TOO_LARGE, "the vault holds %d credentials, the limit",
+		    VAULT_ENTRIES_MAX);
+	e.name = str_dup(b->name);
+	e.kind = str_dup(b->kind);
+	e.scheme = str_dup(b->scheme);
+	e.host = str_dup(b->host);
+	e.user = str_dup(b->user);
+	e.port = b->port;
+	e.version = found ? v->e[i].version + 1 : 1;
+	e.secret = secret;
+	if (found) {
+		entry_free(&v->e[i]);
+	} else {
+		v->e = xreallocarray(v->e, v->n + 1, sizeof(e));
+		memmove(&v->e[i + 1], &v->e[i], (v->n - i) * sizeof(e));
+		v->n++;
+	}
+	v->e[i] = e;
+	return 0;
+}
+
+int
+vault_remove(struct vault *v, struct str name, struct err *err)
+{
+	bool found;
+	size_t i = position(v, name, &found);
+
+	if (!found)
+		return err_set(err, ERR_NOT_FOUND, "no credential \"%.*s\"", STR_ARG(name));
+	entry_free(&v->e[i]);
+	memmove(&v->e[i], &v->e[i + 1], (v->n - i - 1) * sizeof(v->e[0]));
+	v->n--;
+	return 0;
+}
+
+/* --- plaintext -------------------------------------------------------------------------- */
+
+/* Writes into guarded memory of a size computed before; never grows. */
+struct out {
+	uint8_t *p;
+	size_t n, cap;
+};
+
+static void
+out_z(struct out *o, const char *z)
+{
+	size_t n = strlen(z);
+
+	if (o->p != NULL && n <= o->cap - o->n)
+		memcpy(o->p + o->n, z, n);
+	o->n += n;
+}
+
+static void
+out_entry(struct out *o, const struct vault_entry *e)
+{
+	struct str s = secret_str(e->secret);
+	size_t b64 = sodium_base64_ENCODED_LEN(s.n, sodium_base64_VARIANT_ORIGINAL) - 1;
+	char num[32];
+
+	out_z(o, "{\"bind\":{\"host\":\"");
+	out_z(o, e->host);
+	(void)snprintf(num, sizeof(num), "%u", (unsigned)e->port);
+	out_z(o, "\",\"port\":");
+	out_z(o, num);
+	out_z(o, ",\"scheme\":\"");
+	out_z(o, e->scheme);
+	out_z(o, "\",\"user\":\"");
+	out_z(o, e->user);
+	out_z(o, "\"},\"kind\":\"");
+	out_z(o, e->kind);
+	out_z(o, "\",\"name\":\"");
+	out_z(o, e->name);
+	out_z(o, "\",\"secret\":\"");
+	/* One byte of room for the NUL that sodium writes; the next text goes over it. */
+	if (o->p != NULL && b64 + 1 <= o->cap - o->n)
+		(void)sodium_bin2base64((char *)o->p + o->n, b64 + 1, (const uint8_t *)s.p, s.n,
+		    sodium_base64_VARIANT_ORIGINAL);
+	o->n += b64;
+	(void)snprintf(num, sizeof(num), "%" PRIu64, e->version);
+	out_z(o, "\",\"version\":");
+	out_z(o, num);
+	out_z(o, "}");
+}
+
+static void
+out_vault(struct out *o, const struct vault *v)
+{
+	out_z(o, "{\"credentials\":[");
+	for (size_t i = 0; i < v->n; i++) {
+		if (i != 0)
+			out_z(o, ",");
+		out_entry(o, &v->e[i]);
+	}
+	out_z(o, "]}");
+}
+
+static bool
+take(struct str *s, const char *z)
+{
+	if (!str_has_prefix(*s, z))
+		return false;
+	s->p += strlen(z);
+	s->n -= strlen(z);
+	return true;
+}
+
+/* A string without escapes: up to the next quote, which stays. */
+static struct str
+take_text(struct str *s)
+{
+	const char *q = s->n != 0 ? memchr(s->p, '"', s->n) : NULL;
+	struct str r = {s->p, q != NULL ? (size_t)(q - s->p) : 0};
+
+	s->p += r.n;
+	s->n -= r.n;
+	return r;
+}
+
+static uint64_t
+take_number(struct str *s, uint64_t max)
+{
+	struct str d = {s->p, 0};
+	uint64_t v = 0;
+
+	while (d.n < s->n && s->p[d.n] >= '0' && s->p[d.n] <= '9')
+		d.n++;
+	s->p += d.n;
+	s->n -= d.n;
+	return str_to_u64(d, max, &v) ? v : 0;
+}
+
+static struct secret *
+secret_decode(struct str b64)
+{
+	AUTO(secret) struct secret *tmp = secret_new(b64.n / 4 * 3 + 3);
+	size_t n = 0;
+
+	if (sodium_base642bin(secret_bytes(tmp), b64.n / 4 * 3 + 3, b64.p, b64.n, NULL, &n, NULL,
+		sodium_base64_VARIANT_ORIGINAL) != 0)
+		return NULL;
+	return secret_copy(str_mem(secret_bytes(tmp), n));
+}
+
+static int
+entry_read(struct vault *v, struct str *s, struct err *err)
+{
+	AUTO(secret) struct secret *secret = NULL;
+	struct vault_bind b = {0};
+	struct str b64 = {0};
+	uint64_t version = 0;
+	bool ok, found;
+	size_t at;
+
+	ok = take(s, "{\"bind\":{\"host\":\"");
+	b.host = take_text(s);
+	ok = ok && take(s, "\",\"port\":");
+	b.port = (uint16_t)take_number(s, 65535);
+	ok = ok && take(s, ",\"scheme\":\"");
+	b.scheme = take_text(s);
+	ok = ok && take(s, "\",\"user\":\"");
+	b.user = take_text(s);
+	ok = ok && take(s, "\"},\"kind\":\"");
+	b.kind = take_text(s);
+	ok = ok && take(s, "\",\"name\":\"");
+	b.name = take_text(s);
+	ok = ok && take(s, "\",\"secret\":\"");
+	b64 = take_text(s);
+	ok = ok && take(s, "\",\"version\":");
+	version = take_number(s, UINT32_MAX);
+	ok = ok && take(s, "}");
+	if (ok && version != 0)
+		secret = secret_decode(b64);
+	if (secret == NULL)
+		return err_set(err, ERR_TAMPER, "vault: entry %zu is not of the form", v->n);
+	at = position(v, b.name, &found);
+	if (found || at != v->n)
+		return err_set(err, ERR_TAMPER, "vault: entry %zu is out of order", v->n);
+	if (vault_put(v, &b, secret, err) != 0)
+		return err_wrap(err, "vault");
+	(void)TAKE_PTR(secret);
+	v->e[at].version = version;
+	return 0;
+}
+
+static int
+vault_read(struct str s, struct vault **ret, struct err *err)
+{
+	AUTO(vault) struct vault *v = vault_new();
+
+	if (!take(&s, "{\"credentials\":["))
+		return err_set(err, ERR_TAMPER, "vault: not a list of credentials");
+	while (!str_has_prefix(s, "]")) {
+		int rc;
+
+		if (v->n != 0 && !take(&s, ","))
+			return err_set(err, ERR_TAMPER, "vault: no comma after entry %zu", v->n);
+		rc = entry_read(v, &s, err);
+		if (rc != 0)
+			return rc;
+	}
+	if (!take(&s, "]}") || s.n != 0)
+		return err_set(err, ERR_TAMPER, "vault: bytes after the last entry");
+	*ret = TAKE_PTR(v);
+	return 0;
+}
+
+/* --- the seal --------------------------------------------------------------------------- */
+
+static int
+key_check(const struct secret *key, struct err *err)
+{
+	if (secret_str(key).n != VAULT_KEY_LEN)
+		return err_set(err, ERR_CONFIG, "vault key must have %d bytes, has %zu",
+		    VAULT_KEY_LEN, secret_str(key).n);
+	return 0;
+}
+
+int
+vault_open(struct str file, const struct secret *key, struct vault **ret, struct err *err)
+{
+	AUTO(secret) struct secret *plain = NULL;
+	const uint8_t *p = (const uint8_t *)file.p;
+	unsigned long long n = 0;
+	int rc = key_check(key, err);
+
+	if (rc != 0)
+		return rc;
+	if (file.n < MAGIC_LEN + NONCE_LEN + TAG_LEN || memcmp(p, MAGIC, MAGIC_LEN) != 0)
+		return err_set(err, ERR_TAMPER, "vault: not a vault of version 1");
+	plain = secret_new(file.n);
+	if (crypto_aead_xchacha20poly1305_ietf_decrypt(secret_bytes(plain), &n, NULL,
+		p + MAGIC_LEN + NONCE_LEN, file.n - MAGIC_LEN - NONCE_LEN, p, MAGIC_LEN,
+		p + MAGIC_LEN, (const uint8_t *)secret_str(key).p) != 0)
+		return err_set(err, ERR_TAMPER, "vault: wrong key, or the file was changed");
+	return vault_read(str_mem(secret_bytes(plain), (size_t)n), ret, err);
+}
+
+int
+vault_seal(const struct vault *v, const struct secret *key, struct buf *out, struct err *err)
+{
+	AUTO(secret) struct secret *plain = NULL;
+	struct out o = {0};
+	uint8_t nonce[NONCE_LEN], *p;
+	unsigned long long n = 0;
+	int rc = key_check(key, err);
+
+	if (rc != 0)
+		return rc;
+	out_vault(&o, v); /* the size */
+	plain = secret_new(o.n + 1);
+	o = (struct out){.p = secret_bytes(plain), .cap = o.n + 1};
+	out_vault(&o, v);
+	rand_bytes(nonce, sizeof(nonce));
+	buf_put(out, MAGIC, MAGIC_LEN);
+	buf_put(out, nonce, sizeof(nonce));
+	p = buf_grow(out, o.n + TAG_LEN);
+	if (p == NULL)
+		return err_set(err, ERR_TOO_LARGE, "vault is over %zu bytes", out->max);
+	if (crypto_aead_xchacha20poly1305_ietf_encrypt(p, &n, o.p, o.n,
+		(const uint8_t *)MAGIC, MAGIC_LEN, NULL, nonce,
+		(const uint8_t *)secret_str(key).p) != 0)
+		return err_set(err, ERR_CRYPTO, "vault: sealing failed");
+	return 0;
+}
