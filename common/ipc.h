@@ -65,7 +65,10 @@ void ipc_read_enable(struct ipc *w, bool on);
 /* Blocking form for the agent and the command line; same table, same checks. */
 int ipc_sync_send(int fd, enum ipc_role self, enum ipc_role peer, uint16_t type,
     const struct buf *body, const int *fds, size_t nfds, struct err *err);
-/* timeout_ms < 0: for ever. *body is reset and filled; fds received go to fds[0..*nfds), caller closes. */
+/*
+ * timeout_ms < 0: for ever. *body is reset and filled; fds received go to fds[0..*nfds), the
+ * caller closes. After any error, also ERR_TIMEOUT, the connection is of no more use.
+ */
 int ipc_sync_recv(int fd, enum ipc_role self, enum ipc_role peer, int timeout_ms, uint16_t *ret_type,
     struct buf *body, int *fds, size_t *nfds, struct err *err);
 /* Connect to a unix stream socket at path (any length: opens the directory and uses /proc/self/fd). */
