@@ -110,19 +110,21 @@ vis_step(struct str *s, char out[4])
 static size_t
 vis_cut(struct str s, char *out, size_t cap)
 {
-	size_t n = 0;
+	size_t n = 0, mark = 0; /* mark: where the dots would still fit */
 
 	while (s.n != 0) {
 		char one[4];
 		size_t k = vis_step(&s, one);
 
-		if (n + k > cap - 3 && !(s.n == 0 && n + k <= cap)) {
+		if (n + k > cap) {
 			for (int i = 0; i < 3; i++)
-				out[n++] = '.';
-			return n;
+				out[mark++] = '.';
+			return mark;
 		}
 		memcpy(out + n, one, k);
 		n += k;
+		if (n <= cap - 3)
+			mark = n;
 	}
 	return n;
 }

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
-#include <stdio.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
@@ -139,5 +138,5 @@ tz_version(const char *root, char out[16])
 	}
 	if (v[0] == '\0' || strlen(v) >= 16 || !str_is_ascii_print(str_z(v)))
 		v = "unknown";
-	(void)snprintf(out, 16, "%s", v);
+	memcpy(out, v, strlen(v) + 1);
 }
