@@ -61,7 +61,8 @@ struct approval_check {
 	const struct approval_pending *pending;
 	const struct approval_grant *grants;
 	size_t ngrants;
-	const struct sig_pubkey *revoked; /* keys withdrawn since, beside those missing from the policy */
+	const struct sig_pubkey
+	    *revoked; /* keys withdrawn since, beside those missing from the policy */
 	size_t nrevoked;
 	const struct hash *action;	  /* digest of what is to be sent now */
 	const struct policy *policy;	  /* the active one, its digest is compared */
@@ -71,12 +72,12 @@ struct approval_check {
 struct approval_result {
 	enum verdict verdict;	     /* allow: armed, and would pass at this moment */
 	enum approval_reason reason; /* none with allow */
-	bool ended;		     /* never again: void the request (veto, expired, use_window, used, policy) */
-	int64_t quorum_us;	     /* when the pending slots were filled; 0: not yet */
-	int64_t use_by_us;	     /* last instant of use; 0 before quorum */
-	size_t ncounted;	     /* grants that count, for policy_eval and the record */
+	bool ended; /* never again: void the request (veto, expired, use_window, used, policy) */
+	int64_t quorum_us; /* when the pending slots were filled; 0: not yet */
+	int64_t use_by_us; /* last instant of use; 0 before quorum */
+	size_t ncounted;   /* grants that count, for policy_eval and the record */
 	struct policy_grant counted[APPROVAL_GRANTS_MAX];
-	struct decision decision;    /* the whole policy judged again at input->at with these grants */
+	struct decision decision; /* the whole policy judged again at input->at with these grants */
 };
 
 /* Never fails; whatever does not fit is not allowed. ret borrows from the check and the policy. */

@@ -1,0 +1,283 @@
+/*
+ * The bundle: everything core needs of a policy, canonical, so that one policy has one
+ * digest. Written by `cofferdam policy build`. Durations are in seconds, effect sets are
+ * spelled out, calendars are intervals; what people wrote stays behind in the source.
+ */
+#include "policy/policy_internal.h"
+
+#include <stdio.h>
+
+#include "common/jcs.h"
+
+#include "common/banned.h"
+
+static void
+put_strs(struct jcs *j, const char *key, const struct str *v, size_t n)
+{
+	if (n == 0)
+		return;
+	jcs_array(j, key);
+	for (size_t i = 0; i < n; i++)
+		jcs_str(j, NULL, v[i]);
+	jcs_array_end(j);
+}
+
+static void
+put_text(struct jcs *j, const char *key, struct str s)
+{
+	if (s.n != 0)
+		jcs_str(j, key, s);
+}
+
+static void
+put_duration(struct jcs *j, const char *key, int64_t s)
+{
+	char text[32];
+
+	(void)snprintf(text, sizeof(text), "%llds", (long long)s);
+	jcs_z(j, key, text);
+}
+
+static void
+put_calendar(struct jcs *j, const struct calendar *c)
+{
+	jcs_key(j, c->id);
+	jcs_open(j, NULL);
+	jcs_array(j, "intervals");
+	for (size_t i = 0; i < c->n; i++) {
+		jcs_array(j, NULL);
+		jcs_int(j, NULL, c->iv[i].from);
+		jcs_int(j, NULL, c->iv[i].to);
+		jcs_array_end(j);
+	}
+	jcs_array_end(j);
+	jcs_z(j, "kind", c->open ? "open" : "freeze");
+	jcs_str(j, "tz", c->tz);
+	jcs_array(j, "valid");
+	jcs_int(j, NULL, c->valid.from);
+	jcs_int(j, NULL, c->valid.to);
+	jcs_array_end(j);
+	jcs_close(j);
+}
+
+/* The key line as OpenSSH writes it, without comment. */
+static void
+put_key(struct jcs *j, const struct policy *p, const struct sig_pubkey *k)
+{
+	const char *type = k->hardware ? "sk-ssh-ed25519@openssh.com" : "ssh-ed25519";
+	AUTO_BUF struct buf blob = BUF(1024);
+	AUTO_BUF struct buf line = BUF(2048);
+
+	if (p->opaque_keys) {
+		jcs_z(j, NULL, k->application);
+		return;
+	}
+	buf_lz(&blob, type);
+	buf_lstr(&blob, str_mem(k->pub, sizeof(k->pub)));
+	if (k->hardware)
+		buf_lz(&blob, k->application);
+	buf_put_z(&line, type);
+	buf_put_c(&line, ' ');
+	enc_base64(&line, buf_str(&blob));
+	jcs_str(j, NULL, buf_str(&line));
+}
+
+static void
+put_person(struct jcs *j, const struct policy *p, const struct policy_person *q)
+{
+	jcs_key(j, q->id);
+	jcs_open(j, NULL);
+	jcs_array(j, "keys");
+	for (size_t i = 0; i < q->nkeys; i++)
+		put_key(j, p, &q->keys[i]);
+	jcs_array_end(j);
+	put_strs(j, "login", q->logins, q->nlogins);
+	put_strs(j, "roles", q->roles, q->nroles);
+	jcs_close(j);
+}
+
+static void
+put_target(struct jcs *j, const struct target *t)
+{
+	const struct policy_target *p = &t->pub;
+	bool split = t->origin.n == 0; /* else the origin says host, port and tls */
+
+	jcs_key(j, p->id);
+	jcs_open(j, NULL);
+	put_text(j, "ca_pem", p->ca_pem);
+	put_text(j, "credential", p->credential);
+	put_text(j, "database", p->database);
+	jcs_str(j, "env", p->env);
+	if (split)
+		put_text(j, "host", p->host);
+	jcs_z(j, "kind", target_kind_name(p->kind));
+	put_text(j, "origin", t->origin);
+	if (split && p->port != 0)
+		jcs_int(j, "port", p->port);
+	put_strs(j, "protected", t->protected_refs.v, t->protected_refs.n);
+	put_strs(j, "read_posts", t->read_posts.v, t->read_posts.n);
+	if (split)
+		jcs_z(j, "tls", p->tls_verify ? "verify-full" : "off");
+	put_strs(j, "unsafe_gets", t->unsafe_gets.v, t->unsafe_gets.n);
+	put_text(j, "user", p->user);
+	jcs_close(j);
+}
+
+static void
+put_attr(struct jcs *j, const struct cond *c, enum attr a)
+{
+	put_strs(j, policy_attr_names[a], c->attr[a].v, c->attr[a].n);
+}
+
+static void
+put_calendar_names(struct jcs *j, const struct policy *p, const char *key, const struct indices *l)
+{
+	if (l->n == 0)
+		return;
+	jcs_array(j, key);
+	for (size_t i = 0; i < l->n; i++)
+		jcs_str(j, NULL, p->calendars[l->v[i]].id);
+	jcs_array_end(j);
+}
+
+static void
+put_statements(struct jcs *j, const struct cond *c)
+{
+	if (c->eq < 0 && c->gt < 0 && c->lt < 0)
+		return;
+	jcs_open(j, "statements");
+	if (c->eq >= 0)
+		jcs_int(j, "eq", c->eq);
+	if (c->gt >= 0)
+		jcs_int(j, "gt", c->gt);
+	if (c->lt >= 0)
+		jcs_int(j, "lt", c->lt);
+	jcs_close(j);
+}
+
+static void
+put_cond(struct jcs *j, const struct policy *p, const char *key, const struct cond *c)
+{
+	jcs_open(j, key);
+	put_attr(j, c, ATTR_agent);
+	put_calendar_names(j, p, "during", &c->during);
+	if (c->mode != EFFECTS_UNASKED) {
+		jcs_open(j, "effects");
+		effect_jcs(j, c->mode == EFFECTS_ANY ? "any" : "only", c->effects);
+		jcs_close(j);
+	}
+	put_attr(j, c, ATTR_env);
+	put_attr(j, c, ATTR_kind);
+	put_calendar_names(j, p, "outside", &c->outside);
+	put_attr(j, c, ATTR_owner);
+	put_strs(j, "relation", c->relation.v, c->relation.n);
+	put_attr(j, c, ATTR_run);
+	put_statements(j, c);
+	put_attr(j, c, ATTR_target);
+	jcs_close(j);
+}
+
+static void
+put_slots(struct jcs *j, const struct rule *r)
+{
+	jcs_array(j, "approve");
+	for (size_t i = 0; i < r->nslots; i++) {
+		jcs_open(j, NULL);
+		jcs_int(j, "count", r->slots[i].count);
+		jcs_str(j, "role", r->slots[i].role);
+		jcs_close(j);
+	}
+	jcs_array_end(j);
+}
+
+/* Keys ascend: approve forbid id limits override permit require use_within why within. */
+static void
+put_rule(struct jcs *j, const struct policy *p, const struct rule *r)
+{
+	static const char *const overrides[] = {[OVERRIDE_NEVER] = "never",
+	    [OVERRIDE_EXCEPTION] = "exception",
+	    [OVERRIDE_BREAKGLASS] = "breakglass"};
+
+	jcs_open(j, NULL);
+	if (r->kind == RULE_REQUIRE)
+		put_slots(j, r);
+	if (r->kind == RULE_FORBID)
+		put_cond(j, p, "forbid", &r->cond);
+	jcs_str(j, "id", r->id);
+	if (r->max_rows >= 0) {
+		jcs_open(j, "limits");
+		jcs_int(j, "max_rows", r->max_rows);
+		jcs_close(j);
+	}
+	if (r->kind == RULE_FORBID)
+		jcs_z(j, "override", overrides[r->override]);
+	if (r->kind == RULE_PERMIT)
+		put_cond(j, p, "permit", &r->cond);
+	if (r->kind == RULE_REQUIRE) {
+		put_cond(j, p, "require", &r->cond);
+		put_duration(j, "use_within", r->use_within_s);
+	}
+	put_text(j, "why", r->why);
+	if (r->kind == RULE_REQUIRE)
+		put_duration(j, "within", r->within_s);
+	jcs_close(j);
+}
+
+void
+policy_emit(const struct policy *p, struct buf *out)
+{
+	struct jcs j;
+
+	jcs_init(&j, out);
+	jcs_open(&j, NULL);
+	jcs_open(&j, "calendars");
+	for (size_t i = 0; i < p->ncalendars; i++)
+		put_calendar(&j, &p->calendars[i]);
+	jcs_close(&j);
+	jcs_z(&j, "clock", p->clock == CLOCK_MODE_TRUSTED ? "trusted" : "kernel-sync");
+	jcs_str(&j, "engine", p->engine);
+	jcs_open(&j, "people");
+	for (size_t i = 0; i < p->npeople; i++)
+		put_person(&j, p, &p->people[i]);
+	jcs_close(&j);
+	jcs_str(&j, "policy", p->name);
+	jcs_array(&j, "rules");
+	for (size_t i = 0; i < p->nrules; i++)
+		put_rule(&j, p, &p->rules[i]);
+	jcs_array_end(&j);
+	jcs_z(&j, "schema", "cofferdam-bundle/1");
+	jcs_int(&j, "serial", p->serial);
+	jcs_open(&j, "targets");
+	for (size_t i = 0; i < p->ntargets; i++)
+		put_target(&j, &p->targets[i]);
+	jcs_close(&j);
+	jcs_str(&j, "tzdata", p->tzdata);
+	jcs_close(&j);
+}
+
+int
+policy_bundle(const struct policy *p, struct buf *ret, struct err *err)
+{
+	AUTO_BUF struct buf b = BUF(POLICY_BUNDLE_MAX);
+
+	if (p->opaque_keys)
+		return err_set(err, ERR_INVALID,
+		    "a policy with bare key fingerprints can be tested, not built");
+	for (size_t i = 0; i < p->ntargets; i++) {
+		const struct target *t = &p->targets[i];
+
+		if (t->pub.host.n == 0)
+			return err_set(err, ERR_INVALID,
+			    "target %.*s has no host: it can be tested and explained, not built",
+			    STR_ARG(t->pub.id));
+		if (t->ca_name.n != 0 && t->pub.ca_pem.n == 0)
+			return err_set(err, ERR_INVALID, "target %.*s: CA file %.*s was not read",
+			    STR_ARG(t->pub.id), STR_ARG(t->ca_name));
+	}
+	policy_emit(p, &b);
+	if (buf_over(&b))
+		return err_set(
+		    err, ERR_TOO_LARGE, "the bundle is over %zu bytes", POLICY_BUNDLE_MAX);
+	buf_put_str(ret, buf_str(&b));
+	return 0;
+}

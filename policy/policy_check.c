@@ -1,0 +1,153 @@
+/*
+ * What must hold across the parts of a policy. Runs in the command line on source and in
+ * core on bundles. A rule that nobody could ever satisfy is an error here, so that nobody
+ * finds it out at night with a request pending.
+ */
+#include "policy/policy_internal.h"
+
+#include "common/xalloc.h"
+
+#include "common/banned.h"
+
+/* One object keeps the quorum arithmetic's memory off the stack. */
+struct crew {
+	uint16_t roles[POLICY_PEOPLE_MAX];
+};
+
+/* How many approvals stay open if everybody but `skip` signed. */
+static unsigned
+missing_without(const struct policy *p, const struct rule *rule, const struct policy_person *skip,
+    struct crew *crew, struct slot_match *m)
+{
+	for (size_t i = 0; i < p->npeople; i++)
+		crew->roles[i] = &p->people[i] == skip || p->people[i].nkeys == 0
+				     ? 0
+				     : policy_roles_mask(&p->people[i], rule->slots, rule->nslots);
+	policy_slots_match(rule->slots, rule->nslots, crew->roles, p->npeople, m);
+	return m->missing_total;
+}
+
+static void
+roles_short(const struct rule *rule, const struct slot_match *m, struct buf *out)
+{
+	const char *sep = "";
+
+	for (size_t i = 0; i < rule->nslots; i++) {
+		if (m->missing[i] == 0)
+			continue;
+		buf_printf(
+		    out, "%s%u of role %.*s", sep, m->missing[i], STR_ARG(rule->slots[i].role));
+		sep = ", ";
+	}
+}
+
+static int
+check_quorum(struct reader *r, const struct json *v, const struct rule *rule, struct err *err)
+{
+	const struct policy *p = r->p;
+	AUTO_FREE struct crew *crew = xmalloc(sizeof(*crew));
+	AUTO_BUF struct buf names = BUF(POLICY_SLOTS_MAX * 96);
+	struct slot_match m;
+
+	if (missing_without(p, rule, NULL, crew, &m) != 0) {
+		roles_short(rule, &m, &names);
+		return json_err(r->doc, v, err, ERR_INVALID,
+		    "rule %.*s can never be approved: with distinct people who have a key, %.*s "
+		    "cannot be filled",
+		    STR_ARG(rule->id), STR_ARG(buf_str(&names)));
+	}
+	for (size_t i = 0; r->warnings != NULL && i < p->npeople; i++)
+		if (p->people[i].nlogins != 0 &&
+		    missing_without(p, rule, &p->people[i], crew, &m) != 0)
+			read_warn(r, v, "rule %.*s cannot be approved for a run that %.*s owns",
+			    STR_ARG(rule->id), STR_ARG(p->people[i].id));
+	return 0;
+}
+
+/* All requires may join in one decision: their roles together must fit its slots. */
+static int
+check_roles(struct reader *r, const struct json *rules, struct err *err)
+{
+	struct str seen[POLICY_SLOTS_MAX];
+	size_t n = 0;
+
+	for (size_t i = 0; i < r->p->nrules; i++) {
+		const struct rule *rule = &r->p->rules[i];
+
+		for (size_t k = 0; k < rule->nslots; k++) {
+			size_t j = 0;
+
+			while (j < n && !str_eq(seen[j], rule->slots[k].role))
+				j++;
+			if (j < n)
+				continue;
+			if (n == POLICY_SLOTS_MAX)
+				return json_err(r->doc, json_at(rules, i), err, ERR_INVALID,
+				    "the require rules name over %d roles in all",
+				    POLICY_SLOTS_MAX);
+			seen[n++] = rule->slots[k].role;
+		}
+	}
+	return 0;
+}
+
+/* At a clock change a freeze is too long and an open window too short; see that both tighten. */
+static void
+warn_calendars(struct reader *r, const struct json *v, const struct rule *rule)
+{
+	bool widens = rule->kind == RULE_PERMIT;
+	const struct cond *c = &rule->cond;
+
+	for (size_t i = 0; i < c->during.n; i++) {
+		const struct calendar *cal = &r->p->calendars[c->during.v[i]];
+
+		if (cal->open != widens)
+			read_warn(r, v,
+			    "rule %.*s: \"during\" of %s calendar %.*s loosens at clock "
+			    "changes: make it a calendar of kind %s",
+			    STR_ARG(rule->id), cal->open ? "an open" : "a freeze", STR_ARG(cal->id),
+			    widens ? "open" : "freeze");
+	}
+	for (size_t i = 0; i < c->outside.n; i++) {
+		const struct calendar *cal = &r->p->calendars[c->outside.v[i]];
+
+		if (cal->open == widens)
+			read_warn(r, v,
+			    "rule %.*s: \"outside\" of %s calendar %.*s loosens at clock "
+			    "changes: make it a calendar of kind %s",
+			    STR_ARG(rule->id), cal->open ? "an open" : "a freeze", STR_ARG(cal->id),
+			    widens ? "freeze" : "open");
+	}
+}
+
+static int
+check_hosts(struct reader *r, const struct json *root, struct err *err)
+{
+	for (size_t i = 0; r->bundle && i < r->p->ntargets; i++)
+		if (r->p->targets[i].pub.host.n == 0)
+			return json_err(r->doc, json_get(root, "targets"), err, ERR_INVALID,
+			    "target %.*s has no host", STR_ARG(r->p->targets[i].pub.id));
+	return 0;
+}
+
+int
+policy_check_whole(struct reader *r, const struct json *root, struct err *err)
+{
+	const struct json *rules = json_get(root, "rules");
+	bool permits = false;
+	int rc = check_hosts(r, root, err);
+
+	if (rc == 0)
+		rc = check_roles(r, rules, err);
+	for (size_t i = 0; rc == 0 && i < r->p->nrules; i++) {
+		const struct rule *rule = &r->p->rules[i];
+
+		permits |= rule->kind == RULE_PERMIT;
+		warn_calendars(r, json_at(rules, i), rule);
+		if (rule->kind == RULE_REQUIRE)
+			rc = check_quorum(r, json_at(rules, i), rule, err);
+	}
+	if (rc == 0 && !permits)
+		read_warn(r, rules, "no rule permits anything: everything is denied");
+	return rc;
+}

@@ -1,0 +1,344 @@
+/*
+ * The verdict. Core judges with it before anything passes, replay and the command line judge
+ * the same way. Pure. The zero value denies, forbid wins, unknown tightens, and only a permit
+ * that surely matches opens; nothing here may fail open.
+ */
+#include "policy/policy_internal.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "common/xalloc.h"
+
+#include "common/banned.h"
+
+#define SECOND 1000000
+
+struct tally {
+	size_t nforbid, npermit, nrequire;
+	struct str forbid[DECISION_RULES_MAX], permit[DECISION_RULES_MAX],
+	    require[DECISION_RULES_MAX];
+	struct policy_slot slots[POLICY_SLOTS_MAX];
+	size_t nslots;
+	int64_t within_s, use_within_s, max_rows;
+};
+
+/* The rule whose calendar explains the verdict. */
+struct timed {
+	const struct rule *rule;
+	struct cond_match match;
+};
+
+struct judge {
+	const struct policy *p;
+	const struct policy_input *in;
+	struct tally t;
+	struct timed forbid, require, permit,
+	    shut; /* shut: a permit that only its times keep shut */
+	const struct rule *first_forbid, *first_require;
+};
+
+static void
+note(struct str *list, size_t *n, struct str id)
+{
+	if (*n < DECISION_RULES_MAX)
+		list[*n] = id;
+	(*n)++;
+}
+
+static void
+note_timed(struct timed *t, const struct rule *rule, const struct cond_match *m)
+{
+	if (t->rule == NULL && m->calendar != CALENDAR_NONE)
+		*t = (struct timed){rule, *m};
+}
+
+static int64_t
+smaller(int64_t have, int64_t other, int64_t none)
+{
+	if (other == none)
+		return have;
+	return have == none || other < have ? other : have;
+}
+
+static void
+judge_permit(struct judge *j, const struct rule *rule, const struct cond_match *m)
+{
+	if (m->all == TRI_YES) {
+		note(j->t.permit, &j->t.npermit, rule->id);
+		note_timed(&j->permit, rule, m);
+	} else if (m->untimed == TRI_YES) {
+		note_timed(&j->shut, rule, m);
+	}
+}
+
+static void
+judge_require(struct judge *j, const struct rule *rule, const struct cond_match *m)
+{
+	if (m->all == TRI_NO)
+		return;
+	note(j->t.require, &j->t.nrequire, rule->id);
+	note_timed(&j->require, rule, m);
+	if (j->first_require == NULL)
+		j->first_require = rule;
+	policy_slots_join(j->t.slots, &j->t.nslots, rule);
+	j->t.within_s = smaller(j->t.within_s, rule->within_s, 0);
+	j->t.use_within_s = smaller(j->t.use_within_s, rule->use_within_s, 0);
+	j->t.max_rows = smaller(j->t.max_rows, rule->max_rows, -1);
+}
+
+static void
+judge_forbid(struct judge *j, const struct rule *rule, const struct cond_match *m)
+{
+	if (m->all == TRI_NO)
+		return;
+	note(j->t.forbid, &j->t.nforbid, rule->id);
+	note_timed(&j->forbid, rule, m);
+	if (j->first_forbid == NULL)
+		j->first_forbid = rule;
+}
+
+static void
+judge_rules(struct judge *j)
+{
+	for (size_t i = 0; i < j->p->nrules; i++) {
+		const struct rule *rule = &j->p->rules[i];
+		struct cond_match m;
+
+		policy_cond_match(j->p, &rule->cond, j->in, rule->kind, &m);
+		switch (rule->kind) {
+		case RULE_PERMIT: judge_permit(j, rule, &m); break;
+		case RULE_REQUIRE: judge_require(j, rule, &m); break;
+		case RULE_FORBID: judge_forbid(j, rule, &m); break;
+		}
+	}
+}
+
+static void
+set_rules(struct decision *d, const struct str *ids, size_t n)
+{
+	d->nrules = n < DECISION_RULES_MAX ? n : DECISION_RULES_MAX;
+	(void)memcpy(d->rules, ids, d->nrules * sizeof(*ids));
+}
+
+/* Which calendar, and when it changes next. */
+static void
+set_calendar(struct decision *d, const struct policy *p, const struct timed *t,
+    const struct policy_input *in)
+{
+	const struct calendar *c;
+	int64_t s = in->at.us / SECOND;
+
+	if (t->rule == NULL)
+		return;
+	c = &p->calendars[t->match.calendar];
+	d->calendar = c->id;
+	switch (policy_calendar_state(c, in->at)) {
+	case TRI_UNKNOWN: d->calendar_unknown = true; break;
+	case TRI_YES: d->until_us = policy_calendar_next(c, s, false) * SECOND; break;
+	case TRI_NO: d->until_us = policy_calendar_next(c, s, true) * SECOND; break;
+	}
+}
+
+/* --- the sentence -------------------------------------------------------------------- */
+
+static void say(struct decision *d, const char *fmt, ...) PRINTF_LIKE(2, 3);
+static void
+say(struct decision *d, const char *fmt, ...)
+{
+	size_t n = strlen(d->text);
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(d->text + n, sizeof(d->text) - n, fmt, ap);
+	va_end(ap);
+}
+
+static void
+say_rules(struct decision *d, const char *one, const char *many)
+{
+	say(d, "%s ", d->nrules == 1 ? one : many);
+	for (size_t i = 0; i < d->nrules && i < 4; i++)
+		say(d, "%s%.*s", i != 0 ? ", " : "", STR_ARG(d->rules[i]));
+	if (d->nrules > 4)
+		say(d, " and %zu more", d->nrules - 4);
+}
+
+static void
+say_calendar(struct decision *d, const struct policy_input *in)
+{
+	char until[CLOCK_TEXT_SIZE];
+
+	if (d->calendar.n == 0)
+		return;
+	say(d, " (calendar %.*s)", STR_ARG(d->calendar));
+	if (d->until_us != 0) {
+		clock_format_s(d->until_us, until);
+		say(d, " until %s", until);
+	} else if (d->calendar_unknown) {
+		say(d, in->at.known ? " which does not cover this time, and counts against it"
+				    : " while the clock is not known, which counts against it");
+	}
+}
+
+static void
+say_effects(struct decision *d)
+{
+	AUTO_BUF struct buf b = BUF(256);
+
+	effect_put(&b, d->effects);
+	say(d, "%.*s", STR_ARG(buf_str(&b)));
+}
+
+static void
+say_slots(struct decision *d)
+{
+	for (size_t i = 0; i < d->nslots; i++)
+		say(d, "%s%.*s:%u", i != 0 ? ", " : "", STR_ARG(d->slots[i].role),
+		    d->slots[i].count);
+}
+
+static void
+say_why(struct decision *d)
+{
+	if (d->why.n != 0)
+		say(d, ": %.*s", STR_ARG(d->why));
+}
+
+/* --- verdicts ------------------------------------------------------------------------ */
+
+static void
+deny_forbidden(const struct judge *j, struct decision *d)
+{
+	set_rules(d, j->t.forbid, j->t.nforbid);
+	set_calendar(d, j->p, &j->forbid, j->in);
+	d->why = j->first_forbid->why;
+	say_rules(d, "denied by policy: rule", "denied by policy: rules");
+	say_calendar(d, j->in);
+	say_why(d);
+}
+
+static void
+deny_default(const struct judge *j, struct decision *d)
+{
+	static const struct str id = {"default", 7};
+
+	set_rules(d, &id, 1);
+	set_calendar(d, j->p, &j->shut, j->in);
+	say(d, "denied by policy: nothing permits ");
+	say_effects(d);
+	if (j->in->target.p != NULL)
+		say(d, " on %.*s", STR_ARG(j->in->target));
+	if (j->shut.rule != NULL)
+		say(d, " now, rule %.*s", STR_ARG(j->shut.rule->id));
+	say_calendar(d, j->in);
+}
+
+/* Roles by person of the grants that count: enrolled, holding the role, not the owner. */
+static size_t
+grants_roles(const struct judge *j, const struct decision *d, const struct policy_grant *grants,
+    size_t ngrants, uint16_t *roles)
+{
+	(void)memset(roles, 0, j->p->npeople * sizeof(*roles));
+	for (size_t i = 0; i < ngrants; i++) {
+		const struct policy_person *q = policy_person(j->p, grants[i].person);
+		uint16_t held;
+
+		if (q == NULL || j->in->owner.p == NULL || str_eq(q->id, j->in->owner))
+			continue;
+		held = policy_roles_mask(q, d->slots, d->nslots);
+		for (size_t s = 0; s < d->nslots; s++)
+			if (grants[i].role.n != 0 && !str_eq(grants[i].role, d->slots[s].role))
+				held &= (uint16_t) ~(1u << s);
+		roles[q - j->p->people] |= held;
+	}
+	return j->p->npeople;
+}
+
+/* Could anybody still give what is required? */
+static bool
+quorum_possible(const struct judge *j, const struct decision *d, uint16_t *roles)
+{
+	struct slot_match m;
+
+	for (size_t i = 0; i < j->p->npeople; i++) {
+		const struct policy_person *q = &j->p->people[i];
+
+		roles[i] = q->nkeys == 0 || (j->in->owner.p != NULL && str_eq(q->id, j->in->owner))
+			       ? 0
+			       : policy_roles_mask(q, d->slots, d->nslots);
+	}
+	policy_slots_match(d->slots, d->nslots, roles, j->p->npeople, &m);
+	return m.missing_total == 0;
+}
+
+static void
+judge_grants(
+    const struct judge *j, const struct policy_grant *grants, size_t ngrants, struct decision *d)
+{
+	AUTO_FREE uint16_t *roles = xcalloc(j->p->npeople + 1, sizeof(*roles));
+	struct slot_match m;
+
+	d->nslots = j->t.nslots;
+	(void)memcpy(d->slots, j->t.slots, d->nslots * sizeof(*d->slots));
+	d->within_s = j->t.within_s;
+	d->use_within_s = j->t.use_within_s;
+	d->max_rows = j->t.max_rows;
+	set_rules(d, j->t.require, j->t.nrequire);
+	set_calendar(d, j->p, &j->require, j->in);
+	d->why = j->first_require->why;
+	policy_slots_match(
+	    d->slots, d->nslots, roles, grants_roles(j, d, grants, ngrants, roles), &m);
+	if (m.missing_total == 0) {
+		d->verdict = VERDICT_ALLOW;
+		say_rules(
+		    d, "allowed: approved as asked by rule", "allowed: approved as asked by rules");
+		return;
+	}
+	d->verdict = VERDICT_NEEDS_APPROVAL;
+	d->unsatisfiable = !quorum_possible(j, d, roles);
+	say_rules(d, "needs approval by policy: rule", "needs approval by policy: rules");
+	say_calendar(d, j->in);
+	say(d, ": ");
+	say_slots(d);
+	if (d->unsatisfiable)
+		say(d, " (nobody can give it: too few people beside the run's owner)");
+	say_why(d);
+}
+
+void
+policy_eval(const struct policy *p, const struct policy_input *in,
+    const struct policy_grant *grants, size_t ngrants, struct decision *ret)
+{
+	struct judge j = {.p = p, .in = in, .t = {.max_rows = -1}};
+	struct decision d = {.verdict = VERDICT_DENY, .max_rows = -1};
+
+	d.effects = in->effects != 0 ? in->effects : EFFECT_opaque;
+	judge_rules(&j);
+	if (j.t.nforbid != 0) {
+		deny_forbidden(&j, &d);
+	} else if (j.t.npermit == 0 || policy_target(p, in->target) == NULL) {
+		deny_default(&j, &d);
+	} else if (j.t.nrequire != 0) {
+		judge_grants(&j, grants, ngrants, &d);
+	} else {
+		d.verdict = VERDICT_ALLOW;
+		set_rules(&d, j.t.permit, j.t.npermit);
+		set_calendar(&d, p, &j.permit, in);
+		say_rules(&d, "allowed by policy: rule", "allowed by policy: rules");
+	}
+	*ret = d;
+}
+
+struct policy_input
+policy_input_for(const struct policy *p, struct str target_id)
+{
+	const struct policy_target *t = policy_target(p, target_id);
+	struct policy_input in = {.target = target_id, .statements = 1};
+
+	if (t != NULL) {
+		in.kind = str_z(target_kind_name(t->kind));
+		in.env = t->env;
+	}
+	return in;
+}

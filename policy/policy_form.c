@@ -1,0 +1,186 @@
+/*
+ * The blocks that no engine reads: `prove` and `cases` are checked for form, so that a typing
+ * error is found where it was made. Runs in the command line alone; bundles do not have them.
+ */
+#include "policy/policy_internal.h"
+
+#include <stddef.h>
+
+#include "common/banned.h"
+
+#define PROVE_MAX 256
+#define CASES_MAX 4096
+
+static int
+read_never(struct reader *r, const struct json *v, void *out UNUSED, struct err *err)
+{
+	struct cond c;
+
+	return policy_read_cond(r, v, &c, err);
+}
+
+static int
+read_people_count(struct reader *r, const struct json *v, void *out UNUSED, struct err *err)
+{
+	int64_t n;
+
+	return read_int(r, v, "people", 1, POLICY_QUORUM_MAX, &n, err);
+}
+
+static int
+read_flag(struct reader *r, const struct json *v, void *out UNUSED, struct err *err)
+{
+	return read_type(r, v, JSON_BOOL, "breakglass", err);
+}
+
+static int
+read_unless(struct reader *r, const struct json *v, void *out UNUSED, struct err *err)
+{
+	static const struct read_field fields[] = {
+	    {"people", read_people_count, 0, false},
+	    {"breakglass", read_flag, 0, false},
+	};
+	char none;
+
+	return read_object(r, v, "unless", fields, ARRAY_LEN(fields), &none, err);
+}
+
+struct named {
+	struct str id, text;
+};
+
+/* Each element an object with its own id. */
+static int
+read_blocks(struct reader *r, const struct json *v, const char *what, size_t max,
+    const struct read_field *fields, size_t n, struct err *err)
+{
+	int rc = read_type(r, v, JSON_ARRAY, what, err);
+
+	if (rc != 0)
+		return rc;
+	if (json_count(v) > max)
+		return json_err(r->doc, v, err, ERR_INVALID, "%s may list up to %zu, lists %zu",
+		    what, max, json_count(v));
+	for (size_t i = 0; i < json_count(v); i++) {
+		struct named b = {0};
+
+		rc = read_object(r, json_at(v, i), what, fields, n, &b, err);
+		if (rc != 0)
+			return rc;
+		for (size_t k = 0; k < i; k++)
+			if (str_eq(json_str(json_get(json_at(v, k), "id")), b.id))
+				return json_err(r->doc, json_at(v, i), err, ERR_INVALID,
+				    "%s: id \"%.*s\" stands twice", what, STR_ARG(b.id));
+	}
+	return 0;
+}
+
+int
+policy_read_prove(struct reader *r, const struct json *v, struct err *err)
+{
+	static const struct read_field fields[] = {
+	    {"id", read_id, offsetof(struct named, id), true},
+	    {"never", read_never, 0, true},
+	    {"unless", read_unless, 0, false},
+	    {"why", read_text, offsetof(struct named, text), false},
+	};
+
+	return read_blocks(r, v, "prove", PROVE_MAX, fields, ARRAY_LEN(fields), err);
+}
+
+static int
+read_time(struct reader *r, const struct json *v, void *out UNUSED, struct err *err)
+{
+	struct err why = {0};
+	int64_t us;
+	int rc = read_type(r, v, JSON_STRING, "at", err);
+
+	if (rc != 0)
+		return rc;
+	if (clock_parse(json_str(v), &us, &why) != 0)
+		return json_err(r->doc, v, err, ERR_INVALID, "%s", why.msg);
+	return 0;
+}
+
+static int
+read_sql(struct reader *r, const struct json *v, void *out UNUSED, struct err *err)
+{
+	return read_type(r, v, JSON_STRING, "sql", err);
+}
+
+static int
+read_input(struct reader *r, const struct json *v, void *out UNUSED, struct err *err)
+{
+	static const struct read_field fields[] = {
+	    {"target", read_id, offsetof(struct named, id), true},
+	    {"sql", read_sql, 0, true},
+	    {"agent", read_text, offsetof(struct named, text), false},
+	    {"owner", read_text, offsetof(struct named, text), false},
+	};
+	struct named in = {0};
+	int rc = read_object(r, v, "input", fields, ARRAY_LEN(fields), &in, err);
+
+	if (rc == 0 && policy_target(r->p, in.id) == NULL)
+		return json_err(r->doc, json_get(v, "target"), err, ERR_INVALID,
+		    "no target is named \"%.*s\"", STR_ARG(in.id));
+	return rc;
+}
+
+static int
+read_verdict(struct reader *r, const struct json *v, void *out UNUSED, struct err *err)
+{
+	for (int i = VERDICT_DENY; i <= VERDICT_ALLOW; i++)
+		if (str_eqz(json_str(v), verdict_name((enum verdict)i)))
+			return 0;
+	return json_err(
+	    r->doc, v, err, ERR_INVALID, "verdict must be deny, needs_approval or allow");
+}
+
+static int
+read_effects(struct reader *r, const struct json *v, void *out UNUSED, struct err *err)
+{
+	uint32_t set;
+
+	if (effect_from_json(v, &set))
+		return 0;
+	return json_err(
+	    r->doc, v, err, ERR_INVALID, "effects must be a list of plain effect names");
+}
+
+static int
+read_strings(struct reader *r, const struct json *v, void *out UNUSED, struct err *err)
+{
+	int rc = read_type(r, v, JSON_ARRAY, "a list", err);
+
+	for (size_t i = 0; rc == 0 && i < json_count(v); i++)
+		rc = read_type(r, json_at(v, i), JSON_STRING, "an element", err);
+	return rc;
+}
+
+static int
+read_expect(struct reader *r, const struct json *v, void *out UNUSED, struct err *err)
+{
+	static const struct read_field fields[] = {
+	    {"verdict", read_verdict, 0, true},
+	    {"effects", read_effects, 0, false},
+	    {"rules", read_strings, 0, false},
+	    {"slots", read_strings, 0, false},
+	};
+	char none;
+
+	return read_object(r, v, "expect", fields, ARRAY_LEN(fields), &none, err);
+}
+
+int
+policy_read_cases(struct reader *r, const struct json *v, struct err *err)
+{
+	static const struct read_field fields[] = {
+	    {"id", read_id, offsetof(struct named, id), true},
+	    {"at", read_time, 0, true},
+	    {"input", read_input, 0, true},
+	    {"expect", read_expect, 0, true},
+	    {"note", read_ignore, 0, false},
+	};
+
+	return read_blocks(r, v, "cases", CASES_MAX, fields, ARRAY_LEN(fields), err);
+}

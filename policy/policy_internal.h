@@ -1,0 +1,196 @@
+/* Inside the policy engine only: how a checked policy looks in memory, and its reader. */
+#ifndef POLICY_POLICY_INTERNAL_H
+#define POLICY_POLICY_INTERNAL_H
+
+#include "common/arena.h"
+#include "common/json.h"
+#include "policy/calendar.h"
+#include "policy/policy.h"
+#include "policy/policy_source.h"
+
+#define POLICY_BUNDLE_MAX JSON_SIZE_MAX
+#define POLICY_CALENDARS_MAX 64
+#define POLICY_ARRAY_MAX 256 /* elements of one list in a condition, roles of a person */
+#define POLICY_TEXT_MAX 256  /* bytes of why, host names, paths */
+#define POLICY_CA_MAX ((size_t)256 << 10) /* bytes of one CA file */
+#define POLICY_WITHIN_MAX (30 * 86400)
+#define POLICY_USE_WITHIN_MAX 86400
+#define POLICY_ROWS_MAX 1000000000
+
+/* Unknown counts as a match for forbid and require, as none for permit. */
+enum tri { TRI_NO = 0, TRI_YES, TRI_UNKNOWN };
+
+struct strs {
+	size_t n;
+	struct str *v;
+};
+
+struct indices {
+	size_t n;
+	uint32_t *v;
+};
+
+struct interval {
+	int64_t from, to; /* [from, to) in seconds since 1970Z */
+};
+
+struct calendar {
+	struct str id, tz;
+	bool open;
+	struct interval valid;
+	size_t n;
+	struct interval *iv; /* merged, ascending, inside valid */
+};
+
+enum attr { ATTR_target, ATTR_kind, ATTR_env, ATTR_agent, ATTR_run, ATTR_owner, ATTR_COUNT };
+extern const char *const policy_attr_names[ATTR_COUNT];
+
+enum effects_mode { EFFECTS_UNASKED = 0, EFFECTS_ANY, EFFECTS_ONLY };
+
+struct cond {
+	struct strs attr[ATTR_COUNT]; /* n == 0: not asked */
+	struct strs relation;
+	enum effects_mode mode;
+	uint32_t effects;
+	int64_t gt, lt, eq;		/* statements; -1: not asked */
+	struct indices during, outside; /* into policy.calendars */
+};
+
+/* What each key of a condition gave. */
+enum cond_key {
+	COND_target,
+	COND_kind,
+	COND_env,
+	COND_agent,
+	COND_run,
+	COND_owner,
+	COND_effects,
+	COND_statements,
+	COND_relation,
+	COND_during,
+	COND_outside,
+	COND_COUNT
+};
+struct cond_match {
+	bool asked[COND_COUNT];
+	enum tri key[COND_COUNT];
+	enum tri all;	   /* the AND of those asked */
+	enum tri untimed;  /* the AND without during and outside */
+	uint32_t calendar; /* that decided during or outside; CALENDAR_NONE */
+};
+#define CALENDAR_NONE UINT32_MAX
+
+enum rule_kind { RULE_PERMIT = 1, RULE_REQUIRE, RULE_FORBID };
+enum rule_override { OVERRIDE_NEVER = 0, OVERRIDE_EXCEPTION, OVERRIDE_BREAKGLASS };
+
+struct rule {
+	struct str id, why;
+	enum rule_kind kind;
+	enum rule_override override;
+	struct cond cond;
+	size_t nslots;
+	struct policy_slot slots[POLICY_SLOTS_MAX]; /* sorted by role */
+	int64_t within_s, use_within_s, max_rows;
+};
+
+struct target {
+	struct policy_target pub;
+	struct str origin, ca_name;
+	struct strs protected_refs, read_posts, unsafe_gets;
+};
+
+struct policy {
+	struct arena *mem;
+	struct str name, tzdata, engine; /* engine: of the effects, when it was built */
+	int64_t serial;
+	enum clock_mode clock;
+	bool opaque_keys; /* a case file's fingerprints: can be judged, never built */
+	size_t ntargets, npeople, ncalendars, nrules;
+	struct target *targets;	      /* sorted by id */
+	struct policy_person *people; /* sorted by id */
+	struct calendar *calendars;   /* sorted by id */
+	struct rule *rules;	      /* in file order */
+	struct hash digest;
+};
+
+/* --- reading ------------------------------------------------------------------------- */
+struct reader {
+	const struct json_doc *doc;
+	struct policy *p;
+	struct buf *warnings;
+	const char *name;
+	const struct policy_source *src;
+	bool bundle; /* what build wrote: intervals, PEM text, nothing else */
+};
+
+/* Reads one member into `out`; the table below names it. */
+typedef int read_fn(struct reader *r, const struct json *v, void *out, struct err *err);
+struct read_field {
+	const char *key;
+	read_fn *fn;
+	size_t offset; /* into the struct given to read_object */
+	bool required;
+};
+/* Every member must be in the table, every required one must be there. */
+int read_object(struct reader *r, const struct json *v, const char *what,
+    const struct read_field *fields, size_t n, void *out, struct err *err);
+int read_type(
+    struct reader *r, const struct json *v, enum json_type t, const char *what, struct err *err);
+bool read_is_id(struct str s);
+int read_check_id(
+    struct reader *r, const struct json *at, struct str id, const char *what, struct err *err);
+int read_id(struct reader *r, const struct json *v, void *out, struct err *err);   /* struct str */
+int read_text(struct reader *r, const struct json *v, void *out, struct err *err); /* struct str */
+int read_ids(struct reader *r, const struct json *v, void *out, struct err *err);  /* struct strs */
+int read_texts(
+    struct reader *r, const struct json *v, void *out, struct err *err); /* struct strs */
+int read_ignore(struct reader *r, const struct json *v, void *out, struct err *err);
+int read_int(struct reader *r, const struct json *v, const char *what, int64_t min, int64_t max,
+    int64_t *ret, struct err *err);
+/* "90s", "30m", "8h", "7d"; min and max in seconds. */
+int read_duration(struct reader *r, const struct json *v, const char *what, int64_t min,
+    int64_t max, int64_t *ret, struct err *err);
+void read_warn(struct reader *r, const struct json *v, const char *fmt, ...) PRINTF_LIKE(3, 4);
+struct str read_keep(struct reader *r, struct str s); /* copy into the policy's memory */
+
+int policy_read(struct reader *r, const struct json *root, struct err *err);
+int policy_read_targets(struct reader *r, const struct json *v, struct err *err);
+int policy_read_people(struct reader *r, const struct json *v, struct err *err);
+int policy_read_calendars(struct reader *r, const struct json *v, struct err *err);
+int policy_read_rules(struct reader *r, const struct json *v, struct err *err);
+int policy_read_cond(struct reader *r, const struct json *v, struct cond *ret, struct err *err);
+/* Blocks that are checked for form alone. */
+int policy_read_prove(struct reader *r, const struct json *v, struct err *err);
+int policy_read_cases(struct reader *r, const struct json *v, struct err *err);
+/* What holds across the parts: quorums, roles, calendars, identities. `root` for places in
+ * messages. */
+int policy_check_whole(struct reader *r, const struct json *root, struct err *err);
+/* Certificates of a PEM text and nothing else of it. */
+int policy_read_ca(
+    struct reader *r, const struct json *v, struct str file, struct str *ret_pem, struct err *err);
+/* Source text of one calendar to intervals. */
+int policy_compile_calendar(
+    struct reader *r, const struct json *v, struct calendar *cal, struct err *err);
+
+/* --- the engine ---------------------------------------------------------------------- */
+void policy_emit(const struct policy *p, struct buf *out);
+enum tri policy_calendar_state(const struct calendar *c, struct instant at);
+/* Next second at which `c` is (not) in a window after at; 0: not known. */
+int64_t policy_calendar_next(const struct calendar *c, int64_t at_s, bool into);
+void policy_cond_match(const struct policy *p, const struct cond *c, const struct policy_input *in,
+    enum rule_kind kind, struct cond_match *ret);
+void policy_slots_join(struct policy_slot *slots, size_t *nslots, const struct rule *rule);
+
+/* People who may fill roles, one slot each: `roles` are bits of the slots array. */
+#define MATCH_PEOPLE_MAX POLICY_PEOPLE_MAX
+struct slot_match {
+	unsigned missing[POLICY_SLOTS_MAX];
+	unsigned missing_total;
+};
+void policy_slots_match(const struct policy_slot *slots, size_t nslots, const uint16_t *roles,
+    size_t npeople, struct slot_match *ret);
+/* The roles (bits of slots) that a person holds. */
+uint16_t policy_roles_mask(
+    const struct policy_person *q, const struct policy_slot *slots, size_t nslots);
+
+#endif

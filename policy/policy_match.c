@@ -1,0 +1,209 @@
+/*
+ * One condition against one action, in three values. Runs in core and the command line. A
+ * missing attribute, a calendar outside its horizon, a clock that is not known are "unknown",
+ * and the caller lets unknown tighten. Must never turn unknown into yes for a permit.
+ */
+#include "policy/policy_internal.h"
+
+#include "common/banned.h"
+
+static enum tri
+tri_and(enum tri a, enum tri b)
+{
+	if (a == TRI_NO || b == TRI_NO)
+		return TRI_NO;
+	return a == TRI_UNKNOWN || b == TRI_UNKNOWN ? TRI_UNKNOWN : TRI_YES;
+}
+
+static enum tri
+tri_or(enum tri a, enum tri b)
+{
+	if (a == TRI_YES || b == TRI_YES)
+		return TRI_YES;
+	return a == TRI_UNKNOWN || b == TRI_UNKNOWN ? TRI_UNKNOWN : TRI_NO;
+}
+
+static enum tri
+tri_not(enum tri a)
+{
+	switch (a) {
+	case TRI_NO: return TRI_YES;
+	case TRI_YES: return TRI_NO;
+	case TRI_UNKNOWN: return TRI_UNKNOWN;
+	}
+	return TRI_UNKNOWN;
+}
+
+static enum tri
+match_attr(const struct strs *patterns, struct str value)
+{
+	if (value.p == NULL)
+		return TRI_UNKNOWN;
+	for (size_t i = 0; i < patterns->n; i++)
+		if (str_glob(patterns->v[i], value))
+			return TRI_YES;
+	return TRI_NO;
+}
+
+static enum tri
+match_effects(const struct cond *c, uint32_t effects)
+{
+	if (c->mode == EFFECTS_ANY)
+		return (effects & c->effects) != 0 ? TRI_YES : TRI_NO;
+	return (effects & ~c->effects) == 0 ? TRI_YES : TRI_NO;
+}
+
+static enum tri
+match_statements(const struct cond *c, unsigned n)
+{
+	if (c->gt >= 0 && !((int64_t)n > c->gt))
+		return TRI_NO;
+	if (c->lt >= 0 && !((int64_t)n < c->lt))
+		return TRI_NO;
+	return c->eq >= 0 && (int64_t)n != c->eq ? TRI_NO : TRI_YES;
+}
+
+static struct str
+last_part(struct str s)
+{
+	for (size_t i = s.n; i > 0; i--)
+		if (s.p[i - 1] == '.')
+			return (struct str){s.p + i, s.n - i};
+	return s;
+}
+
+/*
+ * A relation as written against a pattern as written. Where only one of them names a schema
+ * they may or may not mean the same table: unknown.
+ */
+static enum tri
+match_relation_one(struct str pattern, struct str rel)
+{
+	bool dotted = memchr(pattern.p, '.', pattern.n) != NULL;
+	bool rel_dotted = memchr(rel.p, '.', rel.n) != NULL;
+
+	if (str_glob(pattern, rel))
+		return TRI_YES;
+	if (dotted == rel_dotted)
+		return TRI_NO;
+	return str_glob(last_part(pattern), last_part(rel)) ? TRI_UNKNOWN : TRI_NO;
+}
+
+/*
+ * forbid and require: any relation matches. permit: every relation does, and there is one,
+ * since a permit for one table must not carry another along.
+ */
+static enum tri
+match_relations(
+    const struct strs *patterns, const struct policy_input *in, uint32_t effects, bool every)
+{
+	enum tri all = in->nrelations != 0 ? TRI_YES : TRI_NO, any = TRI_NO;
+
+	for (size_t i = 0; i < in->nrelations; i++) {
+		enum tri one = TRI_NO;
+
+		for (size_t k = 0; k < patterns->n; k++)
+			one = tri_or(one, match_relation_one(patterns->v[k], in->relations[i]));
+		any = tri_or(any, one);
+		all = tri_and(all, one);
+	}
+	/* What was not understood may touch anything. */
+	if ((effects & EFFECT_SET_ESCAPE) != 0)
+		any = tri_or(any, TRI_UNKNOWN);
+	return every ? all : any;
+}
+
+/* In any of the calendars; which one decided is the first that says yes, else the first unknown. */
+static enum tri
+match_during(const struct policy *p, const struct indices *cals, struct instant at, uint32_t *ret)
+{
+	enum tri any = TRI_NO;
+
+	for (size_t i = 0; i < cals->n; i++) {
+		enum tri one = policy_calendar_state(&p->calendars[cals->v[i]], at);
+
+		if (one == TRI_YES || (one == TRI_UNKNOWN && any == TRI_NO))
+			*ret = cals->v[i];
+		any = tri_or(any, one);
+		if (any == TRI_YES)
+			break;
+	}
+	return any;
+}
+
+/* Outside of all of them; named is the one that comes next. */
+static enum tri
+match_outside(const struct policy *p, const struct indices *cals, struct instant at, uint32_t *ret)
+{
+	uint32_t inside = CALENDAR_NONE;
+	enum tri any = match_during(p, cals, at, &inside);
+	int64_t best = 0;
+
+	*ret = inside != CALENDAR_NONE ? inside : cals->v[0];
+	if (any != TRI_NO)
+		return tri_not(any);
+	for (size_t i = 0; i < cals->n; i++) {
+		int64_t next =
+		    policy_calendar_next(&p->calendars[cals->v[i]], at.us / 1000000, true);
+
+		if (next != 0 && (best == 0 || next < best)) {
+			best = next;
+			*ret = cals->v[i];
+		}
+	}
+	return TRI_YES;
+}
+
+static void
+key_set(struct cond_match *m, enum cond_key k, enum tri t)
+{
+	m->asked[k] = true;
+	m->key[k] = t;
+}
+
+static void
+match_times(const struct policy *p, const struct cond *c, struct instant at, struct cond_match *m)
+{
+	uint32_t during = CALENDAR_NONE, outside = CALENDAR_NONE;
+
+	if (c->during.n != 0)
+		key_set(m, COND_during, match_during(p, &c->during, at, &during));
+	if (c->outside.n != 0)
+		key_set(m, COND_outside, match_outside(p, &c->outside, at, &outside));
+	m->calendar = during != CALENDAR_NONE ? during : outside;
+	if (m->calendar == CALENDAR_NONE && c->during.n != 0)
+		m->calendar = c->during.v[0];
+}
+
+void
+policy_cond_match(const struct policy *p, const struct cond *c, const struct policy_input *in,
+    enum rule_kind kind, struct cond_match *ret)
+{
+	const struct str values[ATTR_COUNT] = {[ATTR_target] = in->target,
+	    [ATTR_kind] = in->kind,
+	    [ATTR_env] = in->env,
+	    [ATTR_agent] = in->agent,
+	    [ATTR_run] = in->run,
+	    [ATTR_owner] = in->owner};
+	uint32_t effects = in->effects != 0 ? in->effects : EFFECT_opaque;
+
+	*ret = (struct cond_match){.calendar = CALENDAR_NONE, .all = TRI_YES, .untimed = TRI_YES};
+	for (unsigned a = 0; a < ATTR_COUNT; a++)
+		if (c->attr[a].n != 0)
+			key_set(ret, (enum cond_key)a, match_attr(&c->attr[a], values[a]));
+	if (c->mode != EFFECTS_UNASKED)
+		key_set(ret, COND_effects, match_effects(c, effects));
+	if (c->gt >= 0 || c->lt >= 0 || c->eq >= 0)
+		key_set(ret, COND_statements, match_statements(c, in->statements));
+	if (c->relation.n != 0)
+		key_set(ret, COND_relation,
+		    match_relations(&c->relation, in, effects, kind == RULE_PERMIT));
+	match_times(p, c, in->at, ret);
+	for (unsigned k = 0; k < COND_COUNT; k++) {
+		if (!ret->asked[k])
+			continue;
+		ret->all = tri_and(ret->all, ret->key[k]);
+		if (k != COND_during && k != COND_outside)
+			ret->untimed = tri_and(ret->untimed, ret->key[k]);
+	}
+}

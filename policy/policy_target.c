@@ -1,0 +1,337 @@
+/*
+ * Targets and people of a policy. Runs in the command line on source and in core on bundles.
+ * Must never take a key for two people, send a credential to a host that was not named in
+ * full, or put anything of a CA file but its certificates into the bundle.
+ */
+#include "policy/policy_internal.h"
+
+#include <arpa/inet.h>
+#include <stddef.h>
+
+#include "common/banned.h"
+
+static const struct {
+	const char *name;
+	enum target_kind kind;
+	int64_t port; /* when not given; 0: must be */
+} kinds[] = {
+    {"postgres", TARGET_POSTGRES, 5432},
+    {"http", TARGET_HTTP, 443},
+    {"git", TARGET_GIT, 443},
+    {"k8s", TARGET_K8S, 443},
+    {"aws", TARGET_AWS, 443},
+    {"redis", TARGET_REDIS, 6379},
+};
+
+const char *
+target_kind_name(enum target_kind k)
+{
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+		if (kinds[i].kind == k)
+			return kinds[i].name;
+	return "unknown";
+}
+
+static int
+read_kind(struct reader *r, const struct json *v, void *out, struct err *err)
+{
+	enum target_kind *ret = out;
+	int rc = read_type(r, v, JSON_STRING, "kind", err);
+
+	if (rc != 0)
+		return rc;
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+		if (str_eqz(json_str(v), kinds[i].name)) {
+			*ret = kinds[i].kind;
+			return 0;
+		}
+	}
+	return json_err(r->doc, v, err, ERR_INVALID,
+	    "kind must be postgres, http, git, k8s, aws or redis, is \"%.*s\"",
+	    STR_ARG(json_str(v)));
+}
+
+static bool
+host_is_address(struct str host)
+{
+	char z[POLICY_TEXT_MAX + 1];
+	uint8_t addr[16];
+
+	(void)memcpy(z, host.p, host.n);
+	z[host.n] = '\0';
+	return inet_pton(AF_INET, z, addr) == 1 || inet_pton(AF_INET6, z, addr) == 1;
+}
+
+/* Lower case, so that one host has one spelling; no wildcard, no port, no user. */
+static bool
+host_is_name(struct str host)
+{
+	if (host.n > 253 || host.p[0] == '.' || host.p[0] == '-' || host.p[host.n - 1] == '.')
+		return false;
+	for (size_t i = 0; i < host.n; i++) {
+		char c = host.p[i];
+
+		if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') && c != '-' && c != '.')
+			return false;
+		if (c == '.' && host.p[i + 1] == '.')
+			return false;
+	}
+	return true;
+}
+
+static int
+read_host(struct reader *r, const struct json *v, void *out, struct err *err)
+{
+	struct str *ret = out, host;
+	int rc = read_text(r, v, &host, err);
+
+	if (rc != 0)
+		return rc;
+	if (!host_is_address(host) && !host_is_name(host))
+		return json_err(r->doc, v, err, ERR_INVALID,
+		    "host must be a lower-case name or an address, is \"%.*s\"", STR_ARG(host));
+	*ret = host;
+	return 0;
+}
+
+static bool
+host_is_loopback(struct str host)
+{
+	return str_eqz(host, "localhost") || str_eqz(host, "::1") ||
+	       (str_has_prefix(host, "127.") && host_is_address(host));
+}
+
+static int
+read_port(struct reader *r, const struct json *v, void *out, struct err *err)
+{
+	uint16_t *ret = out;
+	int64_t n;
+	int rc = read_int(r, v, "port", 1, 65535, &n, err);
+
+	if (rc == 0)
+		*ret = (uint16_t)n;
+	return rc;
+}
+
+static int
+read_tls(struct reader *r, const struct json *v, void *out, struct err *err)
+{
+	bool *ret = out;
+	int rc = read_type(r, v, JSON_STRING, "tls", err);
+
+	if (rc != 0)
+		return rc;
+	if (!str_eqz(json_str(v), "verify-full") && !str_eqz(json_str(v), "off"))
+		return json_err(r->doc, v, err, ERR_INVALID,
+		    "tls must be verify-full or off, is \"%.*s\"", STR_ARG(json_str(v)));
+	*ret = str_eqz(json_str(v), "verify-full");
+	return 0;
+}
+
+/* https://host[:port] or http://, nothing behind it. */
+static int
+read_origin(struct reader *r, const struct json *v, void *out, struct err *err)
+{
+	struct str *ret = out, s, host;
+	int rc = read_text(r, v, &s, err);
+
+	if (rc != 0)
+		return rc;
+	host = s;
+	if (str_has_prefix(s, "https://")) {
+		host.p += 8;
+		host.n -= 8;
+	} else if (str_has_prefix(s, "http://")) {
+		host.p += 7;
+		host.n -= 7;
+	} else {
+		host.n = 0;
+	}
+	if (host.n == 0 || memchr(host.p, '/', host.n) != NULL ||
+	    memchr(host.p, '@', host.n) != NULL || memchr(host.p, '?', host.n) != NULL ||
+	    memchr(host.p, '#', host.n) != NULL)
+		return json_err(r->doc, v, err, ERR_INVALID,
+		    "origin must be https://HOST[:PORT], is \"%.*s\"", STR_ARG(s));
+	*ret = s;
+	return 0;
+}
+
+/* The origin says host, port and TLS; saying them beside it would let the two differ. */
+static int
+origin_split(struct reader *r, const struct json *v, struct target *t, struct err *err)
+{
+	bool tls = str_has_prefix(t->origin, "https://");
+	struct str s = {t->origin.p + (tls ? 8 : 7), t->origin.n - (tls ? 8 : 7)}, host;
+	uint64_t port = tls ? 443 : 80;
+
+	if (t->pub.host.n != 0 || t->pub.port != 0)
+		return json_err(r->doc, v, err, ERR_INVALID,
+		    "a target has either an origin or a host and port");
+	if (str_cut(&s, ':', &host)) {
+		if (!str_to_u64(s, 65535, &port) || port == 0)
+			return json_err(r->doc, json_get(v, "origin"), err, ERR_INVALID,
+			    "the origin's port must be from 1 to 65535, is \"%.*s\"", STR_ARG(s));
+	} else {
+		host = s;
+	}
+	if (host.n == 0 || (!host_is_name(host) && !host_is_address(host)))
+		return json_err(r->doc, json_get(v, "origin"), err, ERR_INVALID,
+		    "the origin's host must be a lower-case name or an address, is \"%.*s\"",
+		    STR_ARG(host));
+	t->pub.host = read_keep(r, host);
+	t->pub.port = (uint16_t)port;
+	if (!tls)
+		t->pub.tls_verify = false;
+	return 0;
+}
+
+static int
+read_pem(struct reader *r, const struct json *v, void *out, struct err *err)
+{
+	struct str *ret = out;
+	int rc = read_type(r, v, JSON_STRING, "ca_pem", err);
+
+	if (rc != 0)
+		return rc;
+	if (!r->bundle)
+		return json_err(r->doc, v, err, ERR_INVALID, "ca_pem stands in bundles alone");
+	if (json_str(v).n > POLICY_CA_MAX || !str_is_utf8(json_str(v)))
+		return json_err(
+		    r->doc, v, err, ERR_INVALID, "ca_pem is over %zu bytes", POLICY_CA_MAX);
+	*ret = read_keep(r, json_str(v));
+	return 0;
+}
+
+#define AT(member) offsetof(struct target, member)
+static const struct read_field target_fields[] = {
+    {"kind", read_kind, AT(pub.kind), true},
+    {"env", read_id, AT(pub.env), true},
+    {"host", read_host, AT(pub.host), false},
+    {"port", read_port, AT(pub.port), false},
+    {"origin", read_origin, AT(origin), false},
+    {"database", read_text, AT(pub.database), false},
+    {"user", read_text, AT(pub.user), false},
+    {"credential", read_id, AT(pub.credential), false},
+    {"tls", read_tls, AT(pub.tls_verify), false},
+    {"ca", read_text, AT(ca_name), false},
+    {"ca_pem", read_pem, AT(pub.ca_pem), false},
+    {"protected", read_texts, AT(protected_refs), false},
+    {"read_posts", read_texts, AT(read_posts), false},
+    {"unsafe_gets", read_texts, AT(unsafe_gets), false},
+};
+#undef AT
+
+/* Which keys make sense for which kind: a key without effect would be a wrong belief. */
+static const struct {
+	const char *key;
+	unsigned kinds; /* bits of enum target_kind */
+} target_only[] = {
+    {"database", 1u << TARGET_POSTGRES},
+    {"user", 1u << TARGET_POSTGRES},
+    {"origin", 1u << TARGET_HTTP | 1u << TARGET_GIT | 1u << TARGET_K8S},
+    {"protected", 1u << TARGET_GIT},
+    {"read_posts", 1u << TARGET_HTTP},
+    {"unsafe_gets", 1u << TARGET_HTTP},
+};
+
+static int
+check_target_keys(struct reader *r, const struct json *v, const struct target *t, struct err *err)
+{
+	for (size_t i = 0; i < ARRAY_LEN(target_only); i++) {
+		const struct json *m = json_get(v, target_only[i].key);
+
+		if (m != NULL && (target_only[i].kinds & 1u << t->pub.kind) == 0)
+			return json_err(r->doc, m, err, ERR_INVALID,
+			    "\"%s\" has no meaning for kind %s", target_only[i].key,
+			    target_kind_name(t->pub.kind));
+	}
+	if (r->bundle && t->ca_name.n != 0)
+		return json_err(r->doc, json_get(v, "ca"), err, ERR_INVALID,
+		    "a bundle has ca_pem, not a file name");
+	return 0;
+}
+
+static int
+check_target_host(struct reader *r, const struct json *v, struct target *t, struct err *err)
+{
+	struct policy_target *p = &t->pub;
+
+	if (p->host.n == 0) {
+		if (p->port != 0)
+			return json_err(r->doc, json_get(v, "port"), err, ERR_INVALID,
+			    "a target with a port needs a host");
+		read_warn(r, v,
+		    "target %.*s has no host: it can be tested and explained, not built",
+		    STR_ARG(p->id));
+		return 0;
+	}
+	for (size_t i = 0; p->port == 0 && i < ARRAY_LEN(kinds); i++)
+		if (kinds[i].kind == p->kind)
+			p->port = (uint16_t)kinds[i].port;
+	if (!p->tls_verify && !host_is_loopback(p->host))
+		return json_err(r->doc, v, err, ERR_INVALID,
+		    "target %.*s: without TLS the host must be a loopback address, is %.*s",
+		    STR_ARG(p->id), STR_ARG(p->host));
+	if (p->kind == TARGET_POSTGRES &&
+	    (p->database.n == 0 || p->user.n == 0 || p->credential.n == 0))
+		return json_err(r->doc, v, err, ERR_INVALID,
+		    "target %.*s: a postgres target with a host needs database, user and "
+		    "credential",
+		    STR_ARG(p->id));
+	return 0;
+}
+
+static int
+read_target(struct reader *r, const struct json *v, struct target *t, struct err *err)
+{
+	int rc;
+
+	t->pub.tls_verify = true;
+	rc = read_object(r, v, "a target", target_fields, ARRAY_LEN(target_fields), t, err);
+	if (rc != 0)
+		return rc;
+	rc = check_target_keys(r, v, t, err);
+	if (rc == 0 && t->origin.n != 0)
+		rc = origin_split(r, v, t, err);
+	if (rc == 0)
+		rc = check_target_host(r, v, t, err);
+	if (rc == 0 && t->ca_name.n != 0)
+		rc = policy_read_ca(r, json_get(v, "ca"), t->ca_name, &t->pub.ca_pem, err);
+	return rc;
+}
+
+static int
+by_target(const void *a, const void *b)
+{
+	const struct target *x = a, *y = b;
+
+	return str_cmp(x->pub.id, y->pub.id);
+}
+
+int
+policy_read_targets(struct reader *r, const struct json *v, struct err *err)
+{
+	struct policy *p = r->p;
+	int rc = read_type(r, v, JSON_OBJECT, "targets", err);
+
+	if (rc != 0)
+		return rc;
+	if (json_count(v) == 0 || json_count(v) > POLICY_TARGETS_MAX)
+		return json_err(r->doc, v, err, ERR_INVALID,
+		    "targets must be from 1 to %d, are %zu", POLICY_TARGETS_MAX, json_count(v));
+	p->targets = arena_alloc(p->mem, json_count(v) * sizeof(*p->targets));
+	for (size_t i = 0; i < json_count(v); i++) {
+		struct target *t = &p->targets[i];
+
+		rc = read_check_id(r, json_at(v, i), json_key(v, i), "a target's name", err);
+		if (rc != 0)
+			return rc;
+		t->pub.id = read_keep(r, json_key(v, i));
+		rc = read_target(r, json_at(v, i), t, err);
+		if (rc != 0)
+			return rc;
+		p->ntargets++;
+	}
+	qsort(p->targets, p->ntargets, sizeof(*p->targets), by_target);
+	return 0;
+}
