@@ -36,6 +36,7 @@ struct core_run;
 struct core_conn;
 struct core_request;
 struct core_ticket;
+struct core_ask;
 struct core_ca;
 struct core_logins;
 struct vault;
@@ -81,6 +82,7 @@ struct core_refused {
 
 enum core_run_state { CORE_RUN_PLANNED, CORE_RUN_STARTING, CORE_RUN_LIVE, CORE_RUN_ENDING };
 TAILQ_HEAD(core_requests, core_request);
+TAILQ_HEAD(core_asks, core_ask);
 struct core_run {
 	TAILQ_ENTRY(core_run) link;
 	struct core *core;
@@ -90,6 +92,7 @@ struct core_run {
 	char *said; /* the agent's last words, for approvers */
 	struct core_peer *peer;	  /* its agent; NULL when away */
 	struct core_peer *parser; /* NULL: none yet, or dead */
+	struct core_asks asks;	  /* statements at the parser, or waiting for it */
 	struct secret *key;	  /* of its blobs */
 	struct core_target *targets;
 	size_t ntargets, nconns, npending, nended;
