@@ -94,7 +94,7 @@ struct decision {
 	enum verdict verdict;
 	uint32_t effects;
 	/* Deciding rules: the forbids that matched, else "default", else the requires that joined,
-	 * else the permits; ids borrowed from the policy. */
+	 * else the first permit; ids borrowed from the policy. */
 	size_t nrules;
 	struct str rules[DECISION_RULES_MAX];
 	size_t nslots; /* what is required in all (needs_approval, or allow by grants); sorted by role */

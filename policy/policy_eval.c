@@ -15,9 +15,8 @@
 #define SECOND 1000000
 
 struct tally {
-	size_t nforbid, npermit, nrequire;
-	struct str forbid[DECISION_RULES_MAX], permit[DECISION_RULES_MAX],
-	    require[DECISION_RULES_MAX];
+	size_t nforbid, nrequire;
+	struct str forbid[DECISION_RULES_MAX], require[DECISION_RULES_MAX];
 	struct policy_slot slots[POLICY_SLOTS_MAX];
 	size_t nslots;
 	int64_t within_s, use_within_s, max_rows;
@@ -36,6 +35,8 @@ struct judge {
 	struct timed forbid, require, permit,
 	    shut; /* shut: a permit that only its times keep shut */
 	const struct rule *first_forbid, *first_require;
+	bool permitted;
+	struct str first_permit;
 };
 
 static void
@@ -65,8 +66,11 @@ static void
 judge_permit(struct judge *j, const struct rule *rule, const struct cond_match *m)
 {
 	if (m->all == TRI_YES) {
-		note(j->t.permit, &j->t.npermit, rule->id);
-		note_timed(&j->permit, rule, m);
+		if (!j->permitted) {
+			j->first_permit = rule->id;
+			note_timed(&j->permit, rule, m);
+		}
+		j->permitted = true;
 	} else if (m->untimed == TRI_YES) {
 		note_timed(&j->shut, rule, m);
 	}
@@ -317,15 +321,15 @@ policy_eval(const struct policy *p, const struct policy_input *in,
 	judge_rules(&j);
 	if (j.t.nforbid != 0) {
 		deny_forbidden(&j, &d);
-	} else if (j.t.npermit == 0 || policy_target(p, in->target) == NULL) {
+	} else if (!j.permitted || policy_target(p, in->target) == NULL) {
 		deny_default(&j, &d);
 	} else if (j.t.nrequire != 0) {
 		judge_grants(&j, grants, ngrants, &d);
 	} else {
 		d.verdict = VERDICT_ALLOW;
-		set_rules(&d, j.t.permit, j.t.npermit);
+		set_rules(&d, &j.first_permit, 1); /* one is enough */
 		set_calendar(&d, p, &j.permit, in);
-		say_rules(&d, "allowed by policy: rule", "allowed by policy: rules");
+		say_rules(&d, "allowed by policy: rule", "");
 	}
 	*ret = d;
 }
