@@ -1,0 +1,36 @@
+/*
+ * cofferdam-agent: the loop (`run`) and one command in a sandbox (`exec`). It holds no
+ * credential and judges nothing; it talks to the broker over the agent socket and hands it
+ * the sandbox's listeners. Started by the `cofferdam` command.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "common/proc.h"
+#include "agent/agent_exec.h"
+#include "agent/agent_options.h"
+
+#include "common/banned.h"
+
+int
+main(int argc, char **argv)
+{
+	struct agent_options o;
+	struct err e = {0};
+	int rc = 2;
+
+	log_init("cofferdam", LOG_INFO_);
+	(void)signal(SIGPIPE, SIG_IGN);
+	if (argc < 2 || (strcmp(argv[1], "run") != 0 && strcmp(argv[1], "exec") != 0)) {
+		(void)fprintf(stderr, "usage: cofferdam-agent run|exec [options] [-- command...]\n");
+		return 2;
+	}
+	if (agent_options_parse(argc - 1, argv + 1, &o, &e) != 0)
+		log_error("%s", e.msg);
+	else
+		rc = agent_exec_run(&o);
+	agent_options_free(&o);
+	return rc;
+}

@@ -1,0 +1,146 @@
+/*
+ * Reads the agent's command line. It comes from the person who starts a run, through the
+ * `cofferdam` command; numbers are range-checked here, paths by the sandbox's own rules.
+ */
+#include "agent/agent_options.h"
+
+#include <string.h>
+
+#include "common/xalloc.h"
+
+#include "common/banned.h"
+
+enum kind { TEXT, NUMBER, NUMBER32, FLAG, TARGET, BIND };
+
+static const struct row {
+	const char *name;
+	enum kind kind;
+	size_t at;
+	uint64_t min, max;
+} rows[] = {
+    {"--socket", TEXT, offsetof(struct agent_options, socket), 0, 0},
+    {"--state", TEXT, offsetof(struct agent_options, state), 0, 0},
+    {"--task", TEXT, offsetof(struct agent_options, task), 0, 0},
+    {"--script", TEXT, offsetof(struct agent_options, script), 0, 0},
+    {"--agent", TEXT, offsetof(struct agent_options, agent), 0, 0},
+    {"--workspace", TEXT, offsetof(struct agent_options, workspace), 0, 0},
+    {"--target", TARGET, 0, 0, 0},
+    {"--ro-bind", BIND, 0, 0, 0},
+    {"--max-turns", NUMBER, offsetof(struct agent_options, max_turns), 1, 10000},
+    {"--max-time", NUMBER, offsetof(struct agent_options, max_time_s), 1, 86400},
+    {"--timeout", NUMBER, offsetof(struct agent_options, timeout_s), 1, 86400},
+    {"--memory", NUMBER32, offsetof(struct agent_options, limits.memory_mib), 16, 1 << 20},
+    {"--cpu", NUMBER32, offsetof(struct agent_options, limits.cpu_percent), 1, 6400},
+    {"--pids", NUMBER32, offsetof(struct agent_options, limits.pids), 4, 32768},
+    {"--output", NUMBER32, offsetof(struct agent_options, limits.output_mib), 1, 4096},
+    {"--disk", NUMBER32, offsetof(struct agent_options, limits.workspace_mib), 1, 1 << 20},
+    {"--limits-optional", FLAG, offsetof(struct agent_options, limits_optional), 0, 0},
+    {"--level", FLAG, offsetof(struct agent_options, level), 0, 0},
+    {"--quiet", FLAG, offsetof(struct agent_options, quiet), 0, 0},
+};
+
+static int
+bind_add(struct agent_options *o, const char *value, struct err *err)
+{
+	char *text, *colon;
+
+	if (o->nbinds == SANDBOX_BINDS_MAX)
+		return err_set(err, ERR_INVALID, "--ro-bind: at most %d", SANDBOX_BINDS_MAX);
+	text = xstrdup(value);
+	o->bind_text[o->nbinds] = text;
+	colon = strrchr(text, ':');
+	if (colon == NULL) {
+		o->binds[o->nbinds] = (struct sandbox_bind){.host_path = text, .inside = text};
+	} else {
+		*colon = '\0';
+		o->binds[o->nbinds] = (struct sandbox_bind){.host_path = text, .inside = colon + 1};
+	}
+	o->nbinds++;
+	return 0;
+}
+
+static int
+number_take(const struct row *r, const char *value, uint64_t *ret, struct err *err)
+{
+	uint64_t v;
+
+	if (!str_to_u64(str_z(value), UINT64_MAX, &v) || v < r->min || v > r->max)
+		return err_set(err, ERR_INVALID, "%s must be a number from %llu to %llu, is \"%s\"",
+		    r->name, (unsigned long long)r->min, (unsigned long long)r->max, value);
+	*ret = v;
+	return 0;
+}
+
+static int
+value_take(struct agent_options *o, const struct row *r, const char *value, struct err *err)
+{
+	char *field = (char *)o + r->at;
+	uint64_t v;
+	int rc;
+
+	switch (r->kind) {
+	case TEXT:
+		memcpy(field, &value, sizeof(value));
+		return 0;
+	case NUMBER:
+		return number_take(r, value, (uint64_t *)(void *)field, err);
+	case NUMBER32:
+		if ((rc = number_take(r, value, &v, err)) == 0)
+			*(uint32_t *)(void *)field = (uint32_t)v;
+		return rc;
+	case FLAG:
+		*(bool *)field = true;
+		return 0;
+	case TARGET:
+		if (o->ntargets == AGENT_TARGETS_MAX)
+			return err_set(err, ERR_INVALID, "--target: at most %d", AGENT_TARGETS_MAX);
+		o->targets[o->ntargets++] = value;
+		return 0;
+	case BIND: return bind_add(o, value, err);
+	}
+	return err_set(err, ERR_INTERNAL, "%s", r->name);
+}
+
+static const struct row *
+row_find(const char *name, size_t n)
+{
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		if (strlen(rows[i].name) == n && memcmp(rows[i].name, name, n) == 0)
+			return &rows[i];
+	return NULL;
+}
+
+int
+agent_options_parse(int argc, char **argv, struct agent_options *o, struct err *err)
+{
+	*o = (struct agent_options){0};
+	for (int i = 1; i < argc; i++) {
+		const char *eq = strchr(argv[i], '=');
+		size_t n = eq != NULL ? (size_t)(eq - argv[i]) : strlen(argv[i]);
+		const struct row *r = row_find(argv[i], n);
+		const char *value = eq != NULL ? eq + 1 : NULL;
+		int rc;
+
+		if (strcmp(argv[i], "--") == 0) {
+			o->command = i + 1 < argc ? &argv[i + 1] : NULL;
+			return o->command != NULL ? 0
+						  : err_set(err, ERR_INVALID, "no command after --");
+		}
+		if (r == NULL)
+			return err_set(err, ERR_INVALID, "\"%s\" is not an option", argv[i]);
+		if (r->kind == FLAG && value != NULL)
+			return err_set(err, ERR_INVALID, "%s takes no value", r->name);
+		if (r->kind != FLAG && value == NULL && (value = argv[++i]) == NULL)
+			return err_set(err, ERR_INVALID, "%s needs a value", r->name);
+		if ((rc = value_take(o, r, value, err)) != 0)
+			return rc;
+	}
+	return 0;
+}
+
+void
+agent_options_free(struct agent_options *o)
+{
+	for (size_t i = 0; i < o->nbinds; i++)
+		free(o->bind_text[i]);
+}

@@ -1,0 +1,28 @@
+/* The agent's command line, as one struct; a table reads it. */
+#ifndef AGENT_AGENT_OPTIONS_H
+#define AGENT_AGENT_OPTIONS_H
+
+#include "common/err.h"
+#include "agent/sandbox/sandbox.h"
+
+#define AGENT_TARGETS_MAX SANDBOX_TARGETS_MAX
+
+struct agent_options {
+	const char *socket, *state; /* one of them: where the broker's agent socket is */
+	const char *task, *script, *agent, *workspace;
+	const char *targets[AGENT_TARGETS_MAX];
+	size_t ntargets;
+	uint64_t max_turns, max_time_s, timeout_s;
+	struct sandbox_limits limits;
+	struct sandbox_bind binds[SANDBOX_BINDS_MAX];
+	char *bind_text[SANDBOX_BINDS_MAX];
+	size_t nbinds;
+	bool limits_optional, level, quiet;
+	char *const *command; /* after "--"; NULL: none */
+};
+
+/* argv[0] is skipped; ERR_INVALID names the option, its value and what is wanted. */
+int agent_options_parse(int argc, char **argv, struct agent_options *ret, struct err *err);
+void agent_options_free(struct agent_options *o);
+
+#endif

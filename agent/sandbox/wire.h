@@ -1,0 +1,239 @@
+/*
+ * Frames between a caller, the launcher and pid 1 of a sandbox: u32 body length, u8 type,
+ * u8 number of descriptors, body. Descriptors travel with the frame's first byte. Inline
+ * because two programs that share no library but common speak it. Every call has a deadline,
+ * so that no peer, least of all one inside the sandbox, can hold the other.
+ */
+#ifndef AGENT_SANDBOX_WIRE_H
+#define AGENT_SANDBOX_WIRE_H
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include "common/buf.h"
+#include "common/err.h"
+
+#define WIRE_FD 3
+#define WIRE_FDS_MAX 64
+#define WIRE_BODY_MAX ((size_t)4 << 20)
+#define WIRE_INSIDE_MAX ((size_t)64 << 10) /* what pid 1 may send */
+#define WIRE_SEND_MS 10000
+
+enum wire_type {
+	WIRE_NONE = 0,
+	WIRE_CREATE = 1,  /* caller -> launcher: spec (sandbox_spec_encode) */
+	WIRE_CREATED = 2, /* launcher -> caller: str level JSON, list(str cgroup directory); fds: listeners */
+	WIRE_ERROR = 3,	  /* either -> up: u32 -code, str text */
+	WIRE_EXEC = 4,	  /* caller -> launcher -> pid 1: sandbox_exec_encode */
+	WIRE_STARTED = 5, /* back: fds stdout, stderr unless merged, stdin if wanted */
+	WIRE_EXITED = 6,  /* back: u8 sandbox_cause, u32 value */
+	WIRE_KILL = 7,	  /* caller -> launcher -> pid 1: u8 sandbox_cause */
+	WIRE_GO = 8,	  /* launcher -> child: maps and limits are in place */
+	WIRE_LISTENERS = 9, /* child -> launcher: fds */
+	WIRE_READY = 10,  /* pid 1 -> launcher: str facts JSON members */
+};
+
+struct wire_msg {
+	uint8_t type;
+	struct buf body;
+	int fds[WIRE_FDS_MAX];
+	size_t nfds;
+};
+
+static inline void
+wire_msg_free(struct wire_msg *m)
+{
+	for (size_t i = 0; i < m->nfds; i++)
+		if (m->fds[i] >= 0)
+			(void)close(m->fds[i]);
+	m->nfds = 0;
+	buf_free(&m->body);
+}
+#define AUTO_WIRE __attribute__((cleanup(wire_msg_free)))
+#define WIRE_MSG ((struct wire_msg){.body = BUF(WIRE_BODY_MAX)})
+
+static inline int64_t
+wire_now_ms(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_BOOTTIME, &ts);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+/* deadline < 0: none. */
+static inline int
+wire_wait(int fd, short events, int64_t deadline, struct err *err)
+{
+	struct pollfd p = {.fd = fd, .events = events};
+
+	for (;;) {
+		int64_t left = deadline < 0 ? -1 : deadline - wire_now_ms();
+		int rc;
+
+		if (deadline >= 0 && left <= 0)
+			return err_set(err, ERR_TIMEOUT, "sandbox wire: no progress in time");
+		rc = poll(&p, 1, left > 60000 ? 60000 : (int)left);
+		if (rc > 0)
+			return 0;
+		if (rc < 0 && errno != EINTR)
+			return err_sys(err, ERR_SYSTEM, errno, "sandbox wire: poll");
+	}
+}
+
+static inline int
+wire_send(int fd, uint8_t type, const struct buf *body, const int *fds, size_t nfds, struct err *err)
+{
+	union {
+		char room[CMSG_SPACE(sizeof(int) * WIRE_FDS_MAX)];
+		struct cmsghdr align;
+	} c = {0};
+	size_t n = body != NULL ? body->n : 0, off = 0;
+	int64_t deadline = wire_now_ms() + WIRE_SEND_MS;
+	AUTO_BUF struct buf all = BUF(WIRE_BODY_MAX + 6);
+
+	if ((body != NULL && buf_over(body)) || n > WIRE_BODY_MAX || nfds > WIRE_FDS_MAX)
+		return err_set(err, ERR_TOO_LARGE, "sandbox wire: message of type %u is too large",
+		    (unsigned)type);
+	buf_u32(&all, (uint32_t)n);
+	buf_u8(&all, type);
+	buf_u8(&all, (uint8_t)nfds);
+	if (n != 0)
+		buf_put(&all, body->p, n);
+	while (off < all.n) {
+		struct iovec iov = {.iov_base = all.p + off, .iov_len = all.n - off};
+		struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
+		ssize_t k;
+
+		if (off == 0 && nfds != 0) {
+			struct cmsghdr *h;
+
+			m.msg_control = c.room;
+			m.msg_controllen = CMSG_SPACE(sizeof(int) * nfds);
+			h = CMSG_FIRSTHDR(&m);
+			h->cmsg_level = SOL_SOCKET;
+			h->cmsg_type = SCM_RIGHTS;
+			h->cmsg_len = CMSG_LEN(sizeof(int) * nfds);
+			memcpy(CMSG_DATA(h), fds, sizeof(int) * nfds);
+		}
+		k = sendmsg(fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (k > 0) {
+			off += (size_t)k;
+			continue;
+		}
+		if (k < 0 && errno != EAGAIN && errno != EINTR)
+			return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox wire: send");
+		if (wire_wait(fd, POLLOUT, deadline, err) != 0)
+			return err->code;
+	}
+	return 0;
+}
+
+/* One piece; descriptors are kept in *m (at most WIRE_FDS_MAX in all, the rest refused). */
+static inline int
+wire_take(int fd, void *p, size_t n, int64_t deadline, struct wire_msg *m, struct err *err)
+{
+	size_t off = 0;
+
+	while (off < n) {
+		union {
+			char room[CMSG_SPACE(sizeof(int) * WIRE_FDS_MAX)];
+			struct cmsghdr align;
+		} c;
+		struct iovec iov = {.iov_base = (char *)p + off, .iov_len = n - off};
+		struct msghdr h = {.msg_iov = &iov,
+		    .msg_iovlen = 1,
+		    .msg_control = c.room,
+		    .msg_controllen = sizeof(c.room)};
+		ssize_t k;
+
+		if (wire_wait(fd, POLLIN, deadline, err) != 0)
+			return err->code;
+		k = recvmsg(fd, &h, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+		if (k < 0 && (errno == EAGAIN || errno == EINTR))
+			continue;
+		if (k < 0)
+			return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox wire: receive");
+		if (k == 0)
+			return err_set(err, ERR_UNAVAILABLE, "sandbox wire: the other side is gone");
+		for (struct cmsghdr *q = CMSG_FIRSTHDR(&h); q != NULL; q = CMSG_NXTHDR(&h, q)) {
+			size_t cnt = (q->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+			if (q->cmsg_level != SOL_SOCKET || q->cmsg_type != SCM_RIGHTS)
+				continue;
+			for (size_t i = 0; i < cnt; i++) {
+				int got;
+
+				memcpy(&got, CMSG_DATA(q) + i * sizeof(int), sizeof(int));
+				if (m->nfds < WIRE_FDS_MAX)
+					m->fds[m->nfds++] = got;
+				else
+					(void)close(got);
+			}
+		}
+		if ((h.msg_flags & MSG_CTRUNC) != 0)
+			return err_set(err, ERR_PROTOCOL, "sandbox wire: descriptors were cut");
+		off += (size_t)k;
+	}
+	return 0;
+}
+
+/* *m is emptied first. timeout_ms < 0: wait for the first byte for ever, never for the rest. */
+static inline int
+wire_recv(int fd, int timeout_ms, size_t max, struct wire_msg *m, struct err *err)
+{
+	int64_t deadline = timeout_ms < 0 ? -1 : wire_now_ms() + timeout_ms;
+	uint8_t head[6], *p;
+	struct rd r;
+	uint32_t n;
+	size_t nfds;
+
+	wire_msg_free(m);
+	if (wire_take(fd, head, 1, deadline, m, err) != 0)
+		return err->code;
+	if (deadline < 0)
+		deadline = wire_now_ms() + WIRE_SEND_MS;
+	if (wire_take(fd, head + 1, sizeof(head) - 1, deadline, m, err) != 0)
+		return err->code;
+	r = rd_init(str_mem(head, sizeof(head)));
+	n = rd_u32(&r);
+	m->type = rd_u8(&r);
+	nfds = rd_u8(&r);
+	if (n > max)
+		return err_set(err, ERR_PROTOCOL, "sandbox wire: message of %u bytes, limit %zu", n, max);
+	p = buf_grow(&m->body, n);
+	if (n != 0 && (p == NULL || wire_take(fd, p, n, deadline, m, err) != 0))
+		return p == NULL ? err_set(err, ERR_PROTOCOL, "sandbox wire: too large") : err->code;
+	if (m->nfds != nfds)
+		return err_set(err, ERR_PROTOCOL, "sandbox wire: %zu descriptors came, %zu were named",
+		    m->nfds, nfds);
+	return 0;
+}
+
+static inline void
+wire_send_error(int fd, const struct err *e)
+{
+	AUTO_BUF struct buf b = BUF(4096);
+	struct err ignored;
+
+	buf_u32(&b, (uint32_t)-e->code);
+	buf_lz(&b, e->msg);
+	(void)wire_send(fd, WIRE_ERROR, &b, NULL, 0, &ignored);
+}
+
+/* A WIRE_ERROR back into an error; its code is checked against our own range. */
+static inline int
+wire_take_error(struct wire_msg *m, struct err *err)
+{
+	struct rd r = rd_init(buf_str(&m->body));
+	uint32_t code = rd_u32(&r);
+	struct str text = rd_lstr(&r);
+
+	if (!rd_end(&r) || code == 0 || code > 100)
+		return err_set(err, ERR_PROTOCOL, "sandbox wire: malformed error");
+	return err_set(err, -(int)code, "%.*s", STR_ARG(text));
+}
+
+#endif
