@@ -1,0 +1,81 @@
+/*
+ * One leased exchange: what is sent for a U_SEND, what of the server's answer goes to front at
+ * once and what is withheld, and how a row limit is kept. At its end U_DONE tells core.
+ */
+#ifndef BROKER_UPSTREAM_ACT_H
+#define BROKER_UPSTREAM_ACT_H
+
+#include "broker/upstream.h"
+
+struct upstream_send { /* U_SEND, read; all borrowed */
+	uint64_t id, act;
+	uint8_t kind, wrap, hold_all;
+	uint64_t max_rows;
+	struct str messages, token;
+	struct pgwire_error refusal; /* what the token's syntax error becomes */
+};
+
+enum act_phase {
+	ACT_RUN = 0,  /* the client's messages, with the token behind them */
+	ACT_BEGIN,    /* own BEGIN before them */
+	ACT_COMMIT,
+	ACT_ROLLBACK,
+	ACT_POISON,   /* own token after them: the limit was passed inside a client's transaction */
+};
+
+enum act_over {
+	ACT_OVER_NOT = 0,
+	ACT_OVER_ROWS,
+	ACT_OVER_UNCOUNTED, /* a completion that tells no changed rows */
+	ACT_OVER_SIZE,	    /* the withheld answer */
+	ACT_OVER_ORDER,	    /* something ran since the last Sync: the transaction's state is not known */
+};
+
+struct upstream_act {
+	uint64_t id, max_rows;
+	enum act_kind kind;
+	enum act_phase phase;
+	bool wrap, hold_all;
+	bool begun;   /* inside a BEGIN of ours */
+	bool poisoned; /* the token's error came */
+	bool failed;   /* any error of the client's messages */
+	enum act_over over;
+	struct upstream_plan plan; /* of the phase */
+	struct buf messages;	   /* of the client, until sent */
+	struct hash sent;
+	char *token;
+	struct buf refusal; /* the ErrorResponse the token becomes */
+	struct buf stream, tail, held;
+	size_t held_last; /* where the last completion in `held` begins */
+	uint64_t rows, changed, bytes;
+	char tag[64], sqlstate[6];
+	char message[600];
+};
+
+/* Begin (or, for a connection that is gone, answer at once). */
+void upstream_act_send(struct upstream_hub *h, const struct upstream_send *s);
+/* A counted reply, whole: completion, error or ReadyForQuery. */
+int upstream_act_tail(struct upstream_conn *c, const struct pgwire_msg *m, struct err *err);
+/* Bytes of any other reply, in pieces as they come. */
+void upstream_act_body(struct upstream_conn *c, struct str bytes);
+/* The last owed reply was counted: the next phase, or the end. */
+int upstream_act_next(struct upstream_conn *c, struct err *err);
+/* What streams goes to front now. */
+void upstream_act_flush(struct upstream_conn *c);
+/* The connection ends under it. */
+void upstream_act_lost(struct upstream_conn *c, const char *sqlstate, const char *message);
+/* UF_DATA. */
+void upstream_act_frame(struct upstream_conn *c, uint64_t act, bool hold, struct str bytes);
+
+/* --- upstream_wrap.c: row limits */
+/* Instead of upstream_act_run(). */
+void upstream_wrap_begin(struct upstream_conn *c);
+/* After the client's messages, and after each own phase: the next step. */
+int upstream_wrap_next(struct upstream_conn *c, struct err *err);
+
+/* --- shared by the two: in upstream_act.c */
+void upstream_act_run(struct upstream_conn *c);
+void upstream_act_done(struct upstream_conn *c);
+void upstream_act_phase(struct upstream_conn *c, enum act_phase phase, const struct buf *messages);
+
+#endif
