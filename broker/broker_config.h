@@ -1,0 +1,24 @@
+/* broker.json: the parent's own configuration, and who each child runs as. */
+#ifndef BROKER_BROKER_CONFIG_H
+#define BROKER_BROKER_CONFIG_H
+
+#include "broker/broker_state.h"
+
+#define BROKER_UID_BASE 63100
+
+struct broker_config {
+	char *origin;	 /* the log's name, C2SP: no space, no '+' */
+	char *clock;	 /* "kernel-sync", "trusted" or NULL: as the policy says */
+	char *log_level; /* "error", "warn", "info" or "debug" */
+	uint32_t uid_base;
+};
+
+/* Reads broker.json beneath the state directory. Unknown keys are errors. */
+int broker_config_load(const struct broker_state *s, struct broker_config *ret, struct err *err);
+int broker_config_parse(
+    struct str text, const char *name, struct broker_config *ret, struct err *err);
+void broker_config_free(struct broker_config *c);
+/* User _cofferdam-<name> where it exists, else uid_base + role; nothing when not root. */
+int broker_config_ids(const struct broker_config *c, struct broker_ids *ret, struct err *err);
+
+#endif

@@ -1,0 +1,207 @@
+/*
+ * What each child is given: its view of the configuration, its descriptors, its wires.
+ * Two tables say it all: a wire or a file that is not in them does not exist for a child.
+ * Runs in the parent at each start of a child; the wires of its live peers are replaced.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "broker/broker_parent.h"
+
+#include "common/log.h"
+#include "common/xalloc.h"
+
+#include "common/banned.h"
+
+/* Who may talk to whom. Core and parser: one wire for each run. */
+static const struct {
+	enum ipc_role a, b;
+} peers[] = {
+    {IPC_ROLE_FRONT, IPC_ROLE_CORE},
+    {IPC_ROLE_CORE, IPC_ROLE_WRITER},
+    {IPC_ROLE_CORE, IPC_ROLE_UPSTREAM},
+    {IPC_ROLE_UPSTREAM, IPC_ROLE_FRONT},
+    {IPC_ROLE_UPSTREAM, IPC_ROLE_WRITER},
+    {IPC_ROLE_CORE, IPC_ROLE_PARSER},
+};
+
+/* Who gets which file or directory of the state. Front, upstream and parser: none. */
+static const struct {
+	enum ipc_role role;
+	const char *name, *path;
+	int flags;
+} files[] = {
+    {IPC_ROLE_CORE, "vault", "vault", O_RDONLY},
+    {IPC_ROLE_CORE, "ca-key", "keys/ca/key.pem", O_RDONLY},
+    {IPC_ROLE_CORE, "ca-cert", "keys/ca/cert.pem", O_RDONLY},
+    {IPC_ROLE_CORE, "blob-keys", "keys/blob", O_RDONLY | O_DIRECTORY},
+    {IPC_ROLE_WRITER, "log", "log", O_RDONLY | O_DIRECTORY},
+    {IPC_ROLE_WRITER, "log-key", "keys/log/seed", O_RDONLY},
+    {IPC_ROLE_WRITER, "log-vkey", "keys/log/vkey", O_RDONLY},
+};
+
+/* Configuration strings were checked to need no escape (broker_config.c); a path was not. */
+static void
+put_json_str(struct buf *b, const char *z)
+{
+	buf_put_c(b, '"');
+	for (; *z != '\0'; z++) {
+		if (*z == '"' || *z == '\\')
+			buf_put_c(b, '\\');
+		if ((unsigned char)*z < 0x20)
+			buf_printf(b, "\\u%04x", (unsigned)*z);
+		else
+			buf_put_c(b, *z);
+	}
+	buf_put_c(b, '"');
+}
+
+static void
+send_config(struct child *c)
+{
+	const struct broker *b = c->b;
+	AUTO_BUF struct buf json = BUF(8192);
+	AUTO_BUF struct buf body = BUF(8300);
+
+	buf_printf(&json, "{\"name\":\"%s\",\"origin\":", c->name);
+	put_json_str(&json, b->config.origin);
+	if (b->config.clock != NULL)
+		buf_printf(&json, ",\"clock\":\"%s\"", b->config.clock);
+	buf_printf(&json, ",\"log_level\":\"%s\"", b->config.log_level);
+	if (c->role == IPC_ROLE_CORE) {
+		AUTO_FREE char *dir = xstrdup(c->path);
+
+		*strrchr(dir, '/') = '\0';
+		buf_put_z(&json, ",\"programs\":");
+		put_json_str(&json, dir);
+	}
+	if (b->ids.root)
+		buf_printf(
+		    &json, ",\"uid\":%u,\"gid\":%u", b->ids.uid[c->role], b->ids.gid[c->role]);
+	buf_put_c(&json, '}');
+	if (buf_over(&json))
+		fatal("configuration of %s is over %zu bytes", c->name, json.max);
+	buf_u32(&body, IPC_VERSION);
+	buf_lstr(&body, buf_str(&json));
+	ipc_send(c->wire, MSG_P_CONFIG, &body, NULL, 0);
+}
+
+static void
+send_fd(struct child *c, const char *name, int fd)
+{
+	AUTO_BUF struct buf body = BUF(256);
+
+	buf_lz(&body, name);
+	ipc_send(c->wire, MSG_P_FD, &body, &fd, 1);
+}
+
+/* One that is missing now is said here, and refused by the child that needs it. */
+static void
+send_files(struct child *c)
+{
+	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+		AUTO_FD int fd = -1;
+		struct err err = {0};
+
+		if (files[i].role != c->role)
+			continue;
+		if (broker_state_file(&c->b->state, files[i].path, files[i].flags, &fd, &err) != 0)
+			log_error("%s for %s: %s", files[i].name, c->name, err.msg);
+		else
+			send_fd(c, files[i].name, fd);
+	}
+}
+
+static void
+send_policy(struct child *core)
+{
+	AUTO_FD int fd = -1;
+	struct err err = {0};
+	int rc = broker_state_policy(&core->b->state, &fd, &err);
+
+	if (rc == 0)
+		send_fd(core, "policy", fd);
+	else if (rc == ERR_NOT_FOUND)
+		log_warn("no policy is active: everything is refused");
+	else
+		log_error("%s", err.msg);
+}
+
+void
+broker_wires_policy(struct broker *b)
+{
+	struct child *core = broker_child_find(b, IPC_ROLE_CORE, STR(""));
+
+	/* One that is starting gets the newest anyway. */
+	if (core != NULL && core->wire != NULL)
+		send_policy(core);
+}
+
+static void
+send_core_only(struct child *core)
+{
+	struct broker *b = core->b;
+
+	/* The offset is shared with the core before this one. */
+	(void)lseek(b->vault_key, 0, SEEK_SET);
+	send_fd(core, "vault-key", b->vault_key);
+	send_fd(core, "control", b->control);
+	send_fd(core, "agent", b->agent);
+	send_policy(core);
+}
+
+static void
+send_wire(struct child *to, enum ipc_role peer, const char *run, int fd)
+{
+	AUTO_BUF struct buf body = BUF(256);
+
+	buf_u8(&body, (uint8_t)peer);
+	buf_lz(&body, run);
+	ipc_send(to->wire, MSG_P_WIRE, &body, &fd, 1);
+}
+
+static void
+wire_pair(struct child *a, struct child *b)
+{
+	const char *run = a->run[0] != '\0' ? a->run : b->run;
+	int sv[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv) != 0)
+		fatal("socketpair: %s", strerror(errno));
+	send_wire(a, b->role, run, sv[0]);
+	send_wire(b, a->role, run, sv[1]);
+	(void)close(sv[0]);
+	(void)close(sv[1]);
+}
+
+static void
+send_wires(struct child *c)
+{
+	for (size_t i = 0; i < ARRAY_LEN(peers); i++) {
+		enum ipc_role other = peers[i].a == c->role   ? peers[i].b
+				      : peers[i].b == c->role ? peers[i].a
+							      : IPC_ROLE_NONE;
+		struct child *peer =
+		    other != IPC_ROLE_NONE ? broker_child_find(c->b, other, STR("")) : NULL;
+
+		/* One that is not there makes the pair itself when it comes. */
+		if (peer != NULL && peer->wire != NULL)
+			wire_pair(c, peer);
+	}
+}
+
+void
+broker_wires_configure(struct child *c)
+{
+	send_config(c);
+	send_files(c);
+	if (c->role == IPC_ROLE_CORE)
+		send_core_only(c);
+	send_wires(c);
+	ipc_send(c->wire, MSG_P_GO, NULL, NULL, 0);
+	if (c->role == IPC_ROLE_CORE)
+		broker_keep_send(c->b, c->wire);
+}
