@@ -69,12 +69,12 @@ clock_mode(struct parse *p, const struct json *v, struct err *err)
 	return one_of(p, v, "clock", names, &p->c->clock, err);
 }
 
+static const char *const levels[] = {"error", "warn", "info", "debug", NULL};
+
 static int
 log_level(struct parse *p, const struct json *v, struct err *err)
 {
-	static const char *const names[] = {"error", "warn", "info", "debug", NULL};
-
-	return one_of(p, v, "log_level", names, &p->c->log_level, err);
+	return one_of(p, v, "log_level", levels, &p->c->log_level, err);
 }
 
 static int
@@ -158,6 +158,16 @@ broker_config_load(const struct broker_state *s, struct broker_config *ret, stru
 	int rc = broker_state_text(s, "broker.json", CONFIG_MAX, &text, &n, err);
 
 	return rc != 0 ? rc : broker_config_parse(str_mem(text, n), "broker.json", ret, err);
+}
+
+enum log_level
+broker_config_level(const struct broker_config *c)
+{
+	unsigned i = 0;
+
+	while (levels[i] != NULL && strcmp(levels[i], c->log_level) != 0)
+		i++;
+	return levels[i] != NULL ? (enum log_level)i : LOG_INFO_;
 }
 
 void

@@ -3,6 +3,7 @@
 #define BROKER_BROKER_CONFIG_H
 
 #include "broker/broker_state.h"
+#include "common/log.h"
 
 #define BROKER_UID_BASE 63100
 
@@ -17,6 +18,7 @@ struct broker_config {
 int broker_config_load(const struct broker_state *s, struct broker_config *ret, struct err *err);
 int broker_config_parse(
     struct str text, const char *name, struct broker_config *ret, struct err *err);
+enum log_level broker_config_level(const struct broker_config *c);
 void broker_config_free(struct broker_config *c);
 /* User _cofferdam-<name> where it exists, else uid_base + role; nothing when not root. */
 int broker_config_ids(const struct broker_config *c, struct broker_ids *ret, struct err *err);

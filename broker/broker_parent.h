@@ -93,6 +93,9 @@ int broker_sock_listen(
 /* broker_notify.c: systemd's readiness protocol; nothing without NOTIFY_SOCKET. */
 void broker_notify(const char *state);
 
+/* broker_serve.c: the parent from its first check to its end; returns main()'s exit status. */
+int broker_serve(const char *path);
+
 /* broker_stop.c: the orderly end. */
 void broker_stop(struct broker *b);
 void broker_stop_step(struct broker *b); /* a child has ended */
