@@ -63,13 +63,20 @@ match_statements(const struct cond *c, unsigned n)
 	return c->eq >= 0 && (int64_t)n != c->eq ? TRI_NO : TRI_YES;
 }
 
-static struct str
-last_part(struct str s)
+/* The last dot that parts names: one inside double quotes belongs to a name. 0: none. */
+static size_t
+last_dot(struct str s)
 {
-	for (size_t i = s.n; i > 0; i--)
-		if (s.p[i - 1] == '.')
-			return (struct str){s.p + i, s.n - i};
-	return s;
+	bool quoted = false;
+	size_t at = 0;
+
+	for (size_t i = 0; i < s.n; i++) {
+		if (s.p[i] == '"')
+			quoted = !quoted;
+		else if (s.p[i] == '.' && !quoted)
+			at = i + 1;
+	}
+	return at;
 }
 
 /*
@@ -79,14 +86,16 @@ last_part(struct str s)
 static enum tri
 match_relation_one(struct str pattern, struct str rel)
 {
-	bool dotted = memchr(pattern.p, '.', pattern.n) != NULL;
-	bool rel_dotted = memchr(rel.p, '.', rel.n) != NULL;
+	size_t pdot = last_dot(pattern), rdot = last_dot(rel);
 
 	if (str_glob(pattern, rel))
 		return TRI_YES;
-	if (dotted == rel_dotted)
+	if ((pdot != 0) == (rdot != 0))
 		return TRI_NO;
-	return str_glob(last_part(pattern), last_part(rel)) ? TRI_UNKNOWN : TRI_NO;
+	return str_glob((struct str){pattern.p + pdot, pattern.n - pdot},
+		   (struct str){rel.p + rdot, rel.n - rdot})
+		   ? TRI_UNKNOWN
+		   : TRI_NO;
 }
 
 /*

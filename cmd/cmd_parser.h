@@ -1,0 +1,28 @@
+/* One cofferdam-parser for one command: facts of SQL as core gets them, for test and explain. */
+#ifndef CMD_CMD_PARSER_H
+#define CMD_CMD_PARSER_H
+
+#include "common/buf.h"
+#include "common/err.h"
+#include "policy/facts.h"
+
+struct cmd_parser;
+/* Starts the confined child. Nothing is started twice: one per invocation of the command. */
+int cmd_parser_start(struct cmd_parser **ret, struct err *err);
+void cmd_parser_stop(struct cmd_parser *p); /* kills and reaps it; NULL is fine */
+DEFINE_AUTO(cmd_parser, struct cmd_parser, cmd_parser_stop)
+
+struct cmd_facts {
+	struct facts_sql_view view; /* effects invalid for what is no SQL or over a limit */
+	struct buf json;	    /* as the parser sent it, or the reason why there is none */
+	bool parsed;
+};
+void cmd_facts_free(struct cmd_facts *f);
+#define AUTO_FACTS __attribute__((cleanup(cmd_facts_free)))
+/*
+ * What core would learn of one text. Too long, not UTF-8, with a NUL, or killing the parser: all
+ * invalid, as in core. An error only when the parser itself cannot be had.
+ */
+int cmd_parser_facts(struct cmd_parser *p, struct str sql, struct cmd_facts *ret, struct err *err);
+
+#endif

@@ -1,0 +1,162 @@
+/*
+ * `cofferdam policy`: dispatch, and what its subcommands share. Runs as the person who
+ * reviews or builds a policy; a policy file under review is hostile text, and reaches no
+ * parser but the strict reader here and the confined parser child.
+ */
+#include "cmd/cmd_policy.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cmd/cmd.h"
+#include "common/xalloc.h"
+
+#include "common/banned.h"
+
+static const struct cmd subcommands[] = {
+    {"check", policy_check_main, "check FILE", "read and check a policy"},
+    {"build", policy_build_main, "build FILE [-o DIR | --state DIR]",
+	"write the bundle that the broker loads"},
+    {"test", policy_test_main, "test [--cases-policy] [--group NAME]... FILE",
+	"run the cases of a policy, or a file of policy and cases"},
+    {"explain", policy_explain_main,
+	"explain FILE --target T --sql TEXT [--at TIME] [--owner PERSON] [--agent NAME]",
+	"judge one statement and say why"},
+    {"calendar", policy_calendar_main, "calendar FILE [NAME] [--from TIME] [--to TIME]",
+	"print windows as instants"},
+};
+
+static int
+usage(void)
+{
+	(void)fprintf(stderr, "usage: cofferdam policy SUBCOMMAND\n");
+	for (size_t i = 0; i < ARRAY_LEN(subcommands); i++)
+		(void)fprintf(stderr, "  %-46s %s\n", subcommands[i].usage, subcommands[i].summary);
+	return CMD_USAGE;
+}
+
+int
+cmd_policy(int argc, char **argv)
+{
+	for (size_t i = 0; argc > 1 && i < ARRAY_LEN(subcommands); i++)
+		if (strcmp(argv[1], subcommands[i].name) == 0)
+			return subcommands[i].run(argc - 1, argv + 1);
+	if (argc > 1)
+		(void)fprintf(stderr, "cofferdam: policy: unknown subcommand \"%s\"\n", argv[1]);
+	return usage();
+}
+
+int
+policy_fail(const struct err *err)
+{
+	(void)fprintf(stderr, "cofferdam: %s\n", err->msg);
+	return err->code == ERR_CONFIG || err->code == ERR_SYSTEM ? CMD_USAGE : CMD_FAILED;
+}
+
+int
+policy_file_read(const char *path, size_t max, struct buf *out, struct err *err)
+{
+	AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	uint8_t chunk[16384];
+	ssize_t n;
+
+	if (fd < 0)
+		return err_sys(err, ERR_CONFIG, errno, "%s", path);
+	while ((n = read(fd, chunk, sizeof(chunk))) != 0) {
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return err_sys(err, ERR_CONFIG, errno, "%s", path);
+		buf_put(out, chunk, (size_t)n);
+		if (buf_over(out) || out->n > max)
+			return err_set(err, ERR_TOO_LARGE, "%s is over %zu bytes", path, max);
+	}
+	return 0;
+}
+
+void
+policy_file_free(struct policy_file *f)
+{
+	policy_free(f->policy);
+	json_free(f->doc);
+	buf_free(&f->warnings);
+	free(f->dir);
+}
+
+int
+policy_file_open(const char *path, unsigned how, struct policy_file *ret, struct err *err)
+{
+	AUTO_BUF struct buf text = BUF(JSON_SIZE_MAX + 1);
+	AUTO_FREE char *copy = xstrdup(path);
+	int rc;
+
+	*ret = (struct policy_file){.warnings = BUF((size_t)1 << 20)};
+	ret->dir = xstrdup(dirname(copy));
+	rc = policy_file_read(path, JSON_SIZE_MAX, &text, err);
+	if (rc == 0)
+		rc = json_parse(buf_str(&text), path, &ret->doc, err);
+	if (rc != 0)
+		return rc;
+	if ((how & POLICY_FILE_BUNDLE) != 0 &&
+	    str_eqz(policy_member_str(json_root(ret->doc), "schema"), "cofferdam-bundle/1")) {
+		ret->bundle = true;
+		return policy_load(buf_str(&text), &ret->policy, err);
+	}
+	return policy_parse(buf_str(&text), path, (how & POLICY_FILE_CA) != 0 ? ret->dir : NULL,
+	    NULL, &ret->policy, &ret->warnings, err);
+}
+
+int
+policy_time_parse(const char *text, int64_t *ret_us, struct err *err)
+{
+	AUTO_FREE char *full = NULL;
+
+	if (strlen(text) != strlen("2026-12-24"))
+		return clock_parse(str_z(text), ret_us, err);
+	full = xasprintf("%sT00:00:00Z", text);
+	return clock_parse(str_z(full), ret_us, err);
+}
+
+struct str
+policy_member_str(const struct json *obj, const char *key)
+{
+	const struct json *v = obj != NULL ? json_get(obj, key) : NULL;
+
+	return v != NULL ? json_str(v) : STR("");
+}
+
+void
+policy_sql_free(struct policy_sql *s)
+{
+	cmd_facts_free(&s->facts);
+	json_free(s->doc);
+}
+
+int
+policy_sql_input(const struct policy *p, struct cmd_parser *parser, struct str target,
+    struct str sql, struct policy_sql *ret, struct err *err)
+{
+	const struct json *rel;
+	int rc;
+
+	*ret = (struct policy_sql){.input = policy_input_for(p, target)};
+	rc = cmd_parser_facts(parser, sql, &ret->facts, err);
+	if (rc != 0)
+		return rc;
+	ret->input.effects = ret->facts.view.effects;
+	ret->input.statements = ret->facts.view.statements;
+	if (!ret->facts.parsed)
+		return 0;
+	rc = json_parse(buf_str(&ret->facts.json), "facts", &ret->doc, err);
+	if (rc != 0)
+		return rc;
+	rel = json_get(json_root(ret->doc), "rel");
+	for (size_t i = 0; rel != NULL && i < json_count(rel) && i < FACTS_RELATIONS_MAX; i++)
+		ret->relations[ret->input.nrelations++] = json_str(json_at(rel, i));
+	ret->input.relations = ret->relations;
+	return 0;
+}

@@ -1,0 +1,61 @@
+/* Shared by the subcommands of `cofferdam policy`. */
+#ifndef CMD_CMD_POLICY_H
+#define CMD_CMD_POLICY_H
+
+#include "cmd/cmd_parser.h"
+#include "common/json.h"
+#include "policy/policy.h"
+
+struct policy_file {
+	char *dir; /* where it stands: CA files are relative to it */
+	struct json_doc *doc;
+	struct policy *policy;
+	bool bundle; /* what build wrote */
+	struct buf warnings;
+};
+void policy_file_free(struct policy_file *f);
+#define AUTO_POLICY_FILE __attribute__((cleanup(policy_file_free)))
+enum policy_file_how {
+	POLICY_FILE_CA = 1,	/* read the CA files that targets name */
+	POLICY_FILE_BUNDLE = 2, /* a bundle will do, too */
+};
+/* Reads source (or a bundle). ret may be freed after an error as well. */
+int policy_file_open(const char *path, unsigned how, struct policy_file *ret, struct err *err);
+/* Whole file, up to max bytes. */
+int policy_file_read(const char *path, size_t max, struct buf *out, struct err *err);
+/* "2026-12-24T12:00:00Z" or "2026-12-24". */
+int policy_time_parse(const char *text, int64_t *ret_us, struct err *err);
+
+/* One SQL text, judged as core would. `relations` and the strings borrow from *facts and *doc. */
+struct policy_sql {
+	struct cmd_facts facts;
+	struct json_doc *doc; /* facts */
+	struct str relations[FACTS_RELATIONS_MAX];
+	struct policy_input input;
+};
+void policy_sql_free(struct policy_sql *s);
+#define AUTO_POLICY_SQL __attribute__((cleanup(policy_sql_free)))
+int policy_sql_input(const struct policy *p, struct cmd_parser *parser, struct str target,
+    struct str sql, struct policy_sql *ret, struct err *err);
+
+/* Each prints its own errors and returns an exit status. argv[0] is the subcommand's name. */
+int policy_check_main(int argc, char **argv);
+int policy_build_main(int argc, char **argv);
+int policy_test_main(int argc, char **argv);
+int policy_explain_main(int argc, char **argv);
+int policy_calendar_main(int argc, char **argv);
+int policy_fail(
+    const struct err *err); /* prints "cofferdam: ..."; returns CMD_FAILED or CMD_USAGE */
+
+/* The string member `key` of obj; "" if anything of that is not there. obj may be NULL. */
+struct str policy_member_str(const struct json *obj, const char *key);
+
+/* One case of the group "approval"; what differs goes to why. */
+struct policy_case_result {
+	bool ok;
+	struct buf why;
+};
+int policy_case_approval(const struct policy *p, struct cmd_parser *parser, const struct json *c,
+    struct policy_case_result *ret, struct err *err);
+
+#endif

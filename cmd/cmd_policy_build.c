@@ -1,0 +1,247 @@
+/*
+ * `cofferdam policy check` and `build`. Runs as the operator. What build writes is all that
+ * core will ever load: it stands under its own digest, complete and synced, before `active`
+ * names it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cmd/cmd.h"
+#include "cmd/cmd_policy.h"
+#include "common/xalloc.h"
+#include "policy/calendar.h"
+
+#include "common/banned.h"
+
+#define HORIZON_S ((int64_t)30 * 86400)
+
+static void
+print_warnings(const struct policy_file *f)
+{
+	(void)fprintf(stderr, "%.*s", STR_ARG(buf_str(&f->warnings)));
+}
+
+/* A calendar that runs out freezes everything that depends on it: say so in time. */
+static void
+print_horizons(const struct policy_file *f, const char *path)
+{
+	int64_t now = clock_wall_us() / 1000000;
+
+	for (size_t i = 0; i < policy_calendar_count(f->policy); i++) {
+		struct policy_calendar c = policy_calendar_at(f->policy, i);
+		char until[CLOCK_TEXT_SIZE];
+
+		clock_format_s(c.valid_to * 1000000, until);
+		if (c.valid_to < now + HORIZON_S)
+			(void)fprintf(stderr,
+			    "%s: warning: calendar %.*s is valid until %s only; after that it "
+			    "counts as frozen\n",
+			    path, STR_ARG(c.id), until);
+	}
+}
+
+static size_t
+count_of(const struct policy_file *f, const char *key)
+{
+	const struct json *v = json_get(json_root(f->doc), key);
+
+	return v != NULL ? json_count(v) : 0;
+}
+
+static void
+print_summary(const struct policy_file *f)
+{
+	char hex[HASH_HEX_SIZE];
+
+	hash_hex(policy_digest(f->policy), hex);
+	(void)printf("policy %.*s serial %lld: %zu targets, %zu people, %zu calendars, %zu rules\n",
+	    STR_ARG(policy_name(f->policy)), (long long)policy_serial(f->policy),
+	    policy_target_count(f->policy), policy_person_count(f->policy),
+	    policy_calendar_count(f->policy), count_of(f, "rules"));
+	(void)printf("digest sha256:%s\ntzdata %.*s\n", hex, STR_ARG(policy_tzdata(f->policy)));
+	if (count_of(f, "prove") != 0)
+		(void)printf("prove: not evaluated yet (%zu checked for form alone)\n",
+		    count_of(f, "prove"));
+	if (count_of(f, "cases") != 0)
+		(void)printf("cases: %zu, run by `cofferdam policy test`\n", count_of(f, "cases"));
+}
+
+int
+policy_check_main(int argc, char **argv)
+{
+	AUTO_POLICY_FILE struct policy_file f = {0};
+	struct err err = {0};
+
+	if (argc != 2 || argv[1][0] == '-') {
+		(void)fprintf(stderr, "usage: cofferdam policy check FILE\n");
+		return CMD_USAGE;
+	}
+	if (policy_file_open(argv[1], POLICY_FILE_CA, &f, &err) != 0)
+		return policy_fail(&err);
+	print_warnings(&f);
+	print_horizons(&f, argv[1]);
+	print_summary(&f);
+	return CMD_OK;
+}
+
+/* --- build --------------------------------------------------------------------------- */
+
+static int
+write_all(int fd, struct str s)
+{
+	while (s.n != 0) {
+		ssize_t n = write(fd, s.p, s.n);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -1;
+		s.p += n;
+		s.n -= (size_t)n;
+	}
+	return 0;
+}
+
+/* The whole new content or the old one, whatever happens. */
+static int
+file_replace(int dirfd, const char *name, struct str content, struct err *err)
+{
+	AUTO_FREE char *tmp = xasprintf(".%s.%ld", name, (long)getpid());
+	AUTO_FD int fd =
+	    openat(dirfd, tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	int e = 0;
+
+	if (fd < 0)
+		return err_sys(err, ERR_CONFIG, errno, "%s", tmp);
+	if (write_all(fd, content) != 0 || fsync(fd) != 0 ||
+	    renameat(dirfd, tmp, dirfd, name) != 0 || fsync(dirfd) != 0)
+		e = errno;
+	if (e == 0)
+		return 0;
+	(void)unlinkat(dirfd, tmp, 0);
+	return err_sys(err, ERR_SYSTEM, e, "%s", name);
+}
+
+/* A serial only rises, so that an old bundle cannot quietly come back. */
+static int
+check_serial(const char *dir, const struct policy *p, struct err *err)
+{
+	AUTO_FREE char *active = xasprintf("%s/active", dir), *old_path = NULL;
+	AUTO_BUF struct buf hex = BUF(128);
+	AUTO_BUF struct buf text = BUF(JSON_SIZE_MAX + 1);
+	AUTO(policy) struct policy *old = NULL;
+	struct hash h;
+	int rc;
+
+	if (access(active, F_OK) != 0)
+		return 0;
+	rc = policy_file_read(active, 100, &hex, err);
+	if (rc != 0)
+		return rc;
+	if (!hash_from_hex(str_trim(buf_str(&hex)), &h))
+		return err_set(err, ERR_CONFIG, "%s does not hold a digest", active);
+	if (hash_eq(&h, policy_digest(p)))
+		return 0;
+	old_path = xasprintf("%s/%.*s.json", dir, STR_ARG(str_trim(buf_str(&hex))));
+	rc = policy_file_read(old_path, JSON_SIZE_MAX, &text, err);
+	if (rc == 0)
+		rc = policy_load(buf_str(&text), &old, err);
+	if (rc != 0)
+		return err_wrap(err, "%s", old_path);
+	if (policy_serial(p) <= policy_serial(old))
+		return err_set(err, ERR_INVALID,
+		    "serial must be over %lld, the active policy's, is %lld",
+		    (long long)policy_serial(old), (long long)policy_serial(p));
+	return 0;
+}
+
+static int
+bundle_write(const char *dir, const struct policy *p, struct str bundle, struct err *err)
+{
+	AUTO_FD int dirfd = -1;
+	AUTO_FREE char *name = NULL, *line = NULL;
+	char hex[HASH_HEX_SIZE];
+	int rc;
+
+	if (mkdir(dir, 0700) != 0 && errno != EEXIST)
+		return err_sys(err, ERR_CONFIG, errno, "%s", dir);
+	dirfd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dirfd < 0)
+		return err_sys(err, ERR_CONFIG, errno, "%s", dir);
+	rc = check_serial(dir, p, err);
+	if (rc != 0)
+		return rc;
+	hash_hex(policy_digest(p), hex);
+	name = xasprintf("%s.json", hex);
+	line = xasprintf("%s\n", hex);
+	rc = file_replace(dirfd, name, bundle, err);
+	return rc != 0 ? rc : file_replace(dirfd, "active", str_z(line), err);
+}
+
+struct build_args {
+	const char *file;
+	char *dir; /* NULL: to stdout */
+};
+
+static bool
+build_args_read(int argc, char **argv, struct build_args *a)
+{
+	static const struct option options[] = {
+	    {"output", required_argument, NULL, 'o'},
+	    {"state", required_argument, NULL, 's'},
+	    {0},
+	};
+	int c, dirs = 0;
+
+	optind = 1;
+	while ((c = getopt_long(argc, argv, "o:", options, NULL)) != -1) {
+		if (c != 'o' && c != 's')
+			return false;
+		free(a->dir);
+		a->dir = c == 'o' ? xstrdup(optarg) : xasprintf("%s/policy", optarg);
+		dirs++;
+	}
+	if (optind + 1 != argc || dirs > 1)
+		return false;
+	a->file = argv[optind];
+	return true;
+}
+
+int
+policy_build_main(int argc, char **argv)
+{
+	AUTO_POLICY_FILE struct policy_file f = {0};
+	AUTO_BUF struct buf bundle = BUF(JSON_SIZE_MAX);
+	AUTO_FREE char *dir = NULL;
+	struct build_args a = {0};
+	struct err err = {0};
+	bool ok = build_args_read(argc, argv, &a);
+
+	dir = a.dir;
+	if (!ok) {
+		(void)fprintf(
+		    stderr, "usage: cofferdam policy build FILE [-o DIR | --state DIR]\n");
+		return CMD_USAGE;
+	}
+	if (policy_file_open(a.file, POLICY_FILE_CA, &f, &err) != 0)
+		return policy_fail(&err);
+	print_warnings(&f);
+	print_horizons(&f, a.file);
+	if (policy_bundle(f.policy, &bundle, &err) != 0)
+		return policy_fail(&err);
+	if (dir == NULL) {
+		if (write_all(STDOUT_FILENO, buf_str(&bundle)) != 0) {
+			(void)err_sys(&err, ERR_SYSTEM, errno, "stdout");
+			return policy_fail(&err);
+		}
+		return CMD_OK;
+	}
+	if (bundle_write(dir, f.policy, buf_str(&bundle), &err) != 0)
+		return policy_fail(&err);
+	print_summary(&f);
+	return CMD_OK;
+}
