@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "common/json_scan.h"
 #include "common/xalloc.h"
@@ -280,9 +281,12 @@ jcs_z(struct jcs *j, const char *key, const char *s)
 void
 jcs_int(struct jcs *j, const char *key, int64_t v)
 {
+	char z[24];
+
 	assert(v >= -JSON_INT_MAX && v <= JSON_INT_MAX);
 	begin(j, key);
-	buf_printf(j->out, "%" PRId64, v);
+	(void)snprintf(z, sizeof(z), "%" PRId64, v); /* buf_printf would allocate */
+	buf_put_z(j->out, z);
 }
 
 void
