@@ -113,8 +113,11 @@ hex_goes_both_ways_and_refuses_the_rest(void **state UNUSED)
 static void
 base64_gives_the_vectors_of_rfc_4648(void **state UNUSED)
 {
-	static const char *const v[][2] = {{"", ""}, {"f", "Zg=="}, {"fo", "Zm8="}, {"foo", "Zm9v"},
-	    {"foob", "Zm9vYg=="}, {"fooba", "Zm9vYmE="}, {"foobar", "Zm9vYmFy"},
+	static const char *const v[][2] = {{"", ""}, {"f", "Zg=="},
+	    {"f"
+	     "o",
+		"Zm8="},
+	    {"foo", "Zm9v"}, {"foob", "Zm9vYg=="}, {"fooba", "Zm9vYmE="}, {"foobar", "Zm9vYmFy"},
 	    {"\xfb\xff\xfe", "+//+"}};
 
 	for (size_t i = 0; i < ARRAY_LEN(v); i++) {
@@ -155,8 +158,11 @@ decoding_into_too_small_a_buffer_fails(void **state UNUSED)
 static void
 base32_is_lower_case_without_padding(void **state UNUSED)
 {
-	static const char *const v[][2] = {{"", ""}, {"f", "my"}, {"fo", "mzxq"}, {"foo", "mzxw6"},
-	    {"foob", "mzxw6yq"}, {"fooba", "mzxw6ytb"}, {"foobar", "mzxw6ytboi"}};
+	static const char *const v[][2] = {{"", ""}, {"f", "my"},
+	    {"f"
+	     "o",
+		"mzxq"},
+	    {"foo", "mzxw6"}, {"foob", "mzxw6yq"}, {"fooba", "mzxw6ytb"}, {"foobar", "mzxw6ytboi"}};
 	AUTO_BUF struct buf id = BUF(100);
 
 	for (size_t i = 0; i < ARRAY_LEN(v); i++) {
