@@ -9,7 +9,9 @@
  * marks: sorted, unique, over all statements. rel: relations named, schema-qualified as written,
  * lower-cased as the server does, CTE names left out, sorted, unique. n: statements (an empty text: 0).
  * tag: one word per statement. dml: statements that are INSERT, UPDATE, DELETE or MERGE at the top
- * (also under a CTE). "exec":[name...] / "prep":[name...] / "dealloc":[...]: SQL-level prepared
+ * (also after WITH, or under PREPARE). Names that hold a '.' or '"' stand in double quotes, so that
+ * func:"pg_catalog.x" is never read as two. "dealloc":[""] is DEALLOCATE ALL. COMMIT AND CHAIN is
+ * "commit","begin". "exec":[name...] / "prep":[name...] / "dealloc":[...]: SQL-level prepared
  * statement names. "fence": true when a statement cannot run inside a transaction block.
  * "txn":["begin"|"commit"|"rollback"|"savepoint"|"release"|"rollback_to"...]: plain control, in order.
  */
@@ -29,11 +31,13 @@ int facts_sql(struct str sql, struct buf *ret_json, struct err *err);
 
 struct facts_sql_view {
 	uint32_t effects;
+	uint32_t effects_resolved; /* what stays when core knows every name in "exec" */
 	unsigned statements; /* an empty text counts as 1 */
 	unsigned dml;
 	bool fence;
 	bool copy_in;	     /* COPY ... FROM STDIN somewhere */
 	bool txn_only;	     /* nothing but plain transaction control */
+	bool hidden_dml;     /* DML whose row count no command tag tells: under WITH, EXPLAIN, COPY */
 };
 /* Pure: facts JSON to effects. Anything not in the closed form gives EFFECT_opaque, never an error. */
 void effects_sql(const struct json *facts, struct facts_sql_view *ret);
