@@ -46,7 +46,7 @@ status_of(const struct sandbox_result *r)
 
 int
 agent_exec_stream(struct sandbox *sb, char *const *argv, const struct agent_options *o,
-    sandbox_watch_fn *watch, void *watch_arg, int watch_fd, struct sandbox_result *ret,
+    sandbox_watch_fn *watch, void *watch_arg, const int *watch_fd, struct sandbox_result *ret,
     int *ret_status, struct err *err)
 {
 	struct sandbox_exec x = {.argv = argv,
@@ -98,7 +98,7 @@ agent_exec_run(const struct agent_options *o)
 	(void)fflush(stdout);
 	if (o->command == NULL)
 		return 0;
-	if (agent_exec_stream(sb, o->command, o, NULL, NULL, -1, &r, &status, &e) != 0) {
+	if (agent_exec_stream(sb, o->command, o, NULL, NULL, NULL, &r, &status, &e) != 0) {
 		log_error("%s", e.msg);
 		return e.code == ERR_NOT_FOUND ? 127 : 126;
 	}

@@ -12,7 +12,7 @@ int agent_exec_run(const struct agent_options *o);
  * status in *ret_status (128 + signal, 124 time, 125 memory or output, as timeout(1) has it).
  */
 int agent_exec_stream(struct sandbox *sb, char *const *argv, const struct agent_options *o,
-    sandbox_watch_fn *watch, void *watch_arg, int watch_fd, struct sandbox_result *ret,
+    sandbox_watch_fn *watch, void *watch_arg, const int *watch_fd, struct sandbox_result *ret,
     int *ret_status, struct err *err);
 
 #endif

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "common/log.h"
-#include "common/proc.h"
 #include "agent/agent_exec.h"
 #include "agent/agent_options.h"
+#include "agent/agent_run.h"
 
 #include "common/banned.h"
 
@@ -30,7 +30,7 @@ main(int argc, char **argv)
 	if (agent_options_parse(argc - 1, argv + 1, &o, &e) != 0)
 		log_error("%s", e.msg);
 	else
-		rc = agent_exec_run(&o);
+		rc = strcmp(argv[1], "run") == 0 ? agent_run(&o) : agent_exec_run(&o);
 	agent_options_free(&o);
 	return rc;
 }

@@ -181,7 +181,7 @@ level_put(struct launcher *l, struct buf *out)
 		buf_printf(out, "\"cgroup\":{\"version\":%d,\"controllers\":[\"memory\",\"pids\",\"cpu\"],"
 		    "\"swap\":%s},", l->cgroup.version, l->cgroup.swap_counted ? "true" : "false");
 	else
-		buf_put_z(out, "\"cgroup\":null,");
+		buf_put_z(out, "\"cgroup\":\"none\",");
 	buf_printf(out, "\"limits\":{\"wall_s\":%u,\"cpu_percent\":%u,\"memory_mib\":%u,\"pids\":%u,"
 	    "\"output_mib\":%u,\"workspace_mib\":%u},\"workspace\":\"%s\"}", m->wall_s, m->cpu_percent,
 	    m->memory_mib, m->pids, m->output_mib, m->workspace_mib,

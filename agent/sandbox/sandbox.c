@@ -359,8 +359,8 @@ running_polls(struct running *g, struct pollfd p[5])
 	p[1] = (struct pollfd){.fd = g->out[0], .events = POLLIN};
 	p[2] = (struct pollfd){.fd = g->out[1], .events = POLLIN};
 	p[3] = (struct pollfd){.fd = -1, .events = POLLIN};
-	p[4] = (struct pollfd){.fd = g->x->watch_fd > 0 && g->killed == SANDBOX_NONE
-		? g->x->watch_fd : -1, .events = POLLIN};
+	p[4] = (struct pollfd){.fd = g->x->watch_fd != NULL && g->killed == SANDBOX_NONE
+		? *g->x->watch_fd : -1, .events = POLLIN};
 	if (g->in >= 0 && g->in_left.n != 0) {
 		p[3].fd = g->in;
 		p[3].events = POLLOUT;

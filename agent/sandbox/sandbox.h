@@ -82,7 +82,7 @@ const char *sandbox_cause_name(enum sandbox_cause c);
 
 /* Bytes as they come; stream is 1 or 2 (always 1 when merged). */
 typedef void sandbox_output_fn(void *arg, int stream, struct str bytes);
-/* Called when watch_fd is readable; true: end this exec now (SANDBOX_KILLED). */
+/* Called when *watch_fd is readable; true: end this exec now (SANDBOX_KILLED). It may change *watch_fd. */
 typedef bool sandbox_watch_fn(void *arg);
 
 struct sandbox_exec {
@@ -100,7 +100,7 @@ struct sandbox_exec {
 	sandbox_output_fn *output; /* NULL: not wanted */
 	void *output_arg;
 	size_t head, tail; /* bytes collected from the begin and the end of all output */
-	int watch_fd;	   /* when > 0 */
+	const int *watch_fd; /* NULL or -1 inside: none; looked at anew each time */
 	sandbox_watch_fn *watch;
 	void *watch_arg;
 };

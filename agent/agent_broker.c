@@ -1,0 +1,355 @@
+/*
+ * Speaks the A_* messages of common/ipc_msg.tbl. Runs in cofferdam-agent; the broker proves
+ * itself by owning the socket's directory, we prove our user by the socket. If the wire is
+ * lost for good the run is over: what cannot be recorded must not go on.
+ */
+#include "agent/agent_broker.h"
+
+#include <time.h>
+
+#include "common/ipc.h"
+#include "common/jcs.h"
+#include "common/json.h"
+#include "common/log.h"
+#include "common/xalloc.h"
+
+#include "common/banned.h"
+
+#define ANSWER_MS 60000
+#define RESUME_TRIES 150 /* of 100 ms each */
+
+struct broker {
+	int fd;
+	char *path, *killed;
+	struct broker_plan plan;
+	uint64_t next_id;
+	bool started;
+};
+
+static int
+send_msg(struct broker *b, uint16_t type, const struct buf *body, const int *fds, size_t n,
+    struct err *err)
+{
+	if (b->fd < 0)
+		return err_set(err, ERR_UNAVAILABLE, "broker: no connection");
+	return ipc_sync_send(b->fd, IPC_ROLE_AGENT, IPC_ROLE_CORE, type, body, fds, n, err);
+}
+
+/* A_KILL and A_ERROR may come in place of any answer; both are errors to whoever waits. */
+static int
+recv_msg(struct broker *b, int ms, uint16_t *ret_type, struct buf *body, struct err *err)
+{
+	int fds[IPC_FDS_MAX], rc;
+	size_t nfds = IPC_FDS_MAX;
+	struct rd r;
+	uint32_t code;
+	struct str text;
+
+	if (b->fd < 0)
+		return err_set(err, ERR_UNAVAILABLE, "broker: no connection");
+	rc = ipc_sync_recv(b->fd, IPC_ROLE_AGENT, IPC_ROLE_CORE, ms, ret_type, body, fds, &nfds, err);
+	if (rc != 0)
+		return rc;
+	for (size_t i = 0; i < nfds; i++)
+		(void)close(fds[i]);
+	r = rd_init(buf_str(body));
+	if (*ret_type == MSG_A_KILL) {
+		free(b->killed);
+		b->killed = str_dup(rd_lstr(&r));
+		return err_set(err, ERR_STATE, "the run was ended: %s", b->killed);
+	}
+	if (*ret_type == MSG_A_ERROR) {
+		code = rd_u32(&r);
+		text = rd_lstr(&r);
+		if (!rd_end(&r) || code == 0 || code > 100)
+			return err_set(err, ERR_PROTOCOL, "broker: malformed error");
+		return err_set(err, -(int)code, "broker: %.*s", STR_ARG(text));
+	}
+	return 0;
+}
+
+static int
+expect(struct broker *b, uint16_t type, struct buf *body, struct err *err)
+{
+	uint16_t got;
+	int rc = recv_msg(b, ANSWER_MS, &got, body, err);
+
+	if (rc == 0 && got != type)
+		return err_set(err, ERR_PROTOCOL, "broker: %s came, %s was expected",
+		    ipc_msg_name(got), ipc_msg_name(type));
+	return rc;
+}
+
+static int
+plan_take(struct broker *b, const struct buf *body, struct err *err)
+{
+	struct rd r = rd_init(buf_str(body));
+	struct broker_plan *p = &b->plan;
+	uint32_t n;
+
+	p->run = str_dup(rd_lstr(&r));
+	p->owner = str_dup(rd_lstr(&r));
+	p->ca_pem = str_dup(rd_lstr(&r));
+	n = rd_u32(&r);
+	if (n > BROKER_TARGETS_MAX)
+		return err_set(err, ERR_PROTOCOL, "broker: %u targets, limit %d", n,
+		    BROKER_TARGETS_MAX);
+	for (p->ntargets = 0; p->ntargets < n; p->ntargets++) {
+		struct broker_target *t = &p->targets[p->ntargets];
+		uint32_t port;
+
+		t->target = str_dup(rd_lstr(&r));
+		t->kind = str_dup(rd_lstr(&r));
+		t->host = str_dup(rd_lstr(&r));
+		port = rd_u32(&r);
+		t->port = (uint16_t)(port <= 65535 ? port : 0);
+		t->address = str_dup(rd_lstr(&r));
+		t->database = str_dup(rd_lstr(&r));
+		t->user = str_dup(rd_lstr(&r));
+	}
+	if (!rd_end(&r) || p->run[0] == '\0')
+		return err_set(err, ERR_PROTOCOL, "broker: malformed plan");
+	return 0;
+}
+
+int
+broker_open(const char *path, const char *agent, const char *task, const char *const *targets,
+    size_t ntargets, struct broker **ret, struct err *err)
+{
+	AUTO(broker) struct broker *b = xcalloc(1, sizeof(*b));
+	AUTO_BUF struct buf out = BUF(IPC_BODY_MAX), in = BUF(IPC_BODY_MAX);
+	int rc;
+
+	b->fd = -1;
+	b->path = xstrdup(path);
+	if ((rc = ipc_connect(path, &b->fd, err)) != 0)
+		return err_wrap(err, "the broker's agent socket (is the broker running?)");
+	buf_u32(&out, IPC_VERSION);
+	buf_lz(&out, agent);
+	buf_lz(&out, task);
+	buf_u32(&out, (uint32_t)ntargets);
+	for (size_t i = 0; i < ntargets; i++)
+		buf_lz(&out, targets[i]);
+	buf_lz(&out, "{\"back_end\":\"native\"}");
+	if (out.n > 65536)
+		return err_set(err, ERR_TOO_LARGE, "task and targets: %zu bytes, limit 65536", out.n);
+	if ((rc = send_msg(b, MSG_A_OPEN, &out, NULL, 0, err)) != 0 ||
+	    (rc = expect(b, MSG_A_PLAN, &in, err)) != 0 || (rc = plan_take(b, &in, err)) != 0)
+		return rc;
+	*ret = TAKE_PTR(b);
+	return 0;
+}
+
+void
+broker_free(struct broker *b)
+{
+	if (b == NULL)
+		return;
+	for (size_t i = 0; i < b->plan.ntargets; i++) {
+		struct broker_target *t = &b->plan.targets[i];
+
+		free(t->target);
+		free(t->kind);
+		free(t->host);
+		free(t->address);
+		free(t->database);
+		free(t->user);
+	}
+	free(b->plan.run);
+	free(b->plan.owner);
+	free(b->plan.ca_pem);
+	free(b->killed);
+	free(b->path);
+	if (b->fd >= 0)
+		(void)close(b->fd);
+	free(b);
+}
+
+const struct broker_plan *
+broker_plan(const struct broker *b)
+{
+	return &b->plan;
+}
+
+int
+broker_listen(struct broker *b, size_t index, int fd, struct err *err)
+{
+	AUTO_BUF struct buf out = BUF(64);
+
+	buf_u32(&out, (uint32_t)index);
+	return send_msg(b, MSG_A_LISTEN, &out, &fd, 1, err);
+}
+
+/* The record wants canonical JSON; the sandbox's own text is only JSON. */
+static int
+canonical(const char *text, struct buf *out, struct err *err)
+{
+	AUTO(json) struct json_doc *d = NULL;
+	struct jcs j;
+	int rc = json_parse(str_z(text), "sandbox level", &d, err);
+
+	if (rc != 0)
+		return rc;
+	jcs_init(&j, out);
+	return jcs_value(&j, NULL, json_root(d), err);
+}
+
+int
+broker_start(struct broker *b, const char *level, struct err *err)
+{
+	AUTO_BUF struct buf out = BUF(4096), in = BUF(IPC_BODY_MAX), text = BUF(4000);
+	int rc;
+
+	if ((rc = canonical(level, &text, err)) != 0)
+		return rc;
+	buf_lstr(&out, buf_str(&text));
+	if (buf_over(&text) || buf_over(&out))
+		return err_set(err, ERR_TOO_LARGE, "sandbox level: more than 4000 bytes");
+	if ((rc = send_msg(b, MSG_A_START, &out, NULL, 0, err)) != 0 ||
+	    (rc = expect(b, MSG_A_STARTED, &in, err)) != 0)
+		return rc;
+	b->started = true;
+	return 0;
+}
+
+static int
+resume_once(struct broker *b, struct err *err)
+{
+	AUTO_BUF struct buf out = BUF(256), in = BUF(IPC_BODY_MAX);
+	int rc;
+
+	if (b->fd >= 0)
+		(void)close(b->fd);
+	b->fd = -1;
+	if ((rc = ipc_connect(b->path, &b->fd, err)) != 0)
+		return rc;
+	buf_u32(&out, IPC_VERSION);
+	buf_lz(&out, b->plan.run);
+	if ((rc = send_msg(b, MSG_A_RESUME, &out, NULL, 0, err)) != 0)
+		return rc;
+	return expect(b, MSG_A_STARTED, &in, err);
+}
+
+/* Core is restarted by its parent within moments; an answer of refusal is final. */
+static int
+resume(struct broker *b, struct err *err)
+{
+	const struct timespec nap = {.tv_nsec = 100000000};
+	int rc = err_set(err, ERR_UNAVAILABLE, "broker: no connection");
+
+	if (!b->started)
+		return rc;
+	log_warn("the broker's wire is gone: looking for it");
+	for (int i = 0; i < RESUME_TRIES; i++) {
+		rc = resume_once(b, err);
+		if (rc == 0 || b->killed != NULL)
+			return rc;
+		if (rc != ERR_UNAVAILABLE && rc != ERR_SYSTEM && rc != ERR_TIMEOUT &&
+		    rc != ERR_PROTOCOL)
+			return rc; /* it answered, with a refusal */
+		(void)nanosleep(&nap, NULL);
+	}
+	return rc;
+}
+
+/* One try of request and acknowledgement. ERR_UNAVAILABLE and friends: the wire was lost. */
+static int
+event_once(struct broker *b, uint64_t id, const struct buf *out, struct err *err)
+{
+	AUTO_BUF struct buf in = BUF(IPC_BODY_MAX);
+	struct rd r;
+	uint64_t got;
+	int rc;
+
+	if ((rc = send_msg(b, MSG_A_EVENT, out, NULL, 0, err)) != 0 ||
+	    (rc = expect(b, MSG_A_EVENT_ACK, &in, err)) != 0)
+		return rc;
+	r = rd_init(buf_str(&in));
+	got = rd_u64(&r);
+	(void)rd_u64(&r);
+	if (!rd_end(&r) || got != id)
+		return err_set(err, ERR_PROTOCOL, "broker: acknowledged event %llu, not %llu",
+		    (unsigned long long)got, (unsigned long long)id);
+	return 0;
+}
+
+int
+broker_event(struct broker *b, const char *type, struct str fields, struct str content,
+    struct err *err)
+{
+	AUTO_BUF struct buf out = BUF(IPC_BODY_MAX);
+	uint64_t id = ++b->next_id;
+	struct err e = {0};
+	int rc;
+
+	if (b->killed != NULL)
+		return err_set(err, ERR_STATE, "the run was ended: %s", b->killed);
+	buf_u64(&out, id);
+	buf_lz(&out, type);
+	buf_lstr(&out, fields);
+	buf_lstr(&out, content);
+	if (buf_over(&out))
+		return err_set(err, ERR_TOO_LARGE, "event: %zu bytes of content are too many", content.n);
+	rc = event_once(b, id, &out, &e);
+	if (rc != 0 && b->killed == NULL && (rc == ERR_UNAVAILABLE || rc == ERR_SYSTEM ||
+	    rc == ERR_PROTOCOL)) {
+		if ((rc = resume(b, &e)) == 0)
+			rc = event_once(b, id, &out, &e);
+	}
+	return rc == 0 ? 0 : err_set(err, rc, "%s", e.msg);
+}
+
+int
+broker_end(struct broker *b, const char *status, const char *text, struct err *err)
+{
+	AUTO_BUF struct buf out = BUF(4096), in = BUF(IPC_BODY_MAX);
+	struct str s = str_z(text);
+	int rc;
+
+	if (b->killed != NULL)
+		return 0;
+	if (s.n > 3000)
+		s.n = 3000;
+	while (s.n != 0 && !str_is_utf8(s))
+		s.n--; /* a cut in the middle of a character */
+	buf_lz(&out, status);
+	buf_lstr(&out, s);
+	if ((rc = send_msg(b, MSG_A_END, &out, NULL, 0, err)) != 0)
+		return rc;
+	return expect(b, MSG_A_ENDED, &in, err);
+}
+
+const int *
+broker_fd(const struct broker *b)
+{
+	return &b->fd;
+}
+
+const char *
+broker_killed(const struct broker *b)
+{
+	return b->killed;
+}
+
+/* Nothing but a kill may come unasked. A lost wire is looked for; if it stays lost, the program ends. */
+bool
+broker_watch(void *arg)
+{
+	struct broker *b = arg;
+	AUTO_BUF struct buf in = BUF(IPC_BODY_MAX);
+	struct err e = {0};
+	uint16_t type;
+	int rc = recv_msg(b, 1000, &type, &in, &e);
+
+	if (rc == 0) {
+		b->killed = xstrdup("unexpected message of the broker");
+		return true;
+	}
+	if (b->killed != NULL)
+		return true;
+	if (resume(b, &e) == 0)
+		return false;
+	if (b->killed == NULL)
+		b->killed = xasprintf("the broker is gone: %s", e.msg);
+	return true;
+}

@@ -1,0 +1,49 @@
+/*
+ * The agent's end of the agent socket: registration of a run, its listeners, its own
+ * account of what it does. Blocking; one frame at a time.
+ */
+#ifndef AGENT_AGENT_BROKER_H
+#define AGENT_AGENT_BROKER_H
+
+#include "common/buf.h"
+#include "common/err.h"
+
+#define BROKER_TARGETS_MAX 64
+
+struct broker_target {
+	char *target, *kind, *host, *address, *database, *user;
+	uint16_t port;
+};
+
+struct broker_plan {
+	char *run, *owner, *ca_pem;
+	struct broker_target targets[BROKER_TARGETS_MAX];
+	size_t ntargets;
+};
+
+struct broker;
+/* Connects and registers a run; `targets` empty means all that the policy has. Plan lives as long as the broker. */
+int broker_open(const char *path, const char *agent, const char *task, const char *const *targets,
+    size_t ntargets, struct broker **ret, struct err *err);
+/* Ends the wire; without broker_end the core records an end by loss. NULL is fine. */
+void broker_free(struct broker *b);
+DEFINE_AUTO(broker, struct broker, broker_free)
+const struct broker_plan *broker_plan(const struct broker *b);
+int broker_listen(struct broker *b, size_t index, int fd, struct err *err);
+/* `level` is the sandbox's JSON. Returns when the listeners serve. */
+int broker_start(struct broker *b, const char *level, struct err *err);
+/*
+ * Records one event (type model, exec, result or note; fields a canonical JSON object) and waits
+ * until it is durable. A core that restarts in between is found again; the event is then sent
+ * again. ERR_STATE when the run was ended from outside (broker_killed has the reason).
+ */
+int broker_event(struct broker *b, const char *type, struct str fields, struct str content,
+    struct err *err);
+/* status: done, budget or error. */
+int broker_end(struct broker *b, const char *status, const char *text, struct err *err);
+/* For sandbox_exec: the wire, and what to do when it speaks while a program runs. */
+const int *broker_fd(const struct broker *b);
+bool broker_watch(void *broker);
+const char *broker_killed(const struct broker *b); /* NULL: not */
+
+#endif

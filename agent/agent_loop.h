@@ -1,0 +1,35 @@
+/* The loop: model, record, code in the sandbox, record, again; until done or a budget is spent. */
+#ifndef AGENT_AGENT_LOOP_H
+#define AGENT_AGENT_LOOP_H
+
+#include "agent/agent_broker.h"
+#include "agent/model.h"
+#include "agent/sandbox/sandbox.h"
+#include "agent/transcript.h"
+
+#define LOOP_TURNS_DEFAULT 100
+#define LOOP_TIME_DEFAULT 3600
+#define LOOP_EXEC_DEFAULT 300 /* seconds for one turn's code */
+#define LOOP_HEAD 16384	      /* bytes of output that the model and the record get */
+#define LOOP_TAIL 16384
+
+struct loop_config {
+	struct broker *broker;
+	struct sandbox *sandbox;
+	struct model *model;
+	struct transcript out;
+	const char *task;
+	uint64_t max_turns, max_time_s, exec_s; /* 0: the default */
+};
+
+struct loop_end {
+	const char *status; /* done, budget, error: what A_END takes */
+	char *text;
+};
+
+/* Runs to an end and records it, also when it is an error. The caller frees ret->text. */
+int agent_loop(const struct loop_config *c, struct loop_end *ret, struct err *err);
+/* The fields of an event about a program, canonical JSON. */
+void loop_result_fields(const struct sandbox_result *r, uint64_t turn, struct buf *out);
+
+#endif
