@@ -470,6 +470,7 @@ static void
 kicked(void *arg)
 {
 	struct ipc *w = arg;
+	struct err why;
 
 	w->kick = NULL;
 	if (!w->broken && w->why.msg[0] == '\0') {
@@ -487,7 +488,9 @@ kicked(void *arg)
 	}
 	w->broken = true;
 	watch(w);
-	w->gone(w->arg, w, w->why.msg);
+	/* The callback frees the wire and then wants to log why. */
+	why = w->why;
+	w->gone(w->arg, w, why.msg);
 }
 
 size_t

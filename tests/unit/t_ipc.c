@@ -71,8 +71,8 @@ on_gone(void *arg, struct ipc *w, const char *why)
 	struct rig *rig = arg;
 
 	assert_ptr_equal(w, rig->w);
-	(void)snprintf(rig->why, sizeof(rig->why), "%s", why);
 	ipc_free(w);
+	(void)snprintf(rig->why, sizeof(rig->why), "%s", why); /* still good */
 	rig->w = NULL;
 	loop_stop(rig->l, 1);
 }
