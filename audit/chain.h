@@ -1,0 +1,62 @@
+/*
+ * One pass over all records of a log directory: lines, chain, batches and tree together, so that
+ * the two structures cover the same records by construction. What does not fit is classified by
+ * the rules of docs/format-log.md, "Verdicts".
+ */
+#ifndef AUDIT_CHAIN_H
+#define AUDIT_CHAIN_H
+
+#include "audit/record.h"
+#include "audit/segment.h"
+#include "audit/tree.h"
+
+/* X(name, word): what can be wrong. Only `torn` is not tampering. */
+#define LOG_KINDS(X)                                                                     \
+	X(TORN, "torn") /* an unfinished write at the end, nothing signed lost */        \
+	X(CHANGED, "changed")                                                            \
+	X(MISSING, "missing")                                                            \
+	X(REORDERED, "reordered")                                                        \
+	X(DUPLICATED, "duplicated")                                                      \
+	X(INSERTED, "inserted")                                                          \
+	X(MISPLACED, "misplaced")   /* a segment file under another number */            \
+	X(CUT, "cut")		    /* shorter than what was signed */                   \
+	X(REWRITTEN, "rewritten")   /* whole in itself, but not what was signed */       \
+	X(CHECKPOINT, "checkpoint") /* a checkpoint that is not one, or not signed so */ \
+	X(LEAVES, "leaves")                                                              \
+	X(BLOB, "blob")	      /* content missing from the packs, or changed */           \
+	X(FOREIGN, "foreign") /* a file that does not belong there */
+
+enum log_kind {
+	LOG_KIND_NONE = 0,
+#define X(name, word) LOG_KIND_##name,
+	LOG_KINDS(X)
+#undef X
+};
+const char *log_kind_name(enum log_kind k);
+
+#define TORN_MAX ((size_t)1 << 20) /* bytes a crash can leave behind: one batch at most */
+
+struct log_fault {
+	enum log_kind kind;
+	uint64_t seq, last;    /* first and last record touched */
+	uint64_t segment, off; /* where reading stopped */
+	uint64_t bytes;	       /* torn: from off to the end of the segment */
+	char text[160];	       /* what was seen, for people */
+};
+
+struct chain;
+/* `newest` is the size of the newest valid checkpoint (0: none). */
+int chain_open(int logdir, uint64_t newest, struct chain **ret, struct err *err);
+void chain_free(struct chain *c);
+/* 1: the next record (good until the next call); 0: no more, see chain_fault; else cannot be read.
+ */
+int chain_next(struct chain *c, struct record *ret, struct hash *ret_leaf, struct err *err);
+uint64_t chain_size(const struct chain *c); /* records read */
+const struct hash *chain_head(const struct chain *c);
+const struct tree_range *chain_tree(const struct chain *c);
+uint64_t chain_segment(const struct chain *c); /* first seq of the segment being read */
+uint64_t chain_offset(const struct chain *c);  /* behind the last good record of that segment */
+const struct log_files *chain_files(const struct chain *c);
+const struct log_fault *chain_fault(const struct chain *c); /* kind 0: none */
+
+#endif

@@ -1,0 +1,434 @@
+/*
+ * The verifier. Runs in the command line; links no signer. Everything in the directory may have
+ * been changed by whoever could write there: signatures are what is believed, and only up to the
+ * size they cover. Reads heads first, then segments, then packs, so that a log that is being
+ * written to verifies.
+ */
+#include "audit/verify.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "audit/pack.h"
+#include "audit/segment.h"
+#include "common/xalloc.h"
+
+#include "common/banned.h"
+
+struct head {
+	uint64_t size;
+	struct hash root;
+	char name[48];
+	char origin[ORIGIN_MAX + 1];
+};
+
+struct blob_seen {
+	struct hash ct;
+	uint64_t seq;
+	bool found;
+};
+
+struct verify {
+	int logdir;
+	const struct vkeys *keys;
+	struct verdict v;
+	struct head *head; /* ascending by size */
+	size_t nheads, next;
+	bool rewritten;
+	struct blob_seen *blob;
+	size_t nblobs;
+	/* leaves of the segment being read */
+	struct buf leaves;
+	uint64_t leaves_seg;
+	size_t leaves_at;
+	bool leaves_open, leaves_bad;
+};
+
+static void PRINTF_LIKE(5, 6)
+    found(struct verify *y, enum log_kind kind, uint64_t seq, uint64_t last, const char *fmt, ...)
+{
+	struct log_fault f = {.kind = kind, .seq = seq, .last = last};
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(f.text, sizeof(f.text), fmt, ap);
+	va_end(ap);
+	if (y->v.nfaults == VERIFY_FAULTS_MAX)
+		y->v.more++;
+	else
+		y->v.faults[y->v.nfaults++] = f;
+}
+
+/* A growing array, doubled at each power of two. */
+static void *
+room(void *p, size_t n, size_t size)
+{
+	return (n & (n - 1)) == 0 ? xreallocarray(p, n != 0 ? n * 2 : 1, size) : p;
+}
+
+/* --- heads --------------------------------------------------------------------------- */
+
+static void
+add_head(struct verify *y, const struct checkpoint *cp, const char *name)
+{
+	struct head *h;
+
+	y->head = room(y->head, y->nheads, sizeof(*y->head));
+	h = &y->head[y->nheads++];
+	*h = (struct head){.size = cp->size, .root = cp->root};
+	(void)snprintf(h->name, sizeof(h->name), "%s", name);
+	(void)snprintf(h->origin, sizeof(h->origin), "%s", cp->origin);
+}
+
+/* One checkpoint file. What is wrong with it becomes a finding. */
+static void
+read_head(
+    struct verify *y, int dir, const char *file, const char *shown, uint64_t number, bool numbered)
+{
+	AUTO_BUF struct buf note = BUF(CHECKPOINT_MAX);
+	const struct vkey *key;
+	struct checkpoint cp;
+	struct err why = {0};
+	int r = log_read_file(dir, file, &note, &why);
+
+	if (r == 0)
+		r = checkpoint_open(buf_str(&note), y->keys, &cp, &key, &why);
+	if (r == 0 && numbered && cp.size != number)
+		r = err_set(&why, ERR_TAMPER, "is for size %" PRIu64, cp.size);
+	if (r == 0)
+		add_head(y, &cp, shown);
+	else if (r == ERR_CONFIG)
+		(void)snprintf(y->v.config, sizeof(y->v.config), "%s: %s", shown, why.msg);
+	else
+		found(y, LOG_KIND_CHECKPOINT, number, number, "%s: %s", shown, why.msg);
+}
+
+static int
+head_cmp(const void *a, const void *b)
+{
+	const struct head *x = a, *y = b;
+
+	return (x->size > y->size) - (x->size < y->size);
+}
+
+static void
+foreign(struct verify *y, const char *sub, const struct log_files *f)
+{
+	if (f->foreign != 0)
+		found(y, LOG_KIND_FOREIGN, 0, 0, "%s holds %s%s", sub, f->foreign_name,
+		    f->foreign > 1 ? " and more" : "");
+}
+
+static int
+read_heads(struct verify *y, const struct pin *pins, size_t npins, struct err *err)
+{
+	AUTO_LOG_FILES struct log_files files = {0};
+	AUTO_FD int dir = -1;
+	int r = log_open_dir(y->logdir, LOG_CP, &dir, err);
+
+	if (r == 0)
+		r = log_files_list(y->logdir, LOG_CP, "", NULL, &files, err);
+	if (r != 0)
+		return r;
+	foreign(y, LOG_CP, &files);
+	for (size_t i = 0; i < files.n[0]; i++) {
+		char name[LOG_NAME_SIZE], shown[48];
+
+		log_name(name, files.number[0][i], "");
+		(void)snprintf(shown, sizeof(shown), "cp/%s", name);
+		read_head(y, dir, name, shown, files.number[0][i], true);
+	}
+	if (faccessat(y->logdir, LOG_CHECKPOINT, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		read_head(y, y->logdir, LOG_CHECKPOINT, LOG_CHECKPOINT, 0, false);
+	for (size_t i = 0; i < npins; i++)
+		add_head(y, &pins[i].cp, pins[i].name);
+	if (y->nheads != 0)
+		qsort(y->head, y->nheads, sizeof(*y->head), head_cmp);
+	return 0;
+}
+
+/* All heads of the size that has been reached. */
+static void
+check_heads(struct verify *y, uint64_t size, const struct tree_range *tree, struct str time)
+{
+	struct hash root;
+
+	if (y->next == y->nheads || y->head[y->next].size != size)
+		return;
+	root = tree_root(tree);
+	for (; y->next < y->nheads && y->head[y->next].size == size; y->next++) {
+		const struct head *h = &y->head[y->next];
+
+		if (y->rewritten)
+			continue; /* all behind the first difference differ */
+		if (!hash_eq(&h->root, &root)) {
+			y->rewritten = true;
+			found(y, LOG_KIND_REWRITTEN, y->v.verified, size != 0 ? size - 1 : 0,
+			    "%s signed other records up to size %" PRIu64, h->name, size);
+			continue;
+		}
+		y->v.heads++;
+		y->v.verified = size;
+		y->v.root = root;
+		memcpy(y->v.origin, h->origin, sizeof(y->v.origin));
+		(void)snprintf(y->v.time, sizeof(y->v.time), "%.*s", STR_ARG(time));
+	}
+}
+
+/* --- leaves files ---------------------------------------------------------------------- */
+
+static void
+leaves_end(struct verify *y)
+{
+	if (y->leaves_open && !y->leaves_bad && y->leaves_at != y->leaves.n)
+		found(y, LOG_KIND_LEAVES, y->leaves_seg, y->leaves_seg,
+		    "leaves of segment %" PRIu64 " are %zu bytes, must be %zu", y->leaves_seg,
+		    y->leaves.n, y->leaves_at);
+	y->leaves_open = false;
+}
+
+static void
+leaves_begin(struct verify *y, const struct chain *c, uint64_t seg)
+{
+	const struct log_files *f = chain_files(c);
+	char name[LOG_NAME_SIZE];
+	AUTO_FD int dir = -1;
+	struct err why = {0};
+
+	leaves_end(y);
+	y->leaves_seg = seg;
+	y->leaves_at = 0;
+	y->leaves_bad = false;
+	buf_reset(&y->leaves);
+	for (size_t i = 0; i < f->n[1]; i++)
+		y->leaves_open |= f->number[1][i] == seg;
+	if (!y->leaves_open)
+		return;
+	log_name(name, seg, LOG_LEAVES);
+	if (log_open_dir(y->logdir, LOG_SEG, &dir, &why) != 0 ||
+	    log_read_file(dir, name, &y->leaves, &why) != 0) {
+		found(y, LOG_KIND_LEAVES, seg, seg, "%s", why.msg);
+		y->leaves_open = false;
+	}
+}
+
+static void
+leaves_check(struct verify *y, const struct chain *c, uint64_t seq, const struct hash *leaf)
+{
+	uint64_t seg = chain_segment(c);
+
+	if (seq == 0 || seg != y->leaves_seg)
+		leaves_begin(y, c, seg);
+	if (!y->leaves_open)
+		return;
+	if (!y->leaves_bad && (y->leaves.n - y->leaves_at < HASH_LEN ||
+				  memcmp(y->leaves.p + y->leaves_at, leaf->b, HASH_LEN) != 0)) {
+		y->leaves_bad = true;
+		found(y, LOG_KIND_LEAVES, seq, seq,
+		    "leaves of segment %" PRIu64 " have another hash for record %" PRIu64, seg,
+		    seq);
+	}
+	if (!y->leaves_bad)
+		y->leaves_at += HASH_LEN;
+}
+
+/* --- blobs ------------------------------------------------------------------------------- */
+
+static int
+blob_cmp(const void *a, const void *b)
+{
+	const struct blob_seen *x = a, *y = b;
+	int r = memcmp(x->ct.b, y->ct.b, HASH_LEN);
+
+	return r != 0 ? r : (x->seq > y->seq) - (x->seq < y->seq);
+}
+
+static int
+blob_seq_cmp(const void *a, const void *b)
+{
+	const struct blob_seen *x = a, *y = b;
+
+	return (x->seq > y->seq) - (x->seq < y->seq);
+}
+
+static void
+note_blob(struct verify *y, const struct record *r)
+{
+	struct hash ct;
+
+	if (!pack_ref_ct(r, &ct))
+		return;
+	y->blob = room(y->blob, y->nblobs, sizeof(*y->blob));
+	y->blob[y->nblobs++] = (struct blob_seen){.ct = ct, .seq = r->seq};
+}
+
+static void
+mark_blob(struct verify *y, const struct hash *ct)
+{
+	size_t lo = 0, hi = y->nblobs;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (memcmp(y->blob[mid].ct.b, ct->b, HASH_LEN) < 0)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	for (; lo < y->nblobs && memcmp(y->blob[lo].ct.b, ct->b, HASH_LEN) == 0; lo++)
+		y->blob[lo].found = true;
+}
+
+static int
+read_packs(struct verify *y, struct err *err)
+{
+	AUTO_LOG_FILES struct log_files files = {0};
+	int r = log_files_list(y->logdir, LOG_BLOB, LOG_PACK, NULL, &files, err);
+
+	if (r != 0)
+		return r;
+	foreign(y, LOG_BLOB, &files);
+	for (size_t i = 0; i < files.n[0]; i++) {
+		struct pack *p = NULL;
+		struct str frame;
+		struct hash ct;
+
+		r = pack_open(y->logdir, files.number[0][i], &p, err);
+		while (r == 0 && (r = pack_next(p, &frame, &ct, err)) == 1) {
+			mark_blob(y, &ct);
+			r = 0;
+		}
+		pack_free(p);
+		if (r != 0)
+			return r;
+	}
+	return 0;
+}
+
+static int
+check_blobs(struct verify *y, struct err *err)
+{
+	int r;
+
+	if (y->nblobs != 0)
+		qsort(y->blob, y->nblobs, sizeof(*y->blob), blob_cmp);
+	if ((r = read_packs(y, err)) != 0)
+		return r;
+	if (y->nblobs != 0)
+		qsort(y->blob, y->nblobs, sizeof(*y->blob), blob_seq_cmp);
+	for (size_t i = 0; i < y->nblobs; i++) {
+		if (y->blob[i].found)
+			y->v.blobs++;
+		else
+			found(y, LOG_KIND_BLOB, y->blob[i].seq, y->blob[i].seq,
+			    "content of record %" PRIu64 " is in no pack, or changed",
+			    y->blob[i].seq);
+	}
+	return 0;
+}
+
+/* --- all ----------------------------------------------------------------------------------- */
+
+static void
+chain_end(struct verify *y, const struct chain *c)
+{
+	const struct log_fault *f = chain_fault(c);
+	uint64_t newest = y->nheads != 0 ? y->head[y->nheads - 1].size : 0;
+
+	y->v.size = chain_size(c);
+	if (f->kind == LOG_KIND_TORN)
+		y->v.torn = f->bytes;
+	else if (f->kind != LOG_KIND_NONE)
+		found(y, f->kind, f->seq, f->last, "%s", f->text);
+	else
+		leaves_end(y);
+	if ((f->kind == LOG_KIND_NONE || f->kind == LOG_KIND_TORN) && newest > y->v.size)
+		found(y, LOG_KIND_CUT, y->v.size, newest - 1,
+		    "the log has %" PRIu64 " records, signed are %" PRIu64, y->v.size, newest);
+}
+
+static int
+read_records(struct verify *y, struct err *err)
+{
+	uint64_t newest = y->nheads != 0 ? y->head[y->nheads - 1].size : 0;
+	struct chain *c = NULL;
+	struct record rec;
+	struct hash leaf;
+	int r = chain_open(y->logdir, newest, &c, err);
+
+	if (r != 0)
+		return r;
+	foreign(y, LOG_SEG, chain_files(c));
+	check_heads(y, 0, chain_tree(c), STR(""));
+	while ((r = chain_next(c, &rec, &leaf, err)) == 1) {
+		leaves_check(y, c, rec.seq, &leaf);
+		note_blob(y, &rec);
+		check_heads(y, chain_size(c), chain_tree(c), rec.time);
+	}
+	if (r == 0)
+		chain_end(y, c);
+	chain_free(c);
+	return r;
+}
+
+int
+verify_log(int logdir, const struct vkeys *keys, const struct pin *pins, size_t npins,
+    struct verdict *ret, struct err *err)
+{
+	struct verify y = {.logdir = logdir, .keys = keys, .leaves = BUF((size_t)256 << 20)};
+	int r = read_heads(&y, pins, npins, err);
+
+	if (r == 0)
+		r = read_records(&y, err);
+	if (r == 0)
+		r = check_blobs(&y, err);
+	buf_free(&y.leaves);
+	free(y.head);
+	free(y.blob);
+	if (r == 0)
+		*ret = y.v;
+	return r;
+}
+
+int
+verdict_status(const struct verdict *v)
+{
+	if (v->nfaults != 0)
+		return 1;
+	if (v->config[0] != '\0')
+		return 2;
+	return v->verified == 0 || v->size != v->verified || v->torn != 0 ? 3 : 0;
+}
+
+void
+verdict_put(struct buf *out, const struct verdict *v)
+{
+	for (size_t i = 0; i < v->nfaults; i++) {
+		const struct log_fault *f = &v->faults[i];
+
+		buf_printf(out, "TAMPER at seq %" PRIu64, f->seq);
+		if (f->last > f->seq)
+			buf_printf(out, " to %" PRIu64, f->last);
+		buf_printf(out, ": %s: %s\n", log_kind_name(f->kind), f->text);
+	}
+	if (v->more != 0)
+		buf_printf(out, "and %zu findings more\n", v->more);
+	if (v->config[0] != '\0')
+		buf_printf(out, "CONFIG: %s\n", v->config);
+	if (v->verified == 0) {
+		buf_printf(
+		    out, "UNSIGNED: %" PRIu64 " records, no checkpoint covers any\n", v->size);
+	} else {
+		buf_printf(out, "%s to size %" PRIu64 ", root ",
+		    v->nfaults != 0 ? "heads hold" : "VERIFIED", v->verified);
+		enc_base64(out, str_mem(v->root.b, HASH_LEN));
+		buf_printf(out, ", signed by %s, last record %s\n", v->origin, v->time);
+		if (v->size > v->verified)
+			buf_printf(out, "+ %" PRIu64 " unsigned\n", v->size - v->verified);
+	}
+	if (v->torn != 0)
+		buf_printf(out, "+ %" PRIu64 " torn bytes\n", v->torn);
+	buf_printf(out, "%" PRIu64 " checkpoints and %" PRIu64 " blobs hold\n", v->heads, v->blobs);
+}

@@ -1,0 +1,61 @@
+/* Inside of the store, shared by writer_store.c, writer_files.c and writer_recover.c alone. */
+#ifndef AUDIT_WRITER_INT_H
+#define AUDIT_WRITER_INT_H
+
+#include "audit/segment.h"
+#include "audit/writer_store.h"
+
+#define LOG_BALLAST "ballast"
+#define LOG_LOCK "LOCK"
+
+struct leaves {
+	struct hash *p;
+	size_t n, cap;
+};
+void leaves_add(struct leaves *l, const struct hash *leaf);
+
+/* What the next record follows. */
+struct tail {
+	struct tree_range tree;
+	struct hash head;
+	uint64_t batch; /* seq of the first record of the batch being queued */
+};
+
+struct store {
+	int logdir, segdir, cpdir, blobdir, torndir; /* directories */
+	int lockfd, dirlock;
+	int seg, pack; /* the files appended to */
+	struct signer *signer;
+	struct store_opts opts;
+	struct tail now, committed;
+	uint64_t seg_first, seg_size, pack_size; /* committed bytes */
+	int64_t seg_time_us;			 /* of the segment's first record */
+	struct buf lines, frames;		 /* queued */
+	struct leaves seg_leaves, unsigned_leaves;
+	size_t committed_leaves; /* of seg_leaves */
+	uint64_t signed_size, published;
+	struct buf note; /* the newest checkpoint */
+	char last_time[32];
+	bool dead, full;
+};
+
+/* writer_files.c: each is durable when it returns 0 */
+int files_dirs(struct store *s, struct err *err);
+int files_lock(struct store *s, struct err *err);
+int files_ballast(struct store *s, struct err *err);
+int files_append(int fd, struct str bytes, uint64_t off, struct err *err); /* pwrite + fdatasync */
+int files_unchanged(int fd, uint64_t size, const char *what, struct err *err);
+/* Write name in dir by way of a temporary name; syncs the directory. */
+int files_replace(int dir, const char *name, struct str bytes, mode_t mode, struct err *err);
+int files_new_segment(struct store *s, uint64_t first, struct err *err);
+int files_seal_segment(struct store *s, struct err *err);
+int files_sync(int fd, const char *what, struct err *err);
+
+/* writer_recover.c: reads everything, quarantines a torn end; *ret_bytes 0: nothing was torn */
+struct recovered {
+	uint64_t bytes[2]; /* of the segment, of the pack */
+	struct hash sha256[2];
+};
+int store_recover(struct store *s, struct recovered *ret, struct err *err);
+
+#endif

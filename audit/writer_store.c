@@ -1,0 +1,455 @@
+/*
+ * The store of the decision log: queue, batch, sync, sign, rotate. Runs in the writer alone (and
+ * in its tests). What it is handed is core's, and checked in form; the order on disk is blobs,
+ * then lines, then the checkpoint. It must never call a record written whose sync has not
+ * returned, and never go on after an error of write or sync.
+ */
+#include "audit/writer_store.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "audit/canon.h"
+#include "audit/pack.h"
+#include "audit/writer_int.h"
+#include "common/clock.h"
+#include "common/xalloc.h"
+
+#include "common/banned.h"
+
+#define FRAMES_MAX ((size_t)64 << 20) /* queued blobs of one batch */
+
+static int commit_queued(struct store *s, struct err *err);
+static int write_full(struct store *s, struct err *err);
+
+uint64_t
+store_size(const struct store *s)
+{
+	return s->committed.tree.size;
+}
+
+size_t
+store_pending(const struct store *s)
+{
+	return s->lines.n + s->frames.n;
+}
+
+uint64_t
+store_unsigned(const struct store *s)
+{
+	return s->committed.tree.size - s->signed_size;
+}
+
+void
+store_last_time(const struct store *s, char out[32])
+{
+	memcpy(out, s->last_time, sizeof(s->last_time));
+}
+
+/* Every error of write or sync ends here; a full disk leaves its own record first. */
+static int
+dead(struct store *s, int code, struct err *err)
+{
+	struct err why = {0};
+
+	if (code == ERR_DISK_FULL && !s->full) {
+		s->full = true;
+		if (write_full(s, &why) != 0)
+			(void)err_wrap(err, "log.full could not be written (%.200s)", why.msg);
+	}
+	s->dead = true;
+	return code;
+}
+
+static int
+check_alive(const struct store *s, struct err *err)
+{
+	return s->dead ? err_set(err, ERR_STATE, "the log is dead after an earlier error") : 0;
+}
+
+/* --- queueing ------------------------------------------------------------------------- */
+
+int
+store_blob(struct store *s, struct str frame, struct err *err)
+{
+	struct err why = {0};
+	size_t len = 0;
+
+	if (blob_frame_len(frame, &len, &why) != 0 || len != frame.n)
+		return err_set(err, ERR_INVALID, "blob frame of %zu bytes: %s", frame.n,
+		    why.msg[0] != '\0' ? why.msg : "bytes behind it");
+	buf_put_str(&s->frames, frame);
+	if (buf_over(&s->frames)) {
+		s->frames.over = false;
+		return err_set(err, ERR_TOO_LARGE, "blobs of one batch over %zu bytes", FRAMES_MAX);
+	}
+	return 0;
+}
+
+static int
+check_record(const struct record *r, struct err *err)
+{
+	struct err why = {0};
+
+	if (!record_src_ok(r->src) || !record_type_ok(r->type) ||
+	    (r->run.n != 0 && !record_run_ok(r->run)))
+		return err_set(err, ERR_INVALID, "record: src, type or run is not of the form");
+	if (r->data.n == 0 || *r->data.p != '{')
+		return err_set(
+		    err, ERR_INVALID, "record %.*s: data is not an object", STR_ARG(r->type));
+	if (canon_check(r->data, &why) != 0)
+		return err_set(
+		    err, ERR_INVALID, "record %.*s: data: %s", STR_ARG(r->type), why.msg);
+	return 0;
+}
+
+/* Line and state of one record; the caller has made room. */
+static int
+queue(struct store *s, struct record *r, struct hash *ret_root, struct err *err)
+{
+	AUTO_BUF struct buf body = BUF(RECORD_BODY_MAX);
+	char time[CLOCK_TEXT_SIZE];
+	int64_t us = clock_wall_us();
+	struct hash leaf;
+
+	clock_format(us, time);
+	r->time = str_z(time);
+	r->mono = clock_boot_us();
+	r->seq = s->now.tree.size;
+	r->batch = s->now.batch;
+	r->prev = s->now.head;
+	record_body(&body, r);
+	if (buf_over(&body))
+		return err_set(err, ERR_TOO_LARGE, "record %.*s: BODY over %zu bytes (data is %zu)",
+		    STR_ARG(r->type), RECORD_BODY_MAX, r->data.n);
+	r->body = buf_str(&body);
+	record_line(&s->lines, r->body, &leaf);
+	tree_push(&s->now.tree, &leaf);
+	s->now.head = leaf;
+	leaves_add(&s->seg_leaves, &leaf);
+	leaves_add(&s->unsigned_leaves, &leaf);
+	memcpy(s->last_time, time, sizeof(time));
+	if (s->seg_time_us == 0)
+		s->seg_time_us = us;
+	if (s->opts.record != NULL)
+		s->opts.record(s->opts.arg, r, &s->now.tree);
+	if (ret_root != NULL)
+		*ret_root = tree_root(&s->now.tree);
+	return 0;
+}
+
+static bool
+segment_is_full(const struct store *s)
+{
+	return s->seg_size != 0 &&
+	       (s->seg_size >= s->opts.segment_max || s->pack_size >= s->opts.pack_max ||
+		   clock_wall_us() - s->seg_time_us >= s->opts.segment_age_us);
+}
+
+/* Between batches: sign, seal, go on in a new file that says what it continues. */
+static int
+rotate(struct store *s, struct err *err)
+{
+	AUTO_BUF struct buf data = BUF(1024);
+	struct hash root = tree_root(&s->committed.tree);
+	struct record r = {.src = STR("broker"), .type = STR("log.segment")};
+	struct jcs j;
+	int e;
+
+	if ((e = store_checkpoint(s, err)) != 0)
+		return e;
+	if ((e = files_seal_segment(s, err)) != 0 ||
+	    (e = files_new_segment(s, s->committed.tree.size, err)) != 0)
+		return dead(s, e, err);
+	jcs_init(&j, &data);
+	jcs_open(&j, NULL);
+	jcs_z(&j, "origin", signer_vkey(s->signer)->name);
+	jcs_hex(&j, "root", root.b, HASH_LEN);
+	jcs_int(&j, "size", (int64_t)s->committed.tree.size);
+	jcs_close(&j);
+	r.data = buf_str(&data);
+	return queue(s, &r, NULL, err);
+}
+
+int
+store_append(struct store *s, const char *type, struct str src, struct str run, struct str data,
+    uint64_t *ret_seq, struct hash *ret_root, struct err *err)
+{
+	struct record r = {.type = str_z(type), .src = src, .run = run, .data = data};
+	int e = check_alive(s, err);
+
+	if (e == 0)
+		e = check_record(&r, err);
+	if (e == 0 && s->lines.n + RECORD_LINE_MAX > STORE_BATCH_MAX)
+		e = commit_queued(s, err);
+	if (e == 0 && s->lines.n == 0) {
+		s->now.batch = s->now.tree.size;
+		if (segment_is_full(s))
+			e = rotate(s, err);
+	}
+	if (e == 0)
+		e = queue(s, &r, ret_root, err);
+	if (e == 0)
+		*ret_seq = r.seq;
+	return e;
+}
+
+/* --- committing ------------------------------------------------------------------------- */
+
+static int
+write_queued(struct store *s, struct err *err)
+{
+	int r = files_unchanged(s->seg, s->seg_size, "the segment", err);
+
+	if (r == 0)
+		r = files_unchanged(s->pack, s->pack_size, "the pack", err);
+	if (r == 0 && s->frames.n != 0 &&
+	    (r = files_append(s->pack, buf_str(&s->frames), s->pack_size, err)) != 0)
+		return err_wrap(err, "pack");
+	if (r == 0 && s->lines.n != 0 &&
+	    (r = files_append(s->seg, buf_str(&s->lines), s->seg_size, err)) != 0)
+		return err_wrap(err, "segment");
+	return r;
+}
+
+static void
+committed(struct store *s)
+{
+	s->seg_size += s->lines.n;
+	s->pack_size += s->frames.n;
+	s->committed = s->now;
+	s->committed_leaves = s->seg_leaves.n;
+	buf_reset(&s->lines);
+	buf_reset(&s->frames);
+}
+
+/* Forget the queued batch: nothing of it was acknowledged. */
+static int
+drop_queued(struct store *s, struct err *err)
+{
+	size_t n = s->seg_leaves.n - s->committed_leaves;
+
+	if (ftruncate(s->seg, (off_t)s->seg_size) != 0 ||
+	    ftruncate(s->pack, (off_t)s->pack_size) != 0)
+		return err_sys(err, ERR_SYSTEM, errno, "taking back a batch");
+	s->now = s->committed;
+	s->seg_leaves.n -= n;
+	s->unsigned_leaves.n -= n;
+	buf_reset(&s->lines);
+	buf_reset(&s->frames);
+	return 0;
+}
+
+/* The disk is full: the ballast makes room for the one record that says so. */
+static int
+write_full(struct store *s, struct err *err)
+{
+	struct record r = {.src = STR("broker"), .type = STR("log.full"), .data = STR("{}")};
+	int e = drop_queued(s, err);
+
+	if (e != 0)
+		return e;
+	if (unlinkat(s->logdir, LOG_BALLAST, 0) != 0 && errno != ENOENT)
+		return err_sys(err, ERR_SYSTEM, errno, "ballast");
+	if ((e = files_sync(s->logdir, "the log directory", err)) != 0)
+		return e;
+	s->opts.record = NULL; /* the live set ends with this process */
+	s->now.batch = s->now.tree.size;
+	if ((e = queue(s, &r, NULL, err)) != 0 || (e = write_queued(s, err)) != 0)
+		return e;
+	committed(s);
+	return store_checkpoint(s, err);
+}
+
+static int
+commit_queued(struct store *s, struct err *err)
+{
+	int r = write_queued(s, err);
+
+	if (r != 0)
+		return dead(s, r, err);
+	committed(s);
+	return 0;
+}
+
+int
+store_commit(struct store *s, struct err *err)
+{
+	int r = check_alive(s, err);
+
+	if (r != 0 || store_pending(s) == 0)
+		return r;
+	return commit_queued(s, err);
+}
+
+int
+store_checkpoint(struct store *s, struct err *err)
+{
+	uint64_t size = s->committed.tree.size;
+	struct hash root = tree_root(&s->committed.tree);
+	char name[LOG_NAME_SIZE];
+	size_t n = s->unsigned_leaves.n - (s->seg_leaves.n - s->committed_leaves);
+	int r = check_alive(s, err);
+
+	if (r != 0 || size == s->signed_size)
+		return r;
+	buf_reset(&s->note);
+	r = signer_sign(s->signer, s->unsigned_leaves.p, n, size, &root, &s->note, err);
+	if (r != 0)
+		return dead(s, r, err);
+	s->unsigned_leaves.n -= n; /* the signer has them now, whatever becomes of the file */
+	memmove(s->unsigned_leaves.p, s->unsigned_leaves.p + n,
+	    s->unsigned_leaves.n * sizeof(struct hash));
+	log_name(name, size, "");
+	r = files_replace(s->cpdir, name, buf_str(&s->note), 0440, err);
+	if (r != 0)
+		return dead(s, err_wrap(err, "checkpoint"), err);
+	s->signed_size = size;
+	return 0;
+}
+
+int
+store_publish(struct store *s, struct err *err)
+{
+	int r = check_alive(s, err);
+
+	if (r != 0 || s->published == s->signed_size)
+		return r;
+	r = files_replace(s->logdir, LOG_CHECKPOINT, buf_str(&s->note), 0440, err);
+	if (r != 0)
+		return dead(s, r, err);
+	s->published = s->signed_size;
+	return 0;
+}
+
+/* --- opening and closing ----------------------------------------------------------------- */
+
+static void
+opts_default(struct store_opts *o)
+{
+	o->segment_max = o->segment_max != 0 ? o->segment_max : STORE_SEGMENT_MAX;
+	o->pack_max = o->pack_max != 0 ? o->pack_max : STORE_PACK_MAX;
+	o->ballast = o->ballast != 0 ? o->ballast : STORE_BALLAST;
+	o->segment_age_us = o->segment_age_us != 0 ? o->segment_age_us : STORE_SEGMENT_AGE_US;
+}
+
+static int
+append_recovered(
+    struct store *s, const char *file, uint64_t bytes, const struct hash *sha256, struct err *err)
+{
+	AUTO_BUF struct buf data = BUF(1024);
+	uint64_t seq;
+	struct jcs j;
+
+	jcs_init(&j, &data);
+	jcs_open(&j, NULL);
+	jcs_int(&j, "bytes", (int64_t)bytes);
+	jcs_z(&j, "file", file);
+	jcs_hex(&j, "sha256", sha256->b, HASH_LEN);
+	jcs_close(&j);
+	return store_append(
+	    s, "log.recovered", STR("broker"), STR(""), buf_str(&data), &seq, NULL, err);
+}
+
+static int
+append_open(struct store *s, const struct recovered *rec, struct err *err)
+{
+	AUTO_BUF struct buf data = BUF(4096), vkey = BUF(1024);
+	uint64_t seq;
+	struct jcs j;
+	int r = 0;
+
+	for (int i = 0; r == 0 && i < 2; i++)
+		if (rec->bytes[i] != 0)
+			r = append_recovered(
+			    s, i == 0 ? "segment" : "pack", rec->bytes[i], &rec->sha256[i], err);
+	if (r != 0)
+		return r;
+	vkey_put(&vkey, signer_vkey(s->signer));
+	jcs_init(&j, &data);
+	jcs_open(&j, NULL);
+	jcs_z(&j, "boot", s->opts.boot != NULL ? s->opts.boot : "");
+	jcs_z(&j, "origin", signer_vkey(s->signer)->name);
+	if (rec->bytes[0] != 0 || rec->bytes[1] != 0)
+		jcs_int(&j, "recovered", (int64_t)(rec->bytes[0] + rec->bytes[1]));
+	jcs_z(&j, "software", s->opts.software != NULL ? s->opts.software : "");
+	jcs_str(&j, "vkey", buf_str(&vkey));
+	jcs_close(&j);
+	return store_append(s, "log.open", STR("broker"), STR(""), buf_str(&data), &seq, NULL, err);
+}
+
+static int
+open_steps(struct store *s, struct err *err)
+{
+	struct recovered rec = {0};
+	int r = files_dirs(s, err);
+
+	if (r == 0)
+		r = files_lock(s, err);
+	if (r == 0)
+		r = store_recover(s, &rec, err);
+	if (r == 0)
+		r = files_ballast(s, err);
+	if (r == 0)
+		r = append_open(s, &rec, err);
+	if (r == 0)
+		r = store_commit(s, err);
+	if (r == 0)
+		r = store_checkpoint(s, err);
+	return r != 0 ? r : store_publish(s, err);
+}
+
+int
+store_open(int logdir, struct signer *signer, const struct store_opts *opts, struct store **ret,
+    struct err *err)
+{
+	struct store *s = xcalloc(1, sizeof(*s));
+	int r;
+
+	s->logdir = logdir;
+	s->segdir = s->cpdir = s->blobdir = s->torndir = -1;
+	s->lockfd = s->dirlock = s->seg = s->pack = -1;
+	s->signer = signer;
+	s->opts = *opts;
+	opts_default(&s->opts);
+	buf_init(&s->lines, STORE_BATCH_MAX + 2 * RECORD_LINE_MAX);
+	buf_init(&s->frames, FRAMES_MAX);
+	buf_init(&s->note, CHECKPOINT_MAX);
+	r = open_steps(s, err);
+	if (r != 0) {
+		store_free(s);
+		return r;
+	}
+	*ret = s;
+	return 0;
+}
+
+void
+store_free(struct store *s)
+{
+	if (s == NULL)
+		return;
+	for (int i = 0; i < 8; i++)
+		cleanup_close_fd((int *[]){&s->segdir, &s->cpdir, &s->blobdir, &s->torndir,
+		    &s->lockfd, &s->dirlock, &s->seg, &s->pack}[i]);
+	buf_free(&s->lines);
+	buf_free(&s->frames);
+	buf_free(&s->note);
+	free(s->seg_leaves.p);
+	free(s->unsigned_leaves.p);
+	free(s);
+}
+
+int
+store_close(struct store *s, struct err *err)
+{
+	uint64_t seq;
+	int r = store_append(s, "log.close", STR("broker"), STR(""), STR("{}"), &seq, NULL, err);
+
+	if (r == 0)
+		r = store_commit(s, err);
+	if (r == 0)
+		r = store_checkpoint(s, err);
+	return r != 0 ? r : store_publish(s, err);
+}

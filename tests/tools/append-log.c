@@ -1,0 +1,198 @@
+/*
+ * Test driver: appends records through the writer's store, without the broker around it.
+ *
+ *	tool_append-log DIR COUNT [name=value ...]
+ *
+ * DIR is made like a state directory (log/, keys/log/{seed,vkey}, keys/blob/r-1.key). Names: batch
+ * (records per commit), cp (records per checkpoint, 0 none but at open), seg (segment size),
+ * ballast, blob (0: none), close (0: end without log.close), seed (byte of the key's seed), size
+ * (filler bytes), origin. Prints `open SIZE` once open and `ack SIZE` after each commit.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "audit/blob.h"
+#include "audit/writer_store.h"
+#include "common/log.h"
+
+#include "common/banned.h"
+
+static struct {
+	const char *name;
+	uint64_t value;
+} opts[] = {{"batch", 1}, {"cp", 10}, {"seg", 0}, {"ballast", 65536}, {"blob", 1}, {"close", 1},
+    {"seed", 7}, {"size", 0}};
+static const char *origin = "broker.example/test";
+
+static uint64_t
+opt(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_LEN(opts); i++)
+		if (strcmp(opts[i].name, name) == 0)
+			return opts[i].value;
+	fatal("no option %s", name);
+}
+
+static void
+opt_set(const char *arg)
+{
+	struct str value = str_z(arg), name;
+
+	if (!str_cut(&value, '=', &name))
+		fatal("%s: must be name=value", arg);
+	if (str_eqz(name, "origin")) {
+		origin = value.p;
+		return;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(opts); i++)
+		if (str_eqz(name, opts[i].name) && str_to_u64(value, UINT64_MAX, &opts[i].value))
+			return;
+	fatal("%s: unknown option", arg);
+}
+
+/* One line to standard output, at once: the parent counts what it has seen before a kill. */
+static void
+say(const char *word, uint64_t n)
+{
+	char line[64];
+	int k = snprintf(line, sizeof(line), "%s %" PRIu64 "\n", word, n);
+
+	if (write(1, line, (size_t)k) != k)
+		fatal("cannot write to standard output");
+}
+
+static void
+put_file(int dir, const char *name, struct str bytes)
+{
+	AUTO_FD int fd = openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+	if (fd < 0 || write(fd, bytes.p, bytes.n) != (ssize_t)bytes.n)
+		fatal("%s: %s", name, strerror(errno));
+}
+
+static void
+make_dirs(int dir)
+{
+	static const char *const names[] = {"log", "keys", "keys/log", "keys/blob"};
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		if (mkdirat(dir, names[i], 0700) != 0 && errno != EEXIST)
+			fatal("%s: %s", names[i], strerror(errno));
+}
+
+static struct signer *
+make_signer(int dir)
+{
+	AUTO(secret) struct secret *seed = secret_new(32);
+	AUTO_BUF struct buf line = BUF(1024);
+	uint8_t pub[32], sk[64];
+	struct signer *s;
+	struct vkey vkey;
+	struct err err = {0};
+
+	memset(secret_bytes(seed), (int)opt("seed"), 32);
+	crypto_sign_seed_keypair(pub, sk, secret_bytes(seed));
+	if (vkey_make(str_z(origin), pub, &vkey, &err) != 0 ||
+	    signer_new(seed, &vkey, &s, &err) != 0)
+		fatal_err(&err);
+	vkey_put(&line, &vkey);
+	buf_put_c(&line, '\n');
+	put_file(dir, "keys/log/seed", secret_str(seed));
+	put_file(dir, "keys/log/vkey", buf_str(&line));
+	return s;
+}
+
+static void
+put_data(struct jcs *j, uint64_t i, struct store *store, const struct secret *key)
+{
+	AUTO_BUF struct buf frame = BUF(8192), text = BUF(256), fill = BUF(65536);
+	struct blob_ref ref;
+	struct err err = {0};
+
+	jcs_open(j, NULL);
+	if (opt("blob") != 0 && i % 3 == 0) {
+		buf_printf(&text, "step %" PRIu64 "\n\x1b[31mred\n", i);
+		if (blob_seal(key, STR("r-1"), "text/plain", buf_str(&text), &frame, &ref, &err) !=
+			0 ||
+		    store_blob(store, buf_str(&frame), &err) != 0)
+			fatal_err(&err);
+		blob_ref_jcs(j, "content", &ref);
+	}
+	jcs_int(j, "n", (int64_t)i);
+	if (opt("size") != 0) {
+		memset(buf_grow(&fill, opt("size")), 'x', opt("size"));
+		jcs_str(j, "x", buf_str(&fill));
+	}
+	jcs_close(j);
+}
+
+static void
+append(struct store *store, uint64_t i, const struct secret *key)
+{
+	AUTO_BUF struct buf data = BUF(RECORD_BODY_MAX);
+	struct err err = {0};
+	uint64_t seq;
+	struct jcs j;
+
+	jcs_init(&j, &data);
+	put_data(&j, i, store, key);
+	if (store_append(store, i % 3 == 0 ? "agent.exec" : "agent.note", STR("agent"), STR("r-1"),
+		buf_str(&data), &seq, NULL, &err) != 0)
+		fatal_err(&err);
+}
+
+static void
+commit(struct store *store, bool checkpoint)
+{
+	struct err err = {0};
+
+	if (store_commit(store, &err) != 0 ||
+	    (checkpoint && (store_checkpoint(store, &err) != 0 || store_publish(store, &err) != 0)))
+		fatal_err(&err);
+	say("ack", store_size(store));
+}
+
+int
+main(int argc, char **argv)
+{
+	AUTO(secret) struct secret *key = secret_new(BLOB_KEY_LEN);
+	AUTO_FD int dir = -1, logdir = -1;
+	struct store_opts o = {.boot = "test", .software = "append-log"};
+	struct err err = {0};
+	struct store *store;
+	struct signer *signer;
+	uint64_t count = 0;
+
+	log_init("append-log", LOG_INFO_);
+	if (argc < 3 || !str_to_u64(str_z(argv[2]), UINT64_MAX, &count))
+		fatal("usage: append-log DIR COUNT [name=value ...]");
+	for (int i = 3; i < argc; i++)
+		opt_set(argv[i]);
+	(void)mkdir(argv[1], 0700);
+	dir = open(argv[1], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0)
+		fatal("%s: %s", argv[1], strerror(errno));
+	make_dirs(dir);
+	put_file(dir, "keys/blob/r-1.key", secret_str(key)); /* zeros: a test key */
+	signer = make_signer(dir);
+	logdir = openat(dir, "log", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	o.segment_max = opt("seg");
+	o.ballast = opt("ballast");
+	if (store_open(logdir, signer, &o, &store, &err) != 0)
+		fatal_err(&err);
+	say("open", store_size(store));
+	for (uint64_t i = 1; i <= count; i++) {
+		append(store, i, key);
+		if (i % opt("batch") == 0 || i == count)
+			commit(store, opt("cp") != 0 && i % opt("cp") == 0);
+	}
+	if (opt("close") != 0 && store_close(store, &err) != 0)
+		fatal_err(&err);
+	store_free(store);
+	signer_free(signer);
+	return 0;
+}
