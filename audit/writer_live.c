@@ -1,0 +1,168 @@
+/*
+ * Which records are live. Runs in the writer. Records were checked before they came here; a record
+ * whose `data` lacks what is looked for is simply not live.
+ */
+#include "audit/writer_live.h"
+
+#include "audit/canon.h"
+#include "common/xalloc.h"
+
+#include "common/banned.h"
+
+enum kind { POLICY, RUN, ACTION };
+
+struct node {
+	struct node *prev, *next; /* by age */
+	struct node *same;	  /* next of the bucket */
+	enum kind kind;
+	uint32_t mix;
+	char *key; /* run or action id */
+	char *body;
+	size_t body_len;
+	struct hash root;
+};
+
+struct live {
+	struct node *first, *last;
+	struct node **bucket;
+	size_t buckets, count; /* buckets is a power of two */
+};
+
+struct live *
+live_new(void)
+{
+	struct live *l = xcalloc(1, sizeof(*l));
+
+	l->buckets = 64;
+	l->bucket = xcalloc(l->buckets, sizeof(*l->bucket));
+	return l;
+}
+
+/* FNV-1a: keys are made by core, not chosen by anybody. */
+static uint32_t
+mix(enum kind kind, struct str key)
+{
+	uint32_t h = 2166136261u ^ (uint32_t)kind;
+
+	for (size_t i = 0; i < key.n; i++)
+		h = (h ^ (uint8_t)key.p[i]) * 16777619u;
+	return h;
+}
+
+static void
+grow(struct live *l)
+{
+	free(l->bucket);
+	l->buckets *= 2;
+	l->bucket = xcalloc(l->buckets, sizeof(*l->bucket));
+	for (struct node *n = l->first; n != NULL; n = n->next) {
+		struct node **b = &l->bucket[n->mix & (l->buckets - 1)];
+
+		n->same = *b;
+		*b = n;
+	}
+}
+
+static void
+add(struct live *l, enum kind kind, struct str key, const struct record *r,
+    const struct tree_range *tree)
+{
+	struct node *n = xcalloc(1, sizeof(*n));
+	struct node **b;
+
+	n->kind = kind;
+	n->mix = mix(kind, key);
+	n->key = str_dup(key);
+	n->body = str_dup(r->body);
+	n->body_len = r->body.n;
+	n->root = tree_root(tree);
+	n->prev = l->last;
+	*(l->last != NULL ? &l->last->next : &l->first) = n;
+	l->last = n;
+	if (++l->count > l->buckets) {
+		grow(l); /* takes n along */
+		return;
+	}
+	b = &l->bucket[n->mix & (l->buckets - 1)];
+	n->same = *b;
+	*b = n;
+}
+
+static void
+node_free(struct node *n)
+{
+	free(n->key);
+	free(n->body);
+	free(n);
+}
+
+static void
+drop(struct live *l, enum kind kind, struct str key)
+{
+	uint32_t m = mix(kind, key);
+	struct node **p = &l->bucket[m & (l->buckets - 1)];
+
+	while (*p != NULL) {
+		struct node *n = *p;
+
+		if (n->mix != m || n->kind != kind || !str_eqz(key, n->key)) {
+			p = &n->same;
+			continue;
+		}
+		*p = n->same;
+		*(n->prev != NULL ? &n->prev->next : &l->first) = n->next;
+		*(n->next != NULL ? &n->next->prev : &l->last) = n->prev;
+		l->count--;
+		node_free(n);
+	}
+}
+
+void
+live_free(struct live *l)
+{
+	if (l == NULL)
+		return;
+	while (l->first != NULL) {
+		struct node *n = l->first;
+
+		l->first = n->next;
+		node_free(n);
+	}
+	free(l->bucket);
+	free(l);
+}
+
+size_t
+live_count(const struct live *l)
+{
+	return l->count;
+}
+
+void
+live_record(struct live *l, const struct record *r, const struct tree_range *tree)
+{
+	if (str_eqz(r->type, "action")) {
+		struct str id = canon_plain(canon_get(r->data, "action"));
+
+		if (id.n != 0 && str_eqz(canon_get(canon_get(r->data, "dispatch"), "sent"), "true"))
+			add(l, ACTION, id, r, tree);
+	} else if (str_eqz(r->type, "outcome")) {
+		drop(l, ACTION, canon_plain(canon_get(r->data, "action")));
+	} else if (str_eqz(r->type, "policy.load")) {
+		drop(l, POLICY, STR("policy"));
+		add(l, POLICY, STR("policy"), r, tree);
+	} else if (r->run.n == 0) {
+		return;
+	} else if (str_eqz(r->type, "run.end")) {
+		drop(l, RUN, r->run);
+	} else if (str_eqz(r->type, "run.start") || str_has_prefix(r->type, "approval.")) {
+		add(l, RUN, r->run, r, tree);
+	}
+}
+
+void
+live_each(const struct live *l, live_fn *fn, void *arg)
+{
+	for (const struct node *n = l->first; n != NULL; n = n->next)
+		fn(arg, str_mem(n->body, n->body_len), &n->root);
+}

@@ -1,0 +1,22 @@
+/*
+ * The live records: what core needs to know when it starts, kept in memory as records pass. The
+ * last policy.load; run.start and approval.* of runs that have not ended; actions that were sent
+ * and have no outcome.
+ */
+#ifndef AUDIT_WRITER_LIVE_H
+#define AUDIT_WRITER_LIVE_H
+
+#include "audit/record.h"
+#include "audit/tree.h"
+
+struct live;
+struct live *live_new(void);
+void live_free(struct live *l);
+/* Each record once, in order; tree is the one that ends with it. */
+void live_record(struct live *l, const struct record *r, const struct tree_range *tree);
+size_t live_count(const struct live *l);
+/* Oldest first; root is the log's root at the record's seq + 1. */
+typedef void live_fn(void *arg, struct str body, const struct hash *root);
+void live_each(const struct live *l, live_fn *fn, void *arg);
+
+#endif

@@ -1,0 +1,497 @@
+/*
+ * cofferdam-writer: the only process that writes the decision log and the only one that can sign
+ * its heads. Takes records from core and sealed frames from upstream; both may be taken over, so
+ * it decides number, time, chain and batch itself and checks the form of what it is handed. It must
+ * never acknowledge what is not durable, and never go on after a failed write: it ends, and the
+ * next start reads the disk.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+
+#include "audit/writer_live.h"
+#include "audit/writer_store.h"
+#include "common/log.h"
+#include "common/proc.h"
+#include "common/xalloc.h"
+
+#include "common/banned.h"
+
+#define SOFTWARE "cofferdam-writer/1"
+#define HEARTBEAT_MS 60000
+#define SIGN_MS 1000	  /* while busy, a checkpoint at least this often */
+#define SIGN_RECORDS 1000 /* or after as many records */
+#define DEFER_MAX 8	  /* turns that a batch waits for frames of upstream */
+#define FLAG_CHECKPOINT 1
+#define FLAG_ROOT 2
+
+struct ack {
+	uint64_t ticket, seq;
+	uint8_t flags;
+	struct hash root;
+};
+
+struct writer {
+	struct loop *loop;
+	int logdir, key_fd, vkey_fd;
+	char origin[ORIGIN_MAX + 1];
+	char boot[64];
+	struct signer *signer;
+	struct store *store;
+	struct live *live;
+	struct ipc *core, *upstream;
+	struct ack *ack;
+	size_t nacks, acks_cap;
+	unsigned deferred;
+	struct loop_timer *sign_timer;
+	uint64_t last_ms; /* of the last record */
+};
+
+static const char *const syscalls[] = {"openat", "getdents64", "ftruncate", "fdatasync", "fsync",
+    "renameat", "renameat2", "unlinkat", "mkdirat", "flock", "fallocate", "fchmod", "fstatfs",
+    "faccessat", "faccessat2", NULL};
+
+/* --- start ----------------------------------------------------------------------------- */
+
+static int
+on_config(void *arg, const struct json *config, struct err *err)
+{
+	struct writer *w = arg;
+	struct str origin = json_str(json_get(config, "origin"));
+
+	if (!vkey_name_ok(origin))
+		return err_set(err, ERR_CONFIG,
+		    "origin must be 1 to %d bytes without spaces and plus signs", ORIGIN_MAX);
+	memcpy(w->origin, origin.p, origin.n);
+	w->origin[origin.n] = '\0';
+	return 0;
+}
+
+static int
+on_fd(void *arg, struct str name, int fd, struct err *err)
+{
+	struct writer *w = arg;
+	int *at = str_eqz(name, "log")	      ? &w->logdir
+		  : str_eqz(name, "log-key")  ? &w->key_fd
+		  : str_eqz(name, "log-vkey") ? &w->vkey_fd
+					      : NULL;
+
+	if (at == NULL || *at >= 0 || w->store != NULL) {
+		(void)close(fd);
+		return err_set(err, ERR_PROTOCOL, "not expected here");
+	}
+	*at = fd;
+	return 0;
+}
+
+static int
+read_small(int fd, struct buf *out, struct err *err)
+{
+	uint8_t *p = buf_grow(out, out->max);
+	ssize_t n;
+
+	do
+		n = read(fd, p, out->max);
+	while (n < 0 && errno == EINTR);
+	out->n = n > 0 ? (size_t)n : 0;
+	return n < 0 ? err_sys(err, ERR_SYSTEM, errno, "read") : 0;
+}
+
+static int
+load_signer(struct writer *w, struct err *err)
+{
+	AUTO(secret) struct secret *seed = NULL;
+	AUTO_BUF struct buf text = BUF(1024);
+	struct vkey vkey;
+	int r = secret_read_fd(w->key_fd, 32, &seed, err);
+
+	if (r != 0)
+		return err_wrap(err, "log-key");
+	if ((r = read_small(w->vkey_fd, &text, err)) != 0 ||
+	    (r = vkey_parse(str_trim(buf_str(&text)), &vkey, err)) != 0)
+		return err_wrap(err, "log-vkey");
+	if (strcmp(vkey.name, w->origin) != 0)
+		return err_set(
+		    err, ERR_CONFIG, "log-vkey is of %s, the origin is %s", vkey.name, w->origin);
+	return signer_new(seed, &vkey, &w->signer, err);
+}
+
+static void
+read_boot(struct writer *w)
+{
+	AUTO_FD int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	AUTO_BUF struct buf b = BUF(sizeof(w->boot) - 1);
+	struct str id = STR("unknown");
+
+	if (fd >= 0 && read_small(fd, &b, NULL) == 0 && b.n != 0)
+		id = str_trim(buf_str(&b));
+	memcpy(w->boot, id.p, id.n);
+	w->boot[id.n] = '\0';
+}
+
+static int
+on_go(void *arg, struct err *err)
+{
+	struct writer *w = arg;
+	int r;
+
+	if (w->logdir < 0 || w->key_fd < 0 || w->vkey_fd < 0)
+		return err_set(err, ERR_PROTOCOL, "log, log-key and log-vkey must come first");
+	if ((r = load_signer(w, err)) != 0)
+		return r;
+	cleanup_close_fd(&w->key_fd);
+	cleanup_close_fd(&w->vkey_fd);
+	read_boot(w);
+	return 0;
+}
+
+static void
+on_record(void *arg, const struct record *r, const struct tree_range *tree)
+{
+	struct writer *w = arg;
+
+	live_record(w->live, r, tree);
+}
+
+/* --- batches --------------------------------------------------------------------------- */
+
+static void __attribute__((noreturn)) die(const struct err *err)
+{
+	fatal("the decision log stops: %s", err->msg);
+}
+
+static void
+send_acks(struct writer *w, uint8_t flag)
+{
+	for (size_t i = 0; w->core != NULL && i < w->nacks; i++) {
+		const struct ack *a = &w->ack[i];
+		AUTO_BUF struct buf b = BUF(256);
+
+		if ((a->flags & FLAG_CHECKPOINT) != flag)
+			continue;
+		buf_u64(&b, a->ticket);
+		buf_u64(&b, a->seq);
+		buf_u64(&b, store_size(w->store));
+		buf_put(&b, a->root.b, HASH_LEN);
+		ipc_send(w->core, MSG_W_ACK, &b, NULL, 0);
+	}
+}
+
+static void
+sign_now(struct writer *w)
+{
+	struct err err = {0};
+
+	if (store_checkpoint(w->store, &err) != 0)
+		die(&err);
+}
+
+static void
+on_sign_timer(void *arg)
+{
+	struct writer *w = arg;
+	struct err err = {0};
+
+	w->sign_timer = NULL;
+	sign_now(w);
+	if (store_publish(w->store, &err) != 0)
+		die(&err);
+}
+
+/* Sync what has come in, then let the answers go. */
+static void
+commit(struct writer *w)
+{
+	bool sign = store_unsigned(w->store) >= SIGN_RECORDS;
+	struct err err = {0};
+
+	if (store_commit(w->store, &err) != 0)
+		die(&err);
+	send_acks(w, 0);
+	for (size_t i = 0; i < w->nacks; i++)
+		sign |= (w->ack[i].flags & FLAG_CHECKPOINT) != 0;
+	if (sign)
+		sign_now(w);
+	send_acks(w, FLAG_CHECKPOINT);
+	if (w->nacks != 0)
+		w->last_ms = loop_now_ms(w->loop);
+	w->nacks = 0;
+	w->deferred = 0;
+	if (w->sign_timer == NULL)
+		w->sign_timer = loop_timer_add(w->loop, SIGN_MS, on_sign_timer, w);
+}
+
+/*
+ * Upstream sends a frame before it tells core, and core before it tells us: what is in upstream's
+ * socket now belongs before this batch. A flood from there cannot hold the batch for ever.
+ */
+static bool
+frames_are_waiting(struct writer *w)
+{
+	struct pollfd p = {.fd = w->upstream != NULL ? ipc_fd(w->upstream) : -1, .events = POLLIN};
+
+	return w->deferred++ < DEFER_MAX && poll(&p, 1, 0) == 1 && (p.revents & POLLIN) != 0;
+}
+
+static void
+before_sleep(void *arg)
+{
+	struct writer *w = arg;
+
+	if (w->store == NULL || store_pending(w->store) == 0 || frames_are_waiting(w))
+		return;
+	commit(w);
+}
+
+static void
+heartbeat(void *arg)
+{
+	struct writer *w = arg;
+	uint64_t idle = loop_now_ms(w->loop) - w->last_ms, seq;
+	struct err err = {0};
+
+	if (idle < HEARTBEAT_MS) {
+		(void)loop_timer_add(w->loop, HEARTBEAT_MS - idle, heartbeat, w);
+		return;
+	}
+	if (store_append(w->store, "log.heartbeat", STR("broker"), STR(""), STR("{}"), &seq, NULL,
+		&err) != 0)
+		die(&err);
+	commit(w);
+	sign_now(w);
+	if (store_publish(w->store, &err) != 0)
+		die(&err);
+	w->last_ms = loop_now_ms(w->loop);
+	(void)loop_timer_add(w->loop, HEARTBEAT_MS, heartbeat, w);
+}
+
+/* --- wires ------------------------------------------------------------------------------- */
+
+static int
+take_frames(struct writer *w, struct rd *body, struct err *err)
+{
+	uint32_t n = rd_u32(body);
+	int r = 0;
+
+	for (uint32_t i = 0; r == 0 && i < n && !body->bad; i++) {
+		struct str frame = rd_lstr(body);
+
+		if (!body->bad)
+			r = store_blob(w->store, frame, err);
+	}
+	if (r == 0 && !rd_end(body))
+		r = err_set(err, ERR_PROTOCOL, "malformed");
+	return r;
+}
+
+static void
+ack_later(struct writer *w, const struct ack *a)
+{
+	if (w->nacks == w->acks_cap) {
+		w->acks_cap = w->acks_cap != 0 ? 2 * w->acks_cap : 64;
+		w->ack = xreallocarray(w->ack, w->acks_cap, sizeof(*w->ack));
+	}
+	w->ack[w->nacks++] = *a;
+}
+
+static int
+on_append(struct writer *w, struct rd *body, struct err *err)
+{
+	struct ack a = {.ticket = rd_u64(body), .flags = rd_u8(body)};
+	struct str type = rd_lstr(body), src = rd_lstr(body), run = rd_lstr(body),
+		   data = rd_lstr(body);
+	AUTO_FREE char *type_z = str_dup(type);
+	struct hash root;
+	int r = take_frames(w, body, err);
+
+	if (r == 0 && (a.flags & ~(FLAG_CHECKPOINT | FLAG_ROOT)) != 0)
+		r = err_set(err, ERR_PROTOCOL, "flags %u", a.flags);
+	if (r == 0 && !record_type_ok(type))
+		r = err_set(err, ERR_PROTOCOL, "type is not of the form");
+	/* Only this process says how the log itself fares. */
+	if (r == 0 && str_has_prefix(type, "log."))
+		r = err_set(err, ERR_PROTOCOL, "type %.*s is the writer's own", STR_ARG(type));
+	if (r == 0)
+		r = store_append(w->store, type_z, src, run, data, &a.seq,
+		    (a.flags & FLAG_ROOT) != 0 ? &root : NULL, err);
+	if (r != 0)
+		return r;
+	if ((a.flags & FLAG_ROOT) != 0)
+		a.root = root;
+	ack_later(w, &a);
+	return 0;
+}
+
+/*
+ * What core hands over in a wrong form is our own bug somewhere, and everything behind it waits for
+ * an answer that cannot come: end, so that all wires are made anew and what was in flight is
+ * refused.
+ */
+static int
+on_core_msg(void *arg, struct ipc *wire UNUSED, uint16_t type, struct rd *body, int *fds UNUSED,
+    size_t nfds UNUSED, struct err *err)
+{
+	int r = type == MSG_W_APPEND ? on_append(arg, body, err)
+				     : err_set(err, ERR_PROTOCOL, "not expected here");
+
+	if (r != 0)
+		fatal("core: %s: %s", ipc_msg_name(type), err->msg);
+	return 0;
+}
+
+static void
+on_core_gone(void *arg, struct ipc *wire, const char *why)
+{
+	struct writer *w = arg;
+
+	log_info("core is gone: %s", why);
+	w->core = NULL;
+	w->nacks = 0; /* what it queued is written all the same */
+	ipc_free(wire);
+}
+
+static int
+on_upstream_msg(void *arg, struct ipc *wire UNUSED, uint16_t type UNUSED, struct rd *body,
+    int *fds UNUSED, size_t nfds UNUSED, struct err *err)
+{
+	struct writer *w = arg;
+	struct str frame = rd_lstr(body);
+
+	if (!rd_end(body))
+		return err_set(err, ERR_PROTOCOL, "malformed");
+	return store_blob(w->store, frame, err);
+}
+
+static void
+on_upstream_gone(void *arg, struct ipc *wire, const char *why)
+{
+	struct writer *w = arg;
+
+	log_info("upstream is gone: %s", why);
+	w->upstream = NULL;
+	ipc_free(wire);
+}
+
+static void
+send_live(void *arg, struct str body, const struct hash *root)
+{
+	struct writer *w = arg;
+	AUTO_BUF struct buf b = BUF((size_t)1 << 17);
+
+	buf_lstr(&b, body);
+	buf_put(&b, root->b, HASH_LEN);
+	ipc_send(w->core, MSG_W_LIVE, &b, NULL, 0);
+}
+
+/* Only what is durable is told. */
+static void
+greet_core(struct writer *w)
+{
+	AUTO_BUF struct buf b = BUF(512), vkey = BUF(400);
+	char time[32];
+
+	if (store_pending(w->store) != 0)
+		commit(w);
+	live_each(w->live, send_live, w);
+	store_last_time(w->store, time);
+	vkey_put(&vkey, signer_vkey(w->signer));
+	buf_u64(&b, store_size(w->store));
+	buf_lz(&b, time);
+	buf_lstr(&b, buf_str(&vkey));
+	ipc_send(w->core, MSG_W_LIVE_END, &b, NULL, 0);
+}
+
+/* The first use: wires come before serve(), but only once confined. */
+static int
+open_store(struct writer *w, struct err *err)
+{
+	struct store_opts o = {
+	    .boot = w->boot, .software = SOFTWARE, .record = on_record, .arg = w};
+	int r = w->store != NULL ? 0 : store_open(w->logdir, w->signer, &o, &w->store, err);
+
+	return r != 0 ? err_wrap(err, "decision log") : 0;
+}
+
+static int
+on_wire(void *arg, enum ipc_role peer, struct str run UNUSED, int fd, struct err *err)
+{
+	struct writer *w = arg;
+	int r = open_store(w, err);
+
+	if (r == 0 && peer != IPC_ROLE_CORE && peer != IPC_ROLE_UPSTREAM)
+		r = err_set(err, ERR_PROTOCOL, "no wire to %s", ipc_role_name(peer));
+	if (r != 0) {
+		(void)close(fd);
+		return r;
+	}
+	if (peer == IPC_ROLE_UPSTREAM) {
+		ipc_free(w->upstream);
+		w->upstream = ipc_new(
+		    w->loop, fd, IPC_ROLE_WRITER, peer, on_upstream_msg, on_upstream_gone, w);
+		return 0;
+	}
+	ipc_free(w->core);
+	w->nacks = 0;
+	w->core = ipc_new(w->loop, fd, IPC_ROLE_WRITER, peer, on_core_msg, on_core_gone, w);
+	greet_core(w);
+	return 0;
+}
+
+static int
+on_serve(void *arg, struct err *err)
+{
+	struct writer *w = arg;
+	int r = open_store(w, err);
+
+	if (r != 0)
+		return r;
+	w->last_ms = loop_now_ms(w->loop);
+	(void)loop_timer_add(w->loop, HEARTBEAT_MS, heartbeat, w);
+	loop_before_sleep(w->loop, before_sleep, w);
+	log_info("decision log %s open at size %" PRIu64 ", %zu live records", w->origin,
+	    store_size(w->store), live_count(w->live));
+	return 0;
+}
+
+static void
+on_stop(void *arg)
+{
+	struct writer *w = arg;
+	struct err err = {0};
+
+	if (store_pending(w->store) != 0)
+		commit(w);
+	if (store_close(w->store, &err) != 0)
+		die(&err);
+	loop_stop(w->loop, 0);
+}
+
+int
+main(void)
+{
+	static const struct proc_ops ops = {
+	    .self = IPC_ROLE_WRITER,
+	    .name = "writer",
+	    .config = on_config,
+	    .fd = on_fd,
+	    .wire = on_wire,
+	    .go = on_go,
+	    .serve = on_serve,
+	    .stop = on_stop,
+	    .syscalls = syscalls,
+	};
+	struct writer w = {.loop = loop_new(), .logdir = -1, .key_fd = -1, .vkey_fd = -1};
+	int rc;
+
+	w.live = live_new();
+	rc = proc_main(&ops, w.loop, &w);
+	ipc_free(w.core);
+	ipc_free(w.upstream);
+	store_free(w.store);
+	signer_free(w.signer);
+	live_free(w.live);
+	free(w.ack);
+	loop_free(w.loop);
+	return rc;
+}
