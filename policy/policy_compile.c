@@ -4,12 +4,7 @@
  * all, a freeze takes the reading that makes it longer, an open window the one that makes
  * it shorter. An unknown zone is an error: it must never become UTC.
  */
-#include "policy/policy_internal.h"
-
-#include <stddef.h>
-
-#include "common/tz.h"
-#include "common/xalloc.h"
+#include "policy/policy_wall.h"
 
 #include "common/banned.h"
 
@@ -19,125 +14,6 @@
 #define WEEKLY_MAX 64
 #define ONCE_MAX 1024
 #define COMPILED_MAX 65536
-
-/* One wall-clock time as instants: equal but at a clock change. */
-struct reading {
-	int64_t early, late;
-};
-
-struct compiler {
-	struct reader *r;
-	struct calendar *cal;
-	struct tz *tz;
-	struct interval *iv; /* unsorted */
-	size_t n, cap;
-};
-
-static struct reading
-read_wall(const struct compiler *c, int64_t local_s)
-{
-	int64_t out[2];
-	int n = tz_local(c->tz, local_s, out);
-
-	return (struct reading){out[0], n == 1 ? out[0] : out[1]};
-}
-
-/* False when the window does not touch `valid`, or an open one was narrowed to nothing. */
-static bool
-window_put(struct compiler *c, struct reading start, struct reading end)
-{
-	struct interval iv = {
-	    c->cal->open ? start.late : start.early, c->cal->open ? end.early : end.late};
-
-	if (iv.from < c->cal->valid.from)
-		iv.from = c->cal->valid.from;
-	if (iv.to > c->cal->valid.to)
-		iv.to = c->cal->valid.to;
-	if (iv.from >= iv.to)
-		return false;
-	if (c->n == c->cap) {
-		c->cap = c->cap != 0 ? 2 * c->cap : 256;
-		c->iv = xreallocarray(c->iv, c->cap, sizeof(*c->iv));
-	}
-	c->iv[c->n++] = iv;
-	return true;
-}
-
-/* --- reading of times ---------------------------------------------------------------- */
-
-static bool
-digits(struct str *s, size_t n, int *ret)
-{
-	int v = 0;
-
-	if (s->n < n)
-		return false;
-	for (size_t i = 0; i < n; i++) {
-		if (s->p[i] < '0' || s->p[i] > '9')
-			return false;
-		v = v * 10 + (s->p[i] - '0');
-	}
-	s->p += n;
-	s->n -= n;
-	*ret = v;
-	return true;
-}
-
-static bool
-skip(struct str *s, char c)
-{
-	if (s->n == 0 || s->p[0] != c)
-		return false;
-	s->p++;
-	s->n--;
-	return true;
-}
-
-/* HH:MM[:SS]; 24:00 only where it may stand for the day's end. */
-static bool
-parse_clock(struct str *s, bool is_end, int64_t *ret)
-{
-	int h, m, sec = 0;
-
-	if (!digits(s, 2, &h) || !skip(s, ':') || !digits(s, 2, &m))
-		return false;
-	if (skip(s, ':') && !digits(s, 2, &sec))
-		return false;
-	if (m > 59 || sec > 59 || h > 24 || (h == 24 && (!is_end || m != 0 || sec != 0)))
-		return false;
-	*ret = (int64_t)h * 3600 + m * 60 + sec;
-	return true;
-}
-
-static bool
-parse_date(struct str *s, int64_t *ret_days)
-{
-	int y, m, d;
-
-	if (!digits(s, 4, &y) || !skip(s, '-') || !digits(s, 2, &m) || !skip(s, '-') ||
-	    !digits(s, 2, &d))
-		return false;
-	if (y < 1970 || y > 9000 || m < 1 || m > 12 || d < 1 || d > clock_month_days(y, m))
-		return false;
-	*ret_days = clock_days(y, m, d);
-	return true;
-}
-
-static const char *const day_names[] = {"Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"};
-
-static bool
-parse_day(struct str *s, unsigned *ret)
-{
-	for (unsigned i = 0; i < 7; i++) {
-		if (!str_has_prefix(*s, day_names[i]))
-			continue;
-		s->p += 3;
-		s->n -= 3;
-		*ret = i;
-		return true;
-	}
-	return false;
-}
 
 /* --- once ---------------------------------------------------------------------------- */
 
@@ -160,13 +36,14 @@ read_instant(struct reader *r, const struct json *v, const struct compiler *c, b
 	if (rc != 0)
 		return rc;
 	s = json_str(v);
-	if (!parse_date(&s, &days) || !skip(&s, 'T') || !parse_clock(&s, is_end, &tod))
+	if (!wall_parse_date(&s, &days) || !wall_skip(&s, 'T') ||
+	    !wall_parse_clock(&s, is_end, &tod))
 		goto bad;
-	*ret_utc = skip(&s, 'Z');
+	*ret_utc = wall_skip(&s, 'Z');
 	if (s.n != 0)
 		goto bad;
 	*ret_wall = days * DAY + tod;
-	*ret = *ret_utc ? (struct reading){*ret_wall, *ret_wall} : read_wall(c, *ret_wall);
+	*ret = *ret_utc ? (struct reading){*ret_wall, *ret_wall} : wall_read(c, *ret_wall);
 	return 0;
 bad:
 	return json_err(r->doc, v, err, ERR_INVALID,
@@ -228,7 +105,7 @@ compile_once_one(struct compiler *c, const struct json *v, struct err *err)
 		    "calendar %.*s: the window reaches beyond \"valid\", where it counts as "
 		    "unknown",
 		    STR_ARG(c->cal->id));
-	(void)window_put(c, o.from, o.to);
+	wall_window_put(c, o.from, o.to);
 	return 0;
 }
 
@@ -271,8 +148,8 @@ read_week_time(struct reader *r, const struct json *v, bool is_end, bool *ret_ha
 	if (rc != 0)
 		return rc;
 	s = json_str(v);
-	*ret_has_day = parse_day(&s, ret_day);
-	if ((*ret_has_day && !skip(&s, ' ')) || !parse_clock(&s, is_end, ret) || s.n != 0)
+	*ret_has_day = wall_parse_day(&s, ret_day);
+	if ((*ret_has_day && !wall_skip(&s, ' ')) || !wall_parse_clock(&s, is_end, ret) || s.n != 0)
 		return json_err(r->doc, v, err, ERR_INVALID,
 		    "a time of the week must be \"Fri 16:00[:SS]\", or \"16:00\" beside \"days\", "
 		    "is \"%.*s\"",
@@ -321,7 +198,7 @@ week_days(struct reader *r, const struct json *v, void *out, struct err *err)
 		struct str s = json_str(json_at(v, i));
 		unsigned day;
 
-		if (!parse_day(&s, &day) || s.n != 0 || (w->days & 1u << day) != 0)
+		if (!wall_parse_day(&s, &day) || s.n != 0 || (w->days & 1u << day) != 0)
 			return json_err(r->doc, json_at(v, i), err, ERR_INVALID,
 			    "a day must be one of Mon Tue Wed Thu Fri Sat Sun, each once, is "
 			    "\"%.*s\"",
@@ -393,10 +270,10 @@ compile_weekly_one(struct compiler *c, const struct json *v, struct err *err)
 		/* 1970-01-01 was a Thursday. */
 		if ((w.days & 1u << (unsigned)((d + 700003) % 7)) == 0)
 			continue;
-		from = read_wall(c, d * DAY + w.from);
+		from = wall_read(c, d * DAY + w.from);
 		to = w.dur != 0 ? (struct reading){from.early + w.dur, from.late + w.dur}
-				: read_wall(c, d * DAY + w.to);
-		(void)window_put(c, from, to);
+				: wall_read(c, d * DAY + w.to);
+		wall_window_put(c, from, to);
 	}
 	return 0;
 }
@@ -460,7 +337,7 @@ read_valid(struct reader *r, const struct json *v, void *out, struct err *err)
 	for (size_t i = 0; i < 2; i++) {
 		struct str s = json_count(v) == 2 ? json_str(json_at(v, i)) : STR("");
 
-		if (!parse_date(&s, &days[i]) || s.n != 0)
+		if (!wall_parse_date(&s, &days[i]) || s.n != 0)
 			return json_err(r->doc, v, err, ERR_INVALID,
 			    "valid must be [\"2026-01-01\",\"2027-12-31\"]: first day, and the day "
 			    "it ends before");
@@ -469,8 +346,8 @@ read_valid(struct reader *r, const struct json *v, void *out, struct err *err)
 		return json_err(r->doc, v, err, ERR_INVALID,
 		    "valid must span from 1 to %d days, spans %lld", VALID_DAYS_MAX,
 		    (long long)(days[1] - days[0]));
-	c->cal->valid.from = read_wall(c, days[0] * DAY).late;
-	c->cal->valid.to = read_wall(c, days[1] * DAY).early;
+	c->cal->valid.from = wall_read(c, days[0] * DAY).late;
+	c->cal->valid.to = wall_read(c, days[1] * DAY).early;
 	return 0;
 }
 
