@@ -402,6 +402,22 @@ verdict_status(const struct verdict *v)
 	return v->verified == 0 || v->size != v->verified || v->torn != 0 ? 3 : 0;
 }
 
+/* What was signed and holds, and what stands behind it. */
+static void
+put_end(struct buf *out, const struct verdict *v)
+{
+	if (v->verified != 0) {
+		buf_printf(out, " to size %" PRIu64 ", root ", v->verified);
+		enc_base64(out, str_mem(v->root.b, HASH_LEN));
+		buf_printf(out, ", signed by %s, last record %s", v->origin, v->time);
+	}
+	if (v->size > v->verified)
+		buf_printf(out, " + %" PRIu64 " unsigned", v->size - v->verified);
+	if (v->torn != 0)
+		buf_printf(out, " + %" PRIu64 " torn bytes", v->torn);
+	buf_put_c(out, '\n');
+}
+
 void
 verdict_put(struct buf *out, const struct verdict *v)
 {
@@ -417,18 +433,13 @@ verdict_put(struct buf *out, const struct verdict *v)
 		buf_printf(out, "and %zu findings more\n", v->more);
 	if (v->config[0] != '\0')
 		buf_printf(out, "CONFIG: %s\n", v->config);
-	if (v->verified == 0) {
-		buf_printf(
-		    out, "UNSIGNED: %" PRIu64 " records, no checkpoint covers any\n", v->size);
-	} else {
-		buf_printf(out, "%s to size %" PRIu64 ", root ",
-		    v->nfaults != 0 ? "heads hold" : "VERIFIED", v->verified);
-		enc_base64(out, str_mem(v->root.b, HASH_LEN));
-		buf_printf(out, ", signed by %s, last record %s\n", v->origin, v->time);
-		if (v->size > v->verified)
-			buf_printf(out, "+ %" PRIu64 " unsigned\n", v->size - v->verified);
-	}
-	if (v->torn != 0)
-		buf_printf(out, "+ %" PRIu64 " torn bytes\n", v->torn);
 	buf_printf(out, "%" PRIu64 " checkpoints and %" PRIu64 " blobs hold\n", v->heads, v->blobs);
+	if (v->nfaults != 0) {
+		buf_printf(out, "TAMPER, %zu findings", v->nfaults + v->more);
+		if (v->verified != 0)
+			buf_put_z(out, "; heads hold");
+	} else {
+		buf_put_z(out, v->verified != 0 ? "VERIFIED" : "UNSIGNED, no checkpoint");
+	}
+	put_end(out, v);
 }

@@ -1,0 +1,94 @@
+/*
+ * Finds the log that `cofferdam log` and `cofferdam replay` read. Runs as the person who asks;
+ * opens for reading only. Which keys are trusted is the caller's choice: those of the state
+ * directory prove nothing against whoever could write there, --vkey and --pin do.
+ */
+#include "cmd/cmd_place.h"
+
+#include <errno.h>
+#include <fcntl.h>
+
+#include "audit/segment.h"
+
+#include "common/banned.h"
+
+static int
+open_dir(const char *path, int *ret, struct err *err)
+{
+	*ret = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return *ret < 0 ? err_sys(err, ERR_CONFIG, errno, "%s", path) : 0;
+}
+
+int
+cmd_place_open(const char *state, const char *dir, struct cmd_place *ret, struct err *err)
+{
+	AUTO_PLACE struct cmd_place p = {-1, -1};
+	AUTO_FD int top = -1;
+	int r;
+
+	if (dir == NULL)
+		dir = state != NULL ? state : CMD_STATE_DEFAULT;
+	else if (state != NULL)
+		return err_set(err, ERR_CONFIG, "give --state or a directory, not both");
+	if ((r = open_dir(dir, &top, err)) != 0)
+		return r;
+	if (faccessat(top, LOG_SEG, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
+		p.logdir = TAKE_FD(top);
+	} else {
+		p.statedir = TAKE_FD(top);
+		if (log_open_dir(p.statedir, "log", &p.logdir, err) != 0) {
+			(void)err_wrap(err, "%s", dir);
+			return ERR_CONFIG;
+		}
+	}
+	*ret = p;
+	p = (struct cmd_place){-1, -1};
+	return 0;
+}
+
+void
+cmd_place_close(struct cmd_place *p)
+{
+	cleanup_close_fd(&p->statedir);
+	cleanup_close_fd(&p->logdir);
+}
+
+int
+cmd_read_file(const char *path, struct buf *out, struct err *err)
+{
+	AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	uint8_t chunk[16384];
+	ssize_t n;
+
+	if (fd < 0)
+		return err_sys(err, ERR_CONFIG, errno, "%s", path);
+	while ((n = read(fd, chunk, sizeof(chunk))) != 0) {
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return err_sys(err, ERR_CONFIG, errno, "%s", path);
+		buf_put(out, chunk, (size_t)n);
+		if (buf_over(out))
+			return err_set(err, ERR_CONFIG, "%s is over %zu bytes", path, out->max);
+	}
+	return 0;
+}
+
+int
+cmd_place_keys(const struct cmd_place *p, const char *file, struct vkeys *ret, struct err *err)
+{
+	AUTO_BUF struct buf text = BUF(65536);
+
+	if (file != NULL) {
+		int r = cmd_read_file(file, &text, err);
+
+		return r != 0 ? r : vkeys_parse(buf_str(&text), file, ret, err);
+	}
+	if (p->statedir < 0)
+		return err_set(err, ERR_CONFIG, "a log directory alone needs --vkey FILE");
+	if (log_read_file(p->statedir, "keys/log/vkey", &text, err) != 0) {
+		(void)err_wrap(err, "keys/log/vkey");
+		return ERR_CONFIG;
+	}
+	return vkeys_parse(buf_str(&text), "keys/log/vkey", ret, err);
+}

@@ -1,0 +1,22 @@
+/* Where a log to be read lies: a state directory or a log directory, and the keys to trust. */
+#ifndef CMD_CMD_PLACE_H
+#define CMD_CMD_PLACE_H
+
+#include "audit/checkpoint.h"
+
+#define CMD_STATE_DEFAULT "/var/lib/cofferdam"
+
+struct cmd_place {
+	int statedir; /* -1: only a log directory was given */
+	int logdir;
+};
+/* dir (may be NULL) is a state directory or a log directory; state (may be NULL) the former. */
+int cmd_place_open(const char *state, const char *dir, struct cmd_place *ret, struct err *err);
+void cmd_place_close(struct cmd_place *p);
+#define AUTO_PLACE __attribute__((cleanup(cmd_place_close)))
+/* Keys of `file`, or of the state directory when NULL. */
+int cmd_place_keys(const struct cmd_place *p, const char *file, struct vkeys *ret, struct err *err);
+/* A whole file by its path, for keys, pins and policies. */
+int cmd_read_file(const char *path, struct buf *out, struct err *err);
+
+#endif
