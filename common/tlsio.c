@@ -157,14 +157,28 @@ tlsio_events(const struct tlsio *t, bool want_read, bool want_write)
 	return ev;
 }
 
+static void
+goodbye(struct tlsio *t)
+{
+	ERR_clear_error();
+	if (t->ssl != NULL && SSL_is_init_finished(t->ssl) &&
+	    (SSL_get_shutdown(t->ssl) & SSL_SENT_SHUTDOWN) == 0)
+		(void)SSL_shutdown(t->ssl);
+	ERR_clear_error();
+}
+
+void
+tlsio_shut(struct tlsio *t)
+{
+	goodbye(t);
+	(void)shutdown(t->fd, SHUT_WR);
+}
+
 void
 tlsio_close(struct tlsio *t)
 {
 	if (t->ssl != NULL) {
-		ERR_clear_error();
-		if (SSL_is_init_finished(t->ssl))
-			(void)SSL_shutdown(t->ssl);
-		ERR_clear_error();
+		goodbye(t);
 		SSL_free(t->ssl);
 		t->ssl = NULL;
 	}

@@ -32,6 +32,8 @@ ssize_t tlsio_read(struct tlsio *t, void *p, size_t n, struct err *err);
 ssize_t tlsio_write(struct tlsio *t, const void *p, size_t n, struct err *err);
 /* EPOLLIN and EPOLLOUT for somebody who wants to read resp. write. */
 uint32_t tlsio_events(const struct tlsio *t, bool want_read, bool want_write);
+/* Our half of the stream ends: close_notify, then FIN. What comes in can still be read from fd. */
+void tlsio_shut(struct tlsio *t);
 /* Says goodbye under TLS as far as the socket takes it, then closes. */
 void tlsio_close(struct tlsio *t);
 /* The oldest error of OpenSSL's queue as text (never empty), the queue emptied. */
