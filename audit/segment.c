@@ -282,7 +282,7 @@ take(struct segment *s, size_t n)
 	return line;
 }
 
-/* Drop bytes up to and with the next LF, or to the end. */
+/* Drop bytes up to and with the next LF, or to the end: what kind of line that was, or an error. */
 static int
 skip_line(struct segment *s, struct err *err)
 {
@@ -292,7 +292,7 @@ skip_line(struct segment *s, struct err *err)
 
 		(void)take(s, lf != NULL ? (size_t)(lf - (s->window + s->at)) + 1 : s->n - s->at);
 		if (lf != NULL || s->off >= s->size)
-			return 0;
+			return lf != NULL ? SEGMENT_LONG : SEGMENT_PART;
 		if ((r = fill(s, err)) != 0)
 			return r;
 	}
@@ -316,8 +316,7 @@ segment_next(struct segment *s, struct str *ret_line, uint64_t *ret_off, struct 
 		return SEGMENT_END;
 	if (have > RECORD_LINE_MAX) {
 		*ret_line = STR("");
-		r = skip_line(s, err);
-		return r != 0 ? r : SEGMENT_LONG;
+		return skip_line(s, err);
 	}
 	*ret_line = take(s, have);
 	return lf != NULL ? SEGMENT_LINE : SEGMENT_PART;

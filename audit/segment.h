@@ -44,7 +44,7 @@ int log_pread(int fd, void *p, size_t n, uint64_t off, size_t *ret_n, struct err
 enum segment_line {
 	SEGMENT_END = 0,
 	SEGMENT_LINE = 1, /* ends in LF */
-	SEGMENT_PART = 2, /* the file ends without LF */
+	SEGMENT_PART = 2, /* the file ends without LF; empty if longer than any record */
 	SEGMENT_LONG = 3, /* longer than any record; skipped, *ret_line is empty */
 };
 struct segment;

@@ -1,0 +1,539 @@
+#!/usr/bin/env python3
+"""Independent verifier of a decision log, written from docs/format-log.md alone.
+
+usage: verify_log.py LOGDIR KEYFILE [PINNED_CHECKPOINT...]
+
+Python's standard library only; shares no line with the C verifier. Prints one line for each
+finding and the verdict last. Exit 0 verified, 1 tampered with, 2 usage or keys, 3 whole but with an
+unsigned or torn end.
+"""
+import base64
+import binascii
+import datetime
+import hashlib
+import json
+import os
+import re
+import stat
+import sys
+
+MAX_INT = 2**53 - 1
+TORN_MAX = 1 << 20
+ZERO = bytes(32)
+
+# --- Ed25519, verification only (RFC 8032 5.1) -----------------------------------------
+P = 2**255 - 19
+L = 2**252 + 27742317777372353535851937790883648493
+D = -121665 * pow(121666, P - 2, P) % P
+I = pow(2, (P - 1) // 4, P)
+
+
+def add(a, b):
+    x1, y1, z1, t1 = a
+    x2, y2, z2, t2 = b
+    e, f = (y1 - x1) * (y2 - x2) % P, (y1 + x1) * (y2 + x2) % P
+    g, h = 2 * t1 * t2 * D % P, 2 * z1 * z2 % P
+    x, y, z, t = f - e, h - g, h + g, f + e
+    return x * y % P, z * t % P, y * z % P, x * t % P
+
+
+def mul(n, a):
+    r = (0, 1, 1, 0)
+    while n:
+        if n & 1:
+            r = add(r, a)
+        a, n = add(a, a), n >> 1
+    return r
+
+
+def same(a, b):
+    return (a[0] * b[2] - b[0] * a[2]) % P == 0 and (a[1] * b[2] - b[1] * a[2]) % P == 0
+
+
+def point(s):
+    y = int.from_bytes(s, "little")
+    sign, y = y >> 255, y & ((1 << 255) - 1)
+    if y >= P:
+        return None
+    u, v = (y * y - 1) % P, (D * y * y + 1) % P
+    x = u * pow(v, 3, P) * pow(u * pow(v, 7, P), (P - 5) // 8, P) % P
+    if (v * x * x - u) % P:
+        x = x * I % P
+        if (v * x * x - u) % P:
+            return None
+    if x == 0 and sign:
+        return None
+    if x & 1 != sign:
+        x = P - x
+    return x, y, 1, x * y % P
+
+
+GY = 4 * pow(5, P - 2, P) % P
+G = point(GY.to_bytes(32, "little"))
+
+
+def signed_by(pub, msg, sig):
+    a, r, s = point(pub), point(sig[:32]), int.from_bytes(sig[32:], "little")
+    if len(sig) != 64 or a is None or r is None or s >= L or same(mul(8, a), (0, 1, 1, 0)):
+        return False
+    h = int.from_bytes(hashlib.sha512(sig[:32] + pub + msg).digest(), "little") % L
+    return same(mul(s, G), add(r, mul(h, a)))
+
+
+# --- hashes and tree --------------------------------------------------------------------
+def sha(b):
+    return hashlib.sha256(b).digest()
+
+
+class Tree:
+    """RFC 6962 2.1; keeps the roots of full subtrees."""
+
+    def __init__(self):
+        self.size, self.stack = 0, []
+
+    def push(self, leaf):
+        n = self.size
+        while n & 1:
+            leaf, n = sha(b"\1" + self.stack.pop() + leaf), n >> 1
+        self.stack.append(leaf)
+        self.size += 1
+
+    def root(self):
+        if not self.stack:
+            return sha(b"")
+        h = self.stack[-1]
+        for left in reversed(self.stack[:-1]):
+            h = sha(b"\1" + left + h)
+        return h
+
+
+# --- notes --------------------------------------------------------------------------------
+class Bad(Exception):
+    """Not of the form: tampering."""
+
+
+class Config(Exception):
+    """Keys or usage."""
+
+
+def unbase64(s):
+    try:
+        b = base64.b64decode(s, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return b if base64.b64encode(b) == s else None  # one spelling only
+
+
+def name_ok(b):
+    try:
+        s = b.decode()
+    except UnicodeDecodeError:
+        return False
+    return 0 < len(b) <= 200 and not any(c.isspace() or c < " " or c in "+\x7f" for c in s)
+
+
+def read_keys(path):
+    keys = {}
+    for n, line in enumerate(open(path, "rb").read().split(b"\n"), 1):
+        if not line or line.startswith(b"#"):
+            continue
+        parts = line.split(b" ")
+        fields = parts[0].split(b"+", 2)
+        blob = unbase64(fields[2]) if len(fields) == 3 else None
+        first, last = 0, None
+        try:
+            if len(parts) == 3:
+                first, last = int(parts[1]), None if parts[2] == b"-" else int(parts[2])
+            elif len(parts) != 1:
+                raise ValueError
+            kid = bytes.fromhex(fields[1].decode())
+            good = len(blob) == 33 and blob[0] == 1 and name_ok(fields[0])
+            good = good and kid == sha(fields[0] + b"\n" + blob)[:4] and len(fields[1]) == 8
+            if not good or (last is not None and last < first):
+                raise ValueError
+        except (ValueError, TypeError, IndexError):
+            raise Config("%s:%d: not a verifier key" % (path, n)) from None
+        keys[fields[0], kid] = (blob[1:], first, last)
+    if not keys:
+        raise Config("%s: no key" % path)
+    return keys
+
+
+def open_checkpoint(note, keys):
+    """(origin, size, root), or Bad, or Config when no key given here signed it."""
+    try:
+        note.decode()
+    except UnicodeDecodeError:
+        raise Bad("not UTF-8") from None
+    if len(note) > 16384 or not note.endswith(b"\n") or any(c < 32 and c != 10 for c in note):
+        raise Bad("not a signed note")
+    cut = note.rfind(b"\n\n")
+    text, sigs = note[: cut + 1], note[cut + 2 :].split(b"\n")[:-1]
+    if cut < 1 or not sigs or len(sigs) > 64:
+        raise Bad("not a signed note")
+    signer = None
+    for line in sigs:
+        m = re.fullmatch("— ".encode() + rb"([^ ]+) ([^ ]+)", line)
+        blob = unbase64(m[2]) if m else None
+        if not m or not name_ok(m[1]) or blob is None or len(blob) < 5:
+            raise Bad("signature line not of the form")
+        key = keys.get((m[1], blob[:4]))
+        if key is None:
+            continue
+        if not signed_by(key[0], text, blob[4:]):
+            raise Bad("signature does not hold")
+        signer = signer or (m[1], key)
+    if signer is None:
+        raise Config("no signature by a key given")
+    lines = text.split(b"\n")
+    root = unbase64(lines[2]) if len(lines) == 4 else None
+    if root is None or len(root) != 32 or not name_ok(lines[0]):
+        raise Bad("not a checkpoint")
+    if not re.fullmatch(rb"0|[1-9][0-9]{0,18}", lines[1]) or int(lines[1]) >= 2**63:
+        raise Bad("size is not a number")
+    size, (name, (_, first, last)) = int(lines[1]), signer
+    if lines[0] != name:
+        raise Bad("signed by the key of another log")
+    if size < first or (last is not None and size > last):
+        raise Bad("outside the sizes of its key")
+    return lines[0].decode(), size, root
+
+
+# --- records ---------------------------------------------------------------------------------
+def pairs(members):
+    keys = [k.encode("utf-16-be", "surrogatepass") for k, _ in members]
+    if any(a >= b for a, b in zip(keys, keys[1:])):
+        raise ValueError("keys")
+    return dict(members)
+
+
+def refuse(_):
+    raise ValueError("number")
+
+
+def integer(s):
+    n = int(s)
+    if abs(n) > MAX_INT:
+        raise ValueError("number")
+    return n
+
+
+def walk(v, depth):
+    if isinstance(v, str):
+        if "\0" in v:
+            raise ValueError("NUL")
+    elif isinstance(v, dict):
+        for k in v:
+            walk(k, depth)
+            walk(v[k], depth - 1)
+    elif isinstance(v, list):
+        for e in v:
+            walk(e, depth - 1)
+    elif v is None:
+        raise ValueError("null")
+    if depth <= 0 and isinstance(v, (dict, list)):
+        raise ValueError("depth")
+
+
+def canonical(b):
+    """The value of exactly canonical bytes, or ValueError."""
+    v = json.loads(b.decode(), object_pairs_hook=pairs, parse_float=refuse, parse_int=integer, parse_constant=refuse)
+    if json.dumps(v, ensure_ascii=False, separators=(",", ":")).encode() != b:
+        raise ValueError("not canonical")
+    return v
+
+
+KEYS = ["batch", "data", "mono", "prev", "seq", "src", "time", "type", "v"]
+FORMS = {
+    "prev": r"[0-9a-f]{64}",
+    "run": r"[A-Za-z0-9._-]{1,64}",
+    "src": r"broker|agent|human|operator",
+    "time": r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z",
+    "type": r"[a-z0-9_.]{1,64}",
+}
+
+
+def self_valid(line):
+    """(record, leaf hash) of a line valid in itself, else None."""
+    if not (line.startswith(b'{"body":') and line.endswith(b'"}\n') and line[-76:-67] == b',"hash":"'):
+        return None
+    body = line[8:-76]
+    leaf = sha(b"\0" + body)
+    if len(body) > 65535 or line[-67:-3] != leaf.hex().encode():
+        return None
+    try:
+        r = canonical(body)
+        walk(r, 17)
+        if sorted(set(r) - {"run"}) != KEYS or not isinstance(r["data"], dict):
+            return None
+        for k, form in FORMS.items():
+            if k in r and not re.fullmatch(form, r[k]):
+                return None
+        for k in ("batch", "mono", "seq", "v"):
+            if type(r[k]) is not int or r[k] < 0:
+                return None
+        datetime.datetime.strptime(r["time"], "%Y-%m-%dT%H:%M:%S.%fZ")
+        return (r, leaf) if r["v"] == 1 and r["batch"] <= r["seq"] else None
+    except (ValueError, TypeError, RecursionError):
+        return None
+
+
+def reference(r):
+    """The ct of the record's blob, or None."""
+    t, d = r["type"], r["data"]
+    if t == "action":
+        d, key = d.get("request"), "head"
+    elif t.startswith("agent."):
+        key = "content"
+    else:
+        key = {"policy.load": "bundle", "run.start": "task", "approval.request": "show"}.get(t)
+    ref = d.get(key) if isinstance(d, dict) and key else None
+    ct = ref.get("ct") if isinstance(ref, dict) else None
+    return ct if isinstance(ct, str) and re.fullmatch(r"[0-9a-f]{64}", ct) else None
+
+
+# --- the directory ----------------------------------------------------------------------------
+def listing(path, suffixes):
+    """Sorted numbers per suffix, and names that do not belong."""
+    out, foreign = {s: [] for s in suffixes}, []
+    for e in os.scandir(path):
+        m = re.fullmatch(r"([0-9]{20})(.*)", e.name)
+        if e.name.startswith(".tmp"):
+            continue
+        if m and m[2] in out and int(m[1]) < 2**63 and stat.S_ISREG(e.stat(follow_symlinks=False).st_mode):
+            out[m[2]].append(int(m[1]))
+        else:
+            foreign.append(e.name)
+    return {s: sorted(n) for s, n in out.items()}, sorted(foreign)
+
+
+def content(path):
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as f:
+        return f.read()
+
+
+class Log:
+    def __init__(self, path, keys, pins):
+        self.path, self.keys, self.findings, self.config = path, keys, [], None
+        self.heads = []
+        self.read_heads(pins)
+        self.newest = max([h[0] for h in self.heads], default=0)
+        self.read_records()
+        self.read_packs()
+
+    def found(self, seq, word, text):
+        self.findings.append((seq, word, text))
+
+    def sub(self, *names):
+        return os.path.join(self.path, *names)
+
+    def foreign(self, where, names):
+        if names:
+            self.found(0, "foreign", "%s holds %r" % (where, names[0]))
+
+    # heads
+    def read_head(self, path, number, numbered):
+        try:
+            _, size, root = open_checkpoint(content(path), self.keys)
+            if numbered and size != number:
+                raise Bad("is for size %d" % size)
+            self.heads.append((size, root))
+        except (Bad, OSError) as e:
+            self.found(number, "checkpoint", "%s: %s" % (path, e))
+        except Config as e:
+            self.config = "%s: %s" % (path, e)
+
+    def read_heads(self, pins):
+        numbers, foreign = listing(self.sub("cp"), [""])
+        self.foreign("cp", foreign)
+        for n in numbers[""]:
+            self.read_head(self.sub("cp", "%020d" % n), n, True)
+        if os.path.lexists(self.sub("checkpoint")):
+            self.read_head(self.sub("checkpoint"), 0, False)
+        self.heads += pins
+
+    def check_heads(self):
+        """All heads of the size reached."""
+        n = self.tree.size
+        for root in self.by_size.get(n, []):
+            if self.rewritten:
+                return
+            if root != self.tree.root():
+                self.rewritten = True
+                self.found(self.verified, "rewritten", "other records were signed up to size %d" % n)
+            else:
+                self.verified, self.held = n, self.held + 1
+
+    # records
+    def read_records(self):
+        numbers, foreign = listing(self.sub("seg"), [".jsonl", ".leaves"])
+        self.foreign("seg", foreign)
+        self.segs, self.leaves_of = numbers[".jsonl"], numbers[".leaves"]
+        self.tree, self.prev, self.batch = Tree(), ZERO, 0
+        self.leaves, self.refs, self.torn = [], [], 0
+        self.by_size, self.rewritten, self.verified, self.held = {}, False, 0, 0
+        for size, root in self.heads:
+            self.by_size.setdefault(size, []).append(root)
+        self.check_heads()
+        stopped = False
+        for i, name in enumerate(self.segs):
+            data = content(self.sub("seg", "%020d.jsonl" % name))
+            lines = [s + b"\n" for s in data.split(b"\n")]
+            lines[-1] = lines[-1][:-1]  # what follows the last LF
+            if lines[-1] == b"":
+                lines.pop()
+            stopped = self.read_segment(i, name, lines)
+            self.check_leaves(name, not stopped)
+            if stopped:
+                break
+        size = self.tree.size
+        if (not stopped or self.torn) and size < self.newest:
+            self.found(size, "cut", "%d records, signed are %d" % (size, self.newest))
+
+    def read_segment(self, i, name, lines):
+        k = self.tree.size
+        if name != k:
+            first = self_valid(lines[0]) if lines else None
+            if first and first[0]["seq"] == k:
+                self.found(k, "misplaced", "segment is named %d" % name)
+            elif name > k:
+                self.found(k, "missing", "no segment holds record %d" % k)
+            else:
+                self.found(k, "inserted", "segment %d stands where record %d is due" % (name, k))
+            return True
+        for n, line in enumerate(lines):
+            v = self_valid(line)
+            if not v or not self.fits(*v):
+                self.stop(i, lines, n, v)
+                return True
+            self.take(*v)
+        return False
+
+    def fits(self, r, _):
+        k = self.tree.size
+        return r["seq"] == k and r["prev"] == self.prev.hex() and r["batch"] in (self.batch, k)
+
+    def take(self, r, leaf):
+        self.tree.push(leaf)
+        self.prev, self.batch = leaf, r["batch"]
+        self.leaves.append(leaf)
+        ct = reference(r)
+        if ct:
+            self.refs.append((r["seq"], ct))
+        self.check_heads()
+
+    def later(self, i, lines, n):
+        """Lines behind line n of segment i, to the end of the log."""
+        yield from lines[n + 1 :]
+        for name in self.segs[i + 1 :]:
+            yield from (s + b"\n" for s in content(self.sub("seg", "%020d.jsonl" % name)).split(b"\n")[:-1])
+
+    def stop(self, i, lines, n, v):
+        k, last = self.tree.size, i == len(self.segs) - 1
+        if v:
+            self.wrong_place(i, lines, n, *v)
+            return
+        if last and not lines[n].endswith(b"\n") and k < self.newest:
+            self.found(k, "cut", "the log ends within record %d" % k)
+            return
+        rest = sum(len(s) for s in lines[n:])
+        if last and rest <= TORN_MAX and k >= self.newest:
+            if not any(w and w[0]["batch"] > k for w in map(self_valid, lines[n + 1 :])):
+                self.torn = rest
+                return
+        nxt = self_valid(lines[n + 1]) if n + 1 < len(lines) else None
+        if nxt and nxt[0]["seq"] == k and nxt[0]["prev"] == self.prev.hex():
+            self.found(k, "inserted", "a line before record %d is no record" % k)
+        else:
+            self.found(k, "changed", "record %d is not valid in itself" % k)
+
+    def wrong_place(self, i, lines, n, r, leaf):
+        k, seq = self.tree.size, r["seq"]
+        if seq == k and r["prev"] != self.prev.hex():
+            self.found(max(k - 1, 0), "changed", "record %d follows another record" % k)
+        elif seq == k:
+            self.found(k, "changed", "batch of record %d cannot be" % k)
+        elif seq < k and self.leaves[seq] == leaf:
+            self.found(seq, "duplicated", "record %d stands again before record %d" % (seq, k))
+        elif seq < k:
+            self.found(k, "inserted", "a record with number %d stands before record %d" % (seq, k))
+        elif any(w and w[0]["seq"] == k for w in map(self_valid, self.later(i, lines, n))):
+            self.found(k, "reordered", "record %d stands before record %d" % (seq, k))
+        else:
+            self.found(k, "missing", "records %d to %d are not there" % (k, seq - 1))
+
+    def check_leaves(self, name, whole):
+        mine = self.leaves[name:]
+        if name not in self.leaves_of or not mine:
+            return
+        data = content(self.sub("seg", "%020d.leaves" % name))
+        for j, leaf in enumerate(mine):
+            if data[32 * j : 32 * j + 32] != leaf:
+                self.found(name + j, "leaves", "another hash for record %d" % (name + j))
+                return
+        if whole and len(data) != 32 * len(mine):
+            self.found(name, "leaves", "%d bytes, must be %d" % (len(data), 32 * len(mine)))
+
+    # packs
+    def read_packs(self):
+        numbers, foreign = listing(self.sub("blob"), [".pack"])
+        self.foreign("blob", foreign)
+        seen = set()
+        for n in numbers[".pack"]:
+            data, at = content(self.sub("blob", "%020d.pack" % n)), 0
+            while at >= 0 and at < len(data):
+                total, ct = int.from_bytes(data[at + 4 : at + 8], "big"), int.from_bytes(data[at + 32 : at + 36], "big")
+                if (
+                    data[at : at + 4] == b"CFB1"
+                    and 48 <= ct <= 48 + (2 << 20)
+                    and total == 36 + ct
+                    and at + total <= len(data)
+                ):
+                    seen.add(sha(data[at + 36 : at + total]).hex())
+                    at += total
+                else:
+                    at = data.find(b"CFB1", at + 1)
+        missing = [seq for seq, ct in self.refs if ct not in seen]
+        self.blobs = len(self.refs) - len(missing)
+        for seq in missing:
+            self.found(seq, "blob", "content of record %d is in no pack, or changed" % seq)
+
+    def verdict(self):
+        for seq, word, text in self.findings:
+            print("TAMPER at seq %d: %s: %s" % (seq, word, text))
+        if self.config:
+            print("CONFIG: " + self.config)
+        print("%d checkpoints and %d blobs hold" % (self.held, self.blobs))
+        size = self.tree.size
+        end = " to size %d" % self.verified if self.verified else ""
+        end += " + %d unsigned" % (size - self.verified) if size > self.verified else ""
+        end += " + %d torn bytes" % self.torn if self.torn else ""
+        if self.findings:
+            print("TAMPER, %d findings%s" % (len(self.findings), "; heads hold" + end if self.verified else end))
+            return 1
+        print(("VERIFIED" if self.verified else "UNSIGNED, no checkpoint") + end)
+        if self.config:
+            return 2
+        return 3 if not self.verified or size > self.verified or self.torn else 0
+
+
+def main(argv):
+    if len(argv) < 3:
+        print(__doc__, file=sys.stderr)
+        return 2
+    try:
+        keys = read_keys(argv[2])
+        pins = []
+        for path in argv[3:]:
+            try:
+                pins.append(open_checkpoint(content(path), keys)[1:])
+            except Bad as e:
+                raise Config("%s: %s" % (path, e)) from None
+        return Log(argv[1], keys, pins).verdict()
+    except (Config, OSError) as e:
+        print("verify_log.py: %s" % e, file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))
