@@ -67,7 +67,7 @@ static const char refused[] =
     "ioprio_set kcmp kexec_file_load kexec_load keyctl lookup_dcookie mbind memfd_secret "
     "migrate_pages modify_ldt mount mount_setattr move_mount move_pages mq_getsetattr mq_notify "
     "mq_open mq_timedreceive mq_timedsend mq_unlink name_to_handle_at nfsservctl "
-    "open_by_handle_at open_tree perf_event_open personality pidfd_getfd pivot_root "
+    "open_by_handle_at open_tree perf_event_open pidfd_getfd pivot_root "
     "process_madvise process_mrelease process_vm_readv process_vm_writev ptrace query_module "
     "quotactl quotactl_fd reboot remap_file_pages request_key sched_setattr set_mempolicy "
     "set_mempolicy_home_node setdomainname sethostname setns settimeofday swapoff swapon sysfs "
@@ -174,6 +174,18 @@ words_add(scmp_filter_ctx ctx, uint32_t action, const char *words, unsigned *cou
 	return 0;
 }
 
+/* Asking (0xffffffff) and the plain Linux personality (0) change nothing; all else would. */
+static int
+personality_add(scmp_filter_ctx ctx)
+{
+	int nr = seccomp_syscall_resolve_name("personality");
+
+	if (nr < 0)
+		return 0;
+	return seccomp_rule_add(ctx, SCMP_ACT_ALLOW, nr, 1, SCMP_CMP64(0, SCMP_CMP_EQ, 0, 0)) != 0 ||
+	    seccomp_rule_add(ctx, SCMP_ACT_ALLOW, nr, 1, SCMP_CMP64(0, SCMP_CMP_EQ, LOW32, 0)) != 0;
+}
+
 /* The library has no way to a program but a descriptor. */
 static int
 program_take(scmp_filter_ctx ctx, struct sock_fprog *ret)
@@ -229,7 +241,7 @@ native_filter_build(struct native_filter *f, struct err *err)
 	    seccomp_attr_set(args, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS) != 0 ||
 	    words_add(list, SCMP_ACT_ALLOW, allowed, &f->allowed) != 0 ||
 	    words_add(list, SCMP_ACT_ERRNO(EPERM), refused, &ignored) != 0 ||
-	    arguments_add(args) != 0 || program_take(list, &f->prog[0]) != 0 ||
+	    personality_add(list) != 0 || arguments_add(args) != 0 || program_take(list, &f->prog[0]) != 0 ||
 	    program_take(args, &f->prog[1]) != 0)
 		return native_missing(err, errno, "the system call filter",
 		    "libseccomp does not know this machine");
