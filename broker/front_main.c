@@ -33,7 +33,7 @@ go(void *arg, struct err *err)
 	if (setrlimit(RLIMIT_NOFILE, &r) != 0)
 		return err_sys(err, ERR_SYSTEM, errno, "RLIMIT_NOFILE");
 	m->hub = front_hub_new(m->loop);
-	return 0;
+	return tlsio_prepare(err);
 }
 
 static int

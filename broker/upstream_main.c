@@ -26,8 +26,10 @@ static int
 go(void *arg, struct err *err)
 {
 	struct upstream_main *m = arg;
-	int rc = resolver_new(m->loop, HOSTS_FILE, &m->resolver, err);
+	int rc = tlsio_prepare(err);
 
+	if (rc == 0)
+		rc = resolver_new(m->loop, HOSTS_FILE, &m->resolver, err);
 	if (rc == 0)
 		m->hub = upstream_hub_new(m->loop, m->resolver);
 	return rc;

@@ -9,12 +9,25 @@
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/ossl.h"
 #include <openssl/ssl.h>
 
 #include "common/banned.h"
+
+int
+tlsio_prepare(struct err *err)
+{
+	/* The machine's openssl.cnf must not weaken a broker: it is never read. */
+	if (OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_LOAD_SSL_STRINGS |
+		    OPENSSL_INIT_LOAD_CRYPTO_STRINGS,
+		NULL) != 1)
+		return err_set(err, ERR_CRYPTO, "OpenSSL cannot start");
+	tzset(); /* gmtime_r(3), for certificates */
+	return 0;
+}
 
 void
 tlsio_init(struct tlsio *t, int fd)

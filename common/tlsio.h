@@ -21,6 +21,9 @@ struct tlsio {
 #define TLSIO_AGAIN ((ssize_t)-1) /* nothing now */
 #define TLSIO_ERROR ((ssize_t)-2) /* *err tells; the stream is dead */
 
+/* Before confinement: what OpenSSL and the C library would read from files at first use. */
+int tlsio_prepare(struct err *err);
+
 /* Owns neither fd nor ssl until tlsio_close(), which closes both; plain at first. */
 void tlsio_init(struct tlsio *t, int fd);
 /* TLS from here on; takes ssl, whose accept or connect state is set already. */
