@@ -1,0 +1,106 @@
+#!/bin/bash
+# What each program can do, read from the linked file itself: the calls it imports, the
+# functions it holds, the libraries it needs (DESIGN: processes). TAP. B names the build.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+B=${B:-build/gcc-opt}
+
+FILES='open|open64|openat|openat64|creat|fopen|fopen64|freopen|opendir|mkdir|rename|unlink|unlinkat'
+START='fork|vfork|clone|posix_spawnp?|execv|execve|execl|execvp|system|popen|dlopen'
+NET='socket|connect|getaddrinfo|gethostbyname'
+TLS='SSL_.*|TLS_.*method'
+
+# program | where (import, holds, needs) | has or lacks | regular expression | sentence
+table() {
+	cat <<-EOF
+	broker   import lacks connect            the parent connects to nothing
+	broker   import lacks $TLS               the parent speaks no TLS
+	broker   holds  lacks policy_.*          the parent judges nothing
+	broker   holds  lacks secret_.*          the parent holds no secret
+	broker   import has   bind               the parent binds the sockets
+	front    import lacks $NET               front makes no connection
+	front    import lacks $FILES             front opens no file
+	front    import lacks $START             front starts nothing
+	front    holds  lacks secret_.*          front has no secret store
+	front    holds  lacks policy_eval        front judges nothing
+	front    import has   SSL_.*             front speaks TLS
+	front    import has   accept4            front accepts
+	core     import lacks $NET               core makes no connection
+	core     import lacks $TLS               core speaks no TLS
+	core     import lacks $START             core starts nothing
+	core     needs  lacks libssl.*           core does not link TLS
+	core     holds  has   secret_.*          core has the secret store
+	core     holds  has   policy_eval        core judges
+	upstream import has   connect            upstream connects
+	upstream import lacks $START             upstream starts nothing
+	upstream holds  lacks policy_eval        upstream judges nothing
+	parser   import lacks $NET|accept4?      the parser has no socket
+	parser   import lacks $FILES             the parser opens no file
+	parser   import lacks $START             the parser starts nothing
+	parser   holds  lacks secret_.*          the parser has no secret store
+	parser   holds  lacks policy_eval        the parser judges nothing
+	parser   needs  lacks libssl.*           the parser does not link TLS
+	writer   import lacks $NET|accept4?      the writer has no socket
+	writer   import lacks $TLS               the writer speaks no TLS
+	writer   import lacks $START             the writer starts nothing
+	writer   needs  lacks libssl.*           the writer does not link TLS
+	writer   holds  lacks policy_eval        the writer judges nothing
+	agent    needs  lacks libssl.*           the agent does not link TLS
+	agent    holds  lacks policy_eval        the agent judges nothing
+	agent    holds  lacks secret_.*          the agent has no secret store
+	sandbox  needs  lacks libssl.*|libcrypto.* the sandbox does not link TLS
+	sandbox  holds  lacks policy_eval        the sandbox judges nothing
+	EOF
+}
+
+names() { # file, where
+	case $2 in
+	import) nm -D --undefined-only -- "$1" | awk '{ sub(/@.*/, "", $NF); print $NF }' ;;
+	holds) nm --defined-only -- "$1" | awk '{ print $NF }' ;;
+	needs) readelf -d -- "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' ;;
+	esac
+}
+
+n=0
+report() { # ok|not ok, sentence, detail
+	n=$((n + 1))
+	echo "$1 $n - $2"
+	[ -z "${3:-}" ] || sed 's/^/# /' <<<"$3"
+}
+
+programs='broker front core upstream writer parser agent sandbox'
+echo "1..$(($(table | wc -l) + $(wc -w <<<"$programs") + 1))"
+while read -r prog where verb re sentence; do
+	file=$B/cofferdam-$prog
+	if ! found=$(names "$file" "$where" 2>&1); then
+		report "not ok" "$sentence" "$found"
+		continue
+	fi
+	found=$(grep -xE -- "$re" <<<"$found" || true)
+	if [ "$verb" = lacks ] && [ -n "$found" ]; then
+		report "not ok" "$sentence" "$file: $where: ${found//$'\n'/ }"
+	elif [ "$verb" = has ] && [ -z "$found" ]; then
+		report "not ok" "$sentence" "$file: $where: no $re"
+	else
+		report ok "$sentence"
+	fi
+done < <(table)
+
+# The sanitized builds load no system call filter; the shipped programs must not be one.
+marker='cofferdam: MODE_SANITIZED build'
+for prog in $programs; do
+	file=$B/cofferdam-$prog
+	if [ -f "$file" ] && ! grep -qaF "$marker" "$file"; then
+		report ok "$prog is not a sanitized build"
+	else
+		report "not ok" "$prog is not a sanitized build"
+	fi
+done
+obj=${B%-*}-asan/common/proc_seccomp.o
+if [ ! -f "$obj" ]; then
+	report ok "a sanitized build says so # SKIP no $obj"
+elif grep -qaF "$marker" "$obj"; then
+	report ok "a sanitized build says so"
+else
+	report "not ok" "a sanitized build says so"
+fi
