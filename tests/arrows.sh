@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 # Prints "FILE:LINE: INCLUDE" for each arrow that arrows.txt does not have, and each file that
 # no line of it covers, beneath directory $1.
 wrong_arrows() {
-	(cd "$1" && grep -rnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*["<]' --include='*.[ch]' \
+	(cd "$1"; grep -rnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*["<]' --include='*.[ch]' \
 		--include='*.tbl' -- common policy audit broker agent cmd 2>/dev/null || true) |
 		awk -v dirs='common policy audit broker agent cmd' '
 		FNR == NR {
@@ -40,7 +40,7 @@ n=0
 report() { # ok|not ok, sentence, detail lines
 	n=$((n + 1))
 	echo "$1 $n - $2"
-	[ -z "${3:-}" ] || sed 's/^/# /' <<<"$3"
+	[ -z "${3:-}" ] || echo "# ${3//$'\n'/$'\n'# }"
 }
 
 echo "1..4"
@@ -61,12 +61,13 @@ planted() { # file, include: what wrong_arrows says of it
 	rm "$tmp/$1"
 }
 missed=
-for p in 'common/x.c "policy/policy.h"' 'policy/x.c "audit/record.h"' 'audit/x.h "policy/policy.h"' \
+bad_arrows=('common/x.c "policy/policy.h"' 'policy/x.c "audit/record.h"' 'audit/x.h "policy/policy.h"' \
 	'broker/front_x.c "policy/policy.h"' 'broker/front_x.c "broker/core.h"' \
 	'broker/upstream_x.c "policy/policy.h"' 'broker/core_x.c "broker/upstream.h"' \
 	'broker/parser_x.c "policy/policy.h"' 'agent/x.c "policy/policy.h"' \
-	'agent/sandbox/x.c "agent/model.h"' 'common/x.c <policy/policy.h>' 'common/x.c "x.h"'; do
-	[ -n "$(planted ${p%% *} "${p#* }")" ] || missed+="$p"$'\n'
+	'agent/sandbox/x.c "agent/model.h"' 'common/x.c <policy/policy.h>' 'common/x.c "x.h"')
+for p in "${bad_arrows[@]}"; do
+	[ -n "$(planted "${p%% *}" "${p#* }")" ] || missed+="$p"$'\n'
 done
 if [ -z "$missed" ]; then
 	report ok "an include against an arrow is found"
@@ -74,11 +75,12 @@ else
 	report "not ok" "an include against an arrow is found" "$missed"
 fi
 wrong=
-for p in 'common/x.c "common/buf.h"' 'policy/x.c "policy/policy.h"' 'broker/front_x.c "broker/front.h"' \
+good_arrows=('common/x.c "common/buf.h"' 'policy/x.c "policy/policy.h"' 'broker/front_x.c "broker/front.h"' \
 	'broker/core_x.c "policy/policy.h"' 'broker/core_x.c "audit/record.h"' \
 	'broker/parser_x.c "policy/facts.h"' 'agent/x.c "agent/sandbox/sandbox.h"' \
-	'cmd/x.c "broker/core_vault.h"' 'common/x.c <stdio.h>'; do
-	[ -z "$(planted ${p%% *} "${p#* }")" ] || wrong+="$p"$'\n'
+	'cmd/x.c "broker/core_vault.h"' 'common/x.c <stdio.h>')
+for p in "${good_arrows[@]}"; do
+	[ -z "$(planted "${p%% *}" "${p#* }")" ] || wrong+="$p"$'\n'
 done
 if [ -z "$wrong" ]; then
 	report ok "the nearest allowed include is not"

@@ -65,7 +65,7 @@ n=0
 report() { # ok|not ok, sentence, detail
 	n=$((n + 1))
 	echo "$1 $n - $2"
-	[ -z "${3:-}" ] || sed 's/^/# /' <<<"$3"
+	[ -z "${3:-}" ] || echo "# ${3//$'\n'/$'\n'# }"
 }
 
 programs='broker front core upstream writer parser agent sandbox'
