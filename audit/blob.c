@@ -33,6 +33,15 @@ commitment(const uint8_t salt[SALT_LEN], struct str plaintext)
 	return hash_sha256_parts(parts, 3);
 }
 
+/* The nonce is part of it, or a changed nonce would look whole to whoever has no key. */
+static struct hash
+sealed_hash(const uint8_t *nonce, struct str ct)
+{
+	struct str parts[] = {str_mem(nonce, NONCE_LEN), ct};
+
+	return hash_sha256_parts(parts, 2);
+}
+
 static void
 put_z(char *out, size_t size, struct str s)
 {
@@ -83,7 +92,7 @@ blob_seal(const struct secret *key, struct str kid, const char *media, struct st
 		(const uint8_t *)secret_str(key).p) != 0 ||
 	    ct_len != ct_want)
 		fatal("libsodium: encryption failed");
-	ref.ct = hash_sha256(str_mem(ct, ct_want));
+	ref.ct = sealed_hash(nonce, str_mem(ct, ct_want));
 	*ret = ref;
 	return 0;
 }
@@ -172,7 +181,7 @@ blob_frame_check(struct str s, size_t *ret_len, struct hash *ret_ct, struct err 
 	if (r != 0)
 		return r;
 	*ret_len = f.len;
-	*ret_ct = hash_sha256(f.ct);
+	*ret_ct = sealed_hash(f.nonce, f.ct);
 	return 0;
 }
 
@@ -189,7 +198,7 @@ blob_open(const struct secret *key, struct str frame, const struct blob_ref *ref
 
 	if (r != 0)
 		return r;
-	h = hash_sha256(f.ct);
+	h = sealed_hash(f.nonce, f.ct);
 	if (!hash_eq(&h, &ref->ct))
 		return err_set(err, ERR_TAMPER, "blob is not the one that the record names");
 	if (secret_str(key).n != BLOB_KEY_LEN)

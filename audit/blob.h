@@ -16,7 +16,7 @@
 
 struct blob_ref {
 	struct hash c;	/* SHA-256("cofferdam-blob/v1\0" || salt32 || plaintext) */
-	struct hash ct; /* SHA-256 of the ciphertext */
+	struct hash ct; /* SHA-256 of nonce and ciphertext */
 	char kid[72];	/* key id: the run */
 	uint64_t len;	/* plaintext bytes */
 	char media[64];

@@ -489,7 +489,7 @@ class Log:
                     and total == 36 + ct
                     and at + total <= len(data)
                 ):
-                    seen.add(sha(data[at + 36 : at + total]).hex())
+                    seen.add(sha(data[at + 8 : at + 32] + data[at + 36 : at + total]).hex())
                     at += total
                 else:
                     at = data.find(b"CFB1", at + 1)

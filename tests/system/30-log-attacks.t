@@ -1,0 +1,376 @@
+#!/usr/bin/env python3
+"""Attacks on a log directory: both verifiers must see each, name it alike, and agree on the rest.
+
+Builds real logs with the writer's store, damages copies, and asks `cofferdam log verify` and
+tests/verify_log.py. An attack that no directory can show (roll back, the key's holder) is shown by
+a pin.
+"""
+import contextlib
+import hashlib
+import io
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, "../lib"), os.path.join(HERE, "..")]
+import verify_log  # noqa: E402
+from harness import BUILD, Tap  # noqa: E402
+
+CLI = os.environ.get("COFFERDAM", BUILD + "/cofferdam")
+TOOL = BUILD + "/tool_append-log"
+T = tempfile.mkdtemp(prefix="log-attacks.")
+tap = Tap()
+rnd = random.Random(7)
+
+
+def build(name, count, **opts):
+    d = "%s/%s" % (T, name)
+    subprocess.run([TOOL, d, str(count)] + ["%s=%s" % o for o in opts.items()], check=True, stdout=subprocess.DEVNULL)
+    return d
+
+
+def c_verdict(log, vkey, pins=()):
+    r = subprocess.run([CLI, "log", "verify", log, "--vkey", vkey] + [x for p in pins for x in ("--pin", p)],
+                       capture_output=True, text=True)
+    return r.returncode, sorted(re.findall(r"^TAMPER at seq (\d+).*?: (\w+):", r.stdout, re.M)), r.stdout + r.stderr
+
+
+def py_verdict(log, vkey, pins=()):
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        rc = verify_log.main(["verify_log.py", log, vkey, *pins])
+    return rc, sorted(re.findall(r"^TAMPER at seq (\d+): (\w+):", out.getvalue(), re.M)), out.getvalue()
+
+
+disagree = []
+
+
+def both(log, vkey=None, pins=()):
+    """(exit status, [(seq, word)]) that both give; remembers where they differ."""
+    c, p = c_verdict(log, vkey or KEY, pins), py_verdict(log, vkey or KEY, pins)
+    if c[:2] != p[:2]:
+        disagree.append((log, c, p))
+    return c[0], [(int(s), w) for s, w in c[1]]
+
+
+def copy(src=None):
+    d = T + "/x"
+    shutil.rmtree(d, ignore_errors=True)
+    shutil.copytree((src or BASE) + "/log", d, symlinks=True)
+    for dirpath, _, names in os.walk(d):
+        for n in names:
+            os.chmod(os.path.join(dirpath, n), 0o600)
+    return d
+
+
+def segs(log):
+    return sorted(log + "/seg/" + n for n in os.listdir(log + "/seg") if n.endswith(".jsonl"))
+
+
+def read_lines(log):
+    return [s for f in segs(log) for s in open(f, "rb").read().splitlines(True)]
+
+
+def put_lines(log, lines):
+    """All lines into one segment."""
+    for n in os.listdir(log + "/seg"):
+        os.unlink(log + "/seg/" + n)
+    with open(log + "/seg/%020d.jsonl" % 0, "wb") as f:
+        f.write(b"".join(lines))
+
+
+def line_of(body):
+    return b'{"body":' + body + b',"hash":"' + hashlib.sha256(b"\0" + body).hexdigest().encode() + b'"}\n'
+
+
+def body_of(line):
+    return line[8:-76]
+
+
+def emit(record):
+    return json.dumps(record, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def rechain(lines, start=0):
+    """Recompute numbers, prev and hashes from `start` on, as someone without the key would."""
+    out, prev = lines[:start], lines[start - 1][-67:-3].decode() if start else "0" * 64
+    for seq in range(start, len(lines)):
+        r = json.loads(body_of(lines[seq]))
+        r.update(seq=seq, prev=prev, batch=min(r["batch"], seq))
+        out.append(line_of(emit(r)))
+        prev = out[-1][-67:-3].decode()
+    return out
+
+
+def damaged(change, src=None, **kw):
+    """Verdict over a copy whose list of lines was changed."""
+    d = copy(src)
+    lines = read_lines(d)
+    r = change(lines)
+    put_lines(d, lines if r is None else r)
+    return both(d, **kw)
+
+
+BASE = build("base", 40, batch=3, cp=10, seg=6000)
+KEY = BASE + "/keys/log/vkey"
+OPEN = build("open", 20, batch=4, cp=0, close=0)
+OTHER = build("other", 40, batch=3, cp=10, seg=6000, size=5)
+NAMES = sorted(os.path.relpath(os.path.join(p, n), BASE + "/log") for p, _, ns in os.walk(BASE + "/log") for n in ns)
+TOTAL = len(read_lines(BASE + "/log"))
+
+# --- what is whole ---------------------------------------------------------------------
+tap.eq(both(BASE + "/log"), (0, []), "a log that was closed is verified to its end")
+tap.eq(both(OPEN + "/log"), (3, []), "records behind the last checkpoint are called unsigned, not OK")
+d = copy()
+put_lines(d, read_lines(d))
+tap.eq(both(d), (0, []), "the same records in one segment are as good")
+d = copy()
+os.unlink(d + "/checkpoint")
+tap.eq(both(d), (0, []), "the copy of the newest checkpoint may be missing")
+
+# --- bytes ----------------------------------------------------------------------------
+ok = []
+for name in NAMES:
+    if name in ("LOCK", "ballast"):
+        continue
+    d = copy()
+    data = open(d + "/" + name, "rb").read()
+    step = max(1, len(data) // (60 if name.startswith("seg") else 25))
+    for at in range(rnd.randrange(step), len(data), step):
+        bit = 1 << rnd.randrange(8)
+        with open(d + "/" + name, "wb") as f:
+            f.write(data[:at] + bytes([data[at] ^ bit]) + data[at + 1:])
+        rc, words = both(d)
+        want = {"seg": {"changed", "leaves"}, "cp/": {"checkpoint"}, "che": {"checkpoint"}, "blo": {"blob"}}[name[:3]]
+        if rc == 0 or (rc == 2 and name[:1] != "c") or (rc == 1 and not set(w for _, w in words) <= want):
+            ok.append((name, at, bit, rc, words))
+tap.eq(ok, [], "a flipped bit anywhere is named by its kind, or is a key nobody gave")
+d = copy()
+last = segs(d)[-1]
+data = open(last, "rb").read()
+seq = json.loads(body_of(read_lines(d)[-1]))["seq"]
+for at in range(len(data) - len(read_lines(d)[-1]) + 1, len(data), 17):
+    open(last, "wb").write(data[:at])
+    if both(d) != (1, [(seq, "cut")]):
+        tap.ok(False, "cut within the last record at byte %d" % at, both(d))
+        break
+else:
+    tap.ok(True, "a signed record cut at any byte is a cut at its seq")
+tap.eq(damaged(lambda x: x.__setitem__(9, x[9].replace(b"\n", b"\r\n"))), (1, [(9, "changed")]), "CR LF is a change")
+tap.eq(damaged(lambda x: x.__setitem__(0, b"\xef\xbb\xbf" + x[0])), (1, [(0, "changed")]), "so is a byte order mark")
+tap.eq(damaged(lambda x: x.insert(9, b"\n")), (1, [(9, "inserted")]), "an empty line is an insertion")
+tap.eq(damaged(lambda x: x.insert(9, b"x" * 200000 + b"\n")), (1, [(9, "inserted")]), "so is a line longer than any record")
+tap.eq(damaged(lambda x: x.__setitem__(9, x[9][:-1])), (1, [(9, "changed")]), "two lines run together are a change")
+
+# --- records ----------------------------------------------------------------------------
+miss = {"deleted": [], "duplicated": [], "swapped": [], "moved": [], "inserted": []}
+for k in range(0, TOTAL - 1):
+    if damaged(lambda x: x.__delitem__(k)) != (1, [(k, "missing")]):
+        miss["deleted"].append(k)
+    if damaged(lambda x: x.insert(k + 1, x[k])) != (1, [(k, "duplicated")]):
+        miss["duplicated"].append(k)
+    if damaged(lambda x: x.__setitem__(slice(k, k + 2), [x[k + 1], x[k]])) != (1, [(k, "reordered")]):
+        miss["swapped"].append(k)
+    if k % 5 == 0 and damaged(lambda x: x.insert(TOTAL - 1, x.pop(k))) != (1, [(k, "reordered")]):
+        miss["moved"].append(k)
+    if k and k % 5 == 0:
+        r = json.loads(body_of(read_lines(OTHER + "/log")[k - 1]))
+        if damaged(lambda x: x.insert(k, line_of(emit(r)))) != (1, [(k, "inserted")]):
+            miss["inserted"].append((k, damaged(lambda x: x.insert(k, line_of(emit(r))))))
+for what, bad in miss.items():
+    tap.eq(bad, [], "each record %s is named with its seq" % what)
+tap.eq(damaged(lambda x: x.__delitem__(-1)), (1, [(TOTAL - 1, "cut")]), "the last record deleted is a cut")
+tap.eq(damaged(lambda x: x.__delitem__(slice(20, None))), (1, [(20, "cut")]), "so is the tail from the middle on")
+
+
+def rehashed(x):
+    r = json.loads(body_of(x[12]))
+    r["data"] = {"n": 99}
+    x[12] = line_of(emit(r))
+
+
+tap.eq(damaged(rehashed), (1, [(12, "changed")]), "a record changed with its own hash is given away by the next")
+tap.eq([damaged(lambda x: rechain(x[:k] + x[k + 1:], k))[1][0][1] for k in range(1, 30, 4)], ["rewritten"] * 8,
+       "a chain recomputed without the key is rewritten history")
+rc, words = damaged(lambda x: (rehashed(x), rechain(x, 13))[1])
+tap.ok(rc == 1 and (11, "rewritten") in words or words[0][1] == "rewritten", "named from the last size that held", words)
+
+# --- canonical form, with the right hash ----------------------------------------------------
+forms = [(b'"data":{', b'"data": {'), (b'"n":12', b'"n":12.0'), (b'"n":12', b'"n":1e1'), (b'"n":12', b'"n":012'),
+         (b'"n":12', b'"n":-0'), (b'"n":12', b'"n":9007199254740992'), (b'"n":12', b'"n":null'),
+         (b'"n":12', b'"n":"\\/"'), (b'"n":12', b'"n":"\\u0041"'), (b'"n":12', b'"n":"\\u0000"'),
+         (b'"n":12', b'"n":"\\ud800"'), (b'"n":12', b'"n":"\xc3"'), (b'"n":12', b'"n":12,"n":12'),
+         (b'"n":12', b'"n":' + b"[" * 17 + b"]" * 17), (b'"n":12', b'"n":NaN'), (b'"v":1', b'"v":2'),
+         (b'"v":1', b'"v":1,"w":1'), (b'"src":"agent"', b'"src":"root"'), (b'"n":12', b'"b":1,"a":1,"n":12')]
+bad = []
+k = next(i for i, x in enumerate(read_lines(BASE + "/log")) if b'"n":12' in x)
+for old, new in forms:
+    v = damaged(lambda x: x.__setitem__(k, line_of(body_of(x[k]).replace(old, new, 1))))
+    if v != (1, [(k, "changed")]):
+        bad.append((new, v))
+tap.eq(bad, [], "a body that is not canonical is a change though its hash is right")
+same = [(b'"n":12', b'"n":"e\xcc\x81"'), (b'"n":12', b'"n":"\\u001f\x7f"'), (b'"n":12', b'"n":9007199254740991'),
+        (b'"n":12', b'"n":' + b"[" * 14 + b"]" * 14), (b'"n":12', b'"n":-1'), (b'"n":12', b'"n":{"":true}')]
+bad = []
+for old, new in same:
+    d = copy(OPEN)
+    lines = read_lines(d)
+    j = next(i for i, x in enumerate(lines) if old in x)
+    lines[j] = line_of(body_of(lines[j]).replace(old, new, 1))
+    put_lines(d, rechain(lines, j + 1) if True else lines)
+    v = both(d)
+    if v[1] != [] and v[1][0][1] != "blob":
+        bad.append((new, v))
+tap.eq(bad, [], "and the nearest canonical ones are not, where nothing was signed yet")
+
+# --- segments and foreign logs -------------------------------------------------------------------
+n = len(segs(BASE + "/log"))
+tap.ok(n >= 3, "the log has several segments", n)
+firsts = [int(os.path.basename(s)[:20]) for s in segs(BASE + "/log")]
+d = copy()
+os.unlink(segs(d)[1])
+os.unlink(d + "/seg/%020d.leaves" % firsts[1])
+tap.eq(both(d), (1, [(firsts[1], "missing")]), "a segment deleted: its records are missing")
+d = copy()
+os.unlink(segs(d)[-1])
+tap.eq(both(d), (1, [(firsts[-1], "cut")]), "the last segment deleted: cut")
+d = copy()
+os.rename(segs(d)[1], d + "/seg/%020d.jsonl" % (firsts[1] + 1))
+tap.eq(both(d), (1, [(firsts[1], "misplaced")]), "a segment renamed: misplaced")
+d = copy()
+shutil.copy(segs(d)[1], d + "/seg/%020d.jsonl" % (firsts[2] + 1))
+rc, words = both(d)
+tap.ok(rc == 1 and words[0][1] in ("missing", "inserted"), "a segment doubled under another number is seen", words)
+d = copy()
+a, b = segs(d)[0:2]
+os.rename(a, a + "x"), os.rename(b, a), os.rename(a + "x", b)
+tap.eq(both(d), (1, [(0, "reordered")]), "two segments exchanged: reordered")
+d = copy()
+os.rename(segs(d)[1], T + "/elsewhere")
+os.symlink(T + "/elsewhere", d + "/seg/%020d.jsonl" % firsts[1])
+rc, words = both(d)
+tap.ok(rc == 1 and (0, "foreign") in words, "a segment that is a link is foreign", words)
+d = copy()
+open(d + "/cp/notes.txt", "w").close()
+tap.eq(both(d), (1, [(0, "foreign")]), "a file that does not belong is named")
+d = copy()
+open(d + "/cp/.tmp-00000000000000000099", "w").close()
+tap.eq(both(d), (0, []), "an unfinished one is skipped")
+other = read_lines(OTHER + "/log")
+tap.eq(damaged(lambda x: x[:15] + other[15:]), (1, [(14, "changed")]), "a tail of another log with the same key: seen")
+tap.eq(damaged(lambda x: rechain(x[:15] + other[15:], 15))[1][0][1], "rewritten", "chained on to ours: rewritten")
+d = copy()
+shutil.rmtree(d + "/cp")
+shutil.copytree(OTHER + "/log/cp", d + "/cp")
+tap.eq(both(d)[1][0], (0, "rewritten"), "checkpoints of another log planted: rewritten from the start")
+
+# --- checkpoints --------------------------------------------------------------------------------------
+newest = sorted(os.listdir(BASE + "/log/cp"))[-1]
+note = open(BASE + "/log/cp/" + newest, "rb").read()
+
+
+def with_note(text, name=newest):
+    x = copy()
+    os.unlink(x + "/checkpoint")
+    open(x + "/cp/" + name, "wb").write(text)
+    return both(x)
+
+
+cut = note.rindex(b"\n\n")
+sig = note[cut + 2:]
+spare = re.sub(rb"(.)=\n", lambda m: bytes([m[1][0] + 1]) + b"=\n", sig)
+BAD = (1, [(int(newest), "checkpoint")])
+for what, text, want in [
+        ("spare bits in the signature's base64", note[:cut + 2] + spare, BAD),
+        ("spare bits in the root's base64", re.sub(rb"(.)=\n\n", lambda m: bytes([m[1][0] + 1]) + b"=\n\n", note), BAD),
+        ("a carriage return", note.replace(b"\n", b"\r\n", 1), BAD),
+        ("no signature line", note[:cut + 2], BAD),
+        ("a line without a dash", note + b"x\n", BAD),
+        ("a leading zero", note.replace(b"\n%d\n" % int(newest), b"\n0%d\n" % int(newest)), BAD),
+        ("another size, signature kept", note.replace(b"\n%d\n" % int(newest), b"\n%d\n" % (int(newest) - 1)), BAD),
+        ("an empty file", b"", BAD),
+        ("a stranger's signature beside ours", note + "— w.example AAAAAAAAAAAA\n".encode(), (0, [])),
+        ("the same signature twice", note + sig, (0, []))]:
+    tap.eq(with_note(text), want, "a checkpoint with %s: %s" % (what, "refused" if want[0] else "holds"))
+tap.eq(with_note(note, "%020d" % 7)[1], [(7, "checkpoint")], "one under another size's name is no checkpoint of it")
+d = copy()
+for name in os.listdir(d + "/cp"):
+    os.unlink(d + "/cp/" + name)
+os.unlink(d + "/checkpoint")
+tap.eq(both(d), (3, []), "without any checkpoint nothing is verified: unsigned")
+vkey = open(KEY).read().strip()
+open(T + "/range", "w").write("%s 5 %d\n" % (vkey, int(newest) - 1))
+rc, words = both(BASE + "/log", T + "/range")
+tap.eq((rc, sorted(words)), (1, [(0, "checkpoint"), (1, "checkpoint"), (int(newest), "checkpoint")]),
+       "a key outside its sizes does not sign")
+STRANGER = build("stranger", 1, seed=9) + "/keys/log/vkey"
+tap.eq(both(BASE + "/log", STRANGER), (2, []), "a key nobody knows is a matter of configuration")
+open(T + "/two", "w").write("# ours\n\n%s 0 -\n%s" % (vkey, open(STRANGER).read()))
+tap.eq(both(BASE + "/log", T + "/two"), (0, []), "more keys than needed do no harm")
+
+# --- history ----------------------------------------------------------------------------------------------
+bad = []
+for k in range(1, TOTAL):
+    d = copy()
+    put_lines(d, read_lines(d)[:k])
+    if both(d) != (1, [(k, "cut")]):
+        bad.append(("kept", k))
+    if k % 3:
+        continue
+    os.unlink(d + "/checkpoint")
+    for name in os.listdir(d + "/cp"):
+        if int(name) > k:
+            os.unlink(d + "/cp/" + name)
+    rc, words = both(d)
+    top = max([int(x) for x in os.listdir(d + "/cp")], default=0)
+    if (rc, words) != (0 if top == k else 3, []):
+        bad.append(("removed", k, rc, words))
+    if both(d, pins=[BASE + "/log/checkpoint"]) != (1, [(k, "cut")]):
+        bad.append(("pinned", k))
+tap.eq(bad, [], "a tail cut at each record: seen by checkpoints, and without them by a pin alone")
+d = copy(OTHER)
+tap.eq(both(d, pins=[BASE + "/log/checkpoint"])[1][-1][1], "rewritten", "a key holder's other history: seen by a pin")
+tap.eq(both(BASE + "/log", pins=[BASE + "/log/cp/" + x for x in sorted(os.listdir(BASE + "/log/cp"))[:3]]), (0, []),
+       "pins of earlier sizes hold")
+tap.eq(both(BASE + "/log", pins=[segs(BASE + "/log")[0]])[0], 2, "a pin that is no checkpoint says nothing about the log")
+
+# --- torn -----------------------------------------------------------------------------------------------------
+d = copy()
+with open(segs(d)[-1], "ab") as f:
+    f.write(b'{"body":{"batch":')
+tap.eq(both(d), (3, []), "an unfinished write behind what was signed is torn, not tampering")
+d = copy(OPEN)
+lines = read_lines(d)
+put_lines(d, lines[:-2] + [lines[-2][:100], b"\0" * 300])
+tap.eq(both(d), (3, []), "so are zeros in the last batch")
+lines[5] = lines[5][:50] + b"\0" * 20 + lines[5][70:]
+put_lines(d, lines)
+tap.eq(both(d), (1, [(5, "changed")]), "but not in an earlier one")
+d = copy()
+with open(segs(d)[-1], "ab") as f:
+    f.write(b"x" * (1 << 20) + b"y")
+tap.eq(both(d), (1, [(TOTAL, "changed")]), "nor more bytes than one write can leave")
+
+# --- the published vectors ---------------------------------------------------------------------------------------
+text = open(os.path.join(HERE, "../../docs/format-log.md")).read()
+fence = re.findall(r"```\n(.*?)```", text, re.S)
+body = next(x for x in fence if x.startswith('{"batch"')).strip().encode()
+leaf = re.search(r"Leaf hash `([0-9a-f]{64})`", text)[1]
+tap.ok(verify_log.self_valid(line_of(body)) and hashlib.sha256(b"\0" + body).hexdigest() == leaf, "the vector of a line holds")
+open(T + "/vkey", "w").write(next(x for x in fence if x.startswith("broker.example/test+")))
+cp = next(x for x in fence if x.startswith("broker.example/test\n")).encode()
+tap.eq(verify_log.open_checkpoint(cp, verify_log.read_keys(T + "/vkey"))[1], 3, "the vector of a checkpoint holds")
+frame = bytes.fromhex(next(x for x in fence if x.startswith("43464231")))
+tap.ok(hashlib.sha256(frame[8:32] + frame[36:]).hexdigest() in text, "the vector of a frame holds")
+
+for log, c, p in disagree[:5]:
+    print("# %s\n# C: %r\n# Python: %r" % (log, c, p))
+tap.eq(len(disagree), 0, "the two verifiers agree on every one of these")
+shutil.rmtree(T)
+tap.done()
