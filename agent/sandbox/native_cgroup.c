@@ -9,7 +9,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -109,28 +108,21 @@ native_cgroup_own(const char *mountinfo, const char *self, const char *controlle
 	return NULL;
 }
 
-/* Groups whose launcher was killed with its caller, more than a minute ago. */
+/*
+ * Groups whose launcher was killed together with its caller. Only an empty group can be
+ * removed, and only one that is old: a new one may be about to get its first process.
+ */
 static void
 sweep(const char *parent)
 {
 	DIR *d = opendir(parent);
 	struct dirent *e;
+	struct stat st;
 
-	while (d != NULL && (e = readdir(d)) != NULL) {
-		struct str name = str_z(e->d_name), num;
-		uint64_t pid;
-		struct stat st;
-
-		if (!str_has_prefix(name, GROUP_PREFIX))
-			continue;
-		name.p += strlen(GROUP_PREFIX);
-		name.n -= strlen(GROUP_PREFIX);
-		if (!str_cut(&name, '-', &num) || !str_to_u64(num, INT32_MAX, &pid) ||
-		    kill((pid_t)pid, 0) == 0 || errno != ESRCH ||
-		    fstatat(dirfd(d), e->d_name, &st, 0) != 0 || st.st_mtime > time(NULL) - 60)
-			continue;
-		(void)unlinkat(dirfd(d), e->d_name, AT_REMOVEDIR);
-	}
+	while (d != NULL && (e = readdir(d)) != NULL)
+		if (str_has_prefix(str_z(e->d_name), GROUP_PREFIX) &&
+		    fstatat(dirfd(d), e->d_name, &st, 0) == 0 && st.st_mtime < time(NULL) - 60)
+			(void)unlinkat(dirfd(d), e->d_name, AT_REMOVEDIR);
 	if (d != NULL)
 		(void)closedir(d);
 }

@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <linux/sched.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -116,7 +117,11 @@ STATUS(i1_bnd, "CapBnd", ZERO16)
 STATUS(i1_amb, "CapAmb", ZERO16)
 STATUS(i2_nnp, "NoNewPrivs", "1")
 STATUS(i3_mode, "Seccomp", "2")
-STATUS(i3_count, "Seccomp_filters", "2")
+static bool
+i3_count(void)
+{
+	return status_is_not("\nSeccomp_filters:", canary("filters", 0) != NULL ? canary("filters", 0) : "2");
+}
 STATUS(i7_blocked, "SigBlk", ZERO16)
 STATUS(i7_ignored, "SigIgn", ZERO16)
 STATUS(i10_uid, "Uid", "1000\t1000\t1000\t1000")
@@ -636,6 +641,14 @@ tcp_to(const char *address, int port)
 
 	(void)inet_pton(AF_INET, address, &a.sin_addr);
 	rc = connect(fd, (const struct sockaddr *)&a, sizeof(a));
+	if (rc < 0 && errno == EINPROGRESS) {
+		struct pollfd p = {.fd = fd, .events = POLLOUT};
+		socklen_t n = sizeof(errno);
+
+		/* Refused by the loopback's own kernel, or on its way out? */
+		if (poll(&p, 1, 1000) == 1 && getsockopt(fd, SOL_SOCKET, SO_ERROR, &errno, &n) == 0)
+			rc = errno == 0 ? 0 : -1;
+	}
 	(void)snprintf(detail, sizeof(detail), "rc %ld errno %d", rc, errno);
 	/* in progress would mean that there is a way out */
 	return rc == 0 || (errno != ENETUNREACH && errno != ECONNREFUSED && errno != EHOSTUNREACH);
