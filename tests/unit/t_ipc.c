@@ -273,6 +273,75 @@ the_documented_vectors_are_written(void **state UNUSED)
 	}
 }
 
+/* --- the text that others read ------------------------------------------------------------- */
+
+static const char *
+doc_text(void)
+{
+	static char text[1 << 17];
+	int fd = open("docs/format-ipc.md", O_RDONLY | O_CLOEXEC);
+	ssize_t n;
+
+	if (fd < 0)
+		fail_msg("docs/format-ipc.md: %s (run from the top of the tree)", strerror(errno));
+	n = read(fd, text, sizeof(text) - 1);
+	(void)close(fd);
+	assert_in_range(n, 1000, sizeof(text) - 2);
+	text[n] = '\0';
+	return text;
+}
+
+static const char *
+doc_role(int role)
+{
+	static char name[2][16];
+	static unsigned turn;
+	char *to = name[turn++ % 2];
+
+	(void)snprintf(to, sizeof(name[0]), "%s", ipc_role_name((enum ipc_role)role));
+	return to;
+}
+
+#define PARENT IPC_ROLE_PARENT
+#define FRONT IPC_ROLE_FRONT
+#define CORE IPC_ROLE_CORE
+#define PARSER IPC_ROLE_PARSER
+#define UPSTREAM IPC_ROLE_UPSTREAM
+#define WRITER IPC_ROLE_WRITER
+#define AGENT IPC_ROLE_AGENT
+#define CLI IPC_ROLE_CLI
+#define ANY IPC_ROLE_ANY
+
+static void
+the_document_has_each_row_of_the_table_and_each_vector(void **state UNUSED)
+{
+	static const struct {
+		const char *name;
+		int id, from, to, max, fds;
+	} rows[] = {
+#define X(n, id, f, t, m, fds) {#n, (id), (f), (t), (m), (fds)},
+#include "common/ipc_msg.tbl"
+#undef X
+	};
+	const char *doc = doc_text();
+	char line[512];
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		(void)snprintf(line, sizeof(line), "\n| %d | %s | %s | %s | %d | %d | ", rows[i].id,
+		    rows[i].name, doc_role(rows[i].from), doc_role(rows[i].to), rows[i].max,
+		    rows[i].fds);
+		if (strstr(doc, line) == NULL)
+			fail_msg("docs/format-ipc.md has no row%s", line);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(vectors); i++) {
+		(void)snprintf(line, sizeof(line), "\n| %s | %s | %s | %zu | `%s` |",
+		    vectors[i].what, doc_role(vectors[i].peer), doc_role(vectors[i].self),
+		    vectors[i].nfds, vectors[i].hex);
+		if (strstr(doc, line) == NULL)
+			fail_msg("docs/format-ipc.md has no vector%s", line);
+	}
+}
+
 /* --- what the reader refuses, and the nearest that it takes ---------------------------------- */
 
 static void
@@ -731,6 +800,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    T(the_documented_vectors_are_read),
 	    T(the_documented_vectors_are_written),
+	    T(the_document_has_each_row_of_the_table_and_each_vector),
 	    T(a_message_that_does_not_exist_ends_the_wire),
 	    T(a_message_from_the_wrong_side_ends_the_wire),
 	    T(a_body_over_its_limit_is_refused_before_it_arrives),
