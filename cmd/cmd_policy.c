@@ -50,10 +50,26 @@ cmd_policy(int argc, char **argv)
 	return usage();
 }
 
+/* A policy under review must not be able to repaint its reviewer's terminal. */
+void
+policy_print(FILE *f, struct str s)
+{
+	for (size_t i = 0; i < s.n; i++) {
+		unsigned char c = (unsigned char)s.p[i];
+
+		if ((c >= 0x20 && c < 0x7f) || c == '\n')
+			(void)fputc(c, f);
+		else
+			(void)fprintf(f, "\\x%02x", c);
+	}
+}
+
 int
 policy_fail(const struct err *err)
 {
-	(void)fprintf(stderr, "cofferdam: %s\n", err->msg);
+	(void)fprintf(stderr, "cofferdam: ");
+	policy_print(stderr, str_z(err->msg));
+	(void)fprintf(stderr, "\n");
 	return err->code == ERR_CONFIG || err->code == ERR_SYSTEM ? CMD_USAGE : CMD_FAILED;
 }
 

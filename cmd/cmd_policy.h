@@ -2,6 +2,8 @@
 #ifndef CMD_CMD_POLICY_H
 #define CMD_CMD_POLICY_H
 
+#include <stdio.h>
+
 #include "cmd/cmd_parser.h"
 #include "common/json.h"
 #include "policy/policy.h"
@@ -44,6 +46,8 @@ int policy_build_main(int argc, char **argv);
 int policy_test_main(int argc, char **argv);
 int policy_explain_main(int argc, char **argv);
 int policy_calendar_main(int argc, char **argv);
+/* Text from a file under review: control and non-ASCII bytes as \xNN, line feeds as they are. */
+void policy_print(FILE *f, struct str s);
 int policy_fail(
     const struct err *err); /* prints "cofferdam: ..."; returns CMD_FAILED or CMD_USAGE */
 

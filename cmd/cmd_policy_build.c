@@ -22,7 +22,7 @@
 static void
 print_warnings(const struct policy_file *f)
 {
-	(void)fprintf(stderr, "%.*s", STR_ARG(buf_str(&f->warnings)));
+	policy_print(stderr, buf_str(&f->warnings));
 }
 
 /* A calendar that runs out freezes everything that depends on it: say so in time. */

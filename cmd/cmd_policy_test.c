@@ -243,10 +243,27 @@ print_comment(struct str s)
 {
 	struct str line;
 
-	while (str_cut(&s, '\n', &line))
-		(void)printf("#   %.*s\n", STR_ARG(line));
-	if (s.n != 0)
-		(void)printf("#   %.*s\n", STR_ARG(s));
+	while (s.n != 0) {
+		if (!str_cut(&s, '\n', &line)) {
+			line = s;
+			s.n = 0;
+		}
+		(void)printf("#   ");
+		policy_print(stdout, line);
+		(void)printf("\n");
+	}
+}
+
+/* An id comes from the file: nothing in it may look like another line or directive of TAP. */
+static void
+print_result(bool ok, size_t n, const struct json *c)
+{
+	struct str id = policy_member_str(c, "id");
+
+	(void)printf("%sok %zu - ", ok ? "" : "not ", n);
+	for (size_t i = 0; i < id.n; i++)
+		policy_print(stdout,
+		    id.p[i] == '\n' || id.p[i] == '#' ? STR("?") : (struct str){id.p + i, 1});
 }
 
 /* A policy's own cases were checked when it was read; a case file comes as it is. */
@@ -273,7 +290,6 @@ static void
 run_case(struct runner *r, const struct json *c, case_fn *fn)
 {
 	struct policy_case_result res = {.why = BUF(32768)};
-	struct str id = policy_member_str(c, "id");
 	struct err err = {0};
 
 	r->n++;
@@ -281,7 +297,8 @@ run_case(struct runner *r, const struct json *c, case_fn *fn)
 		res.ok = false;
 		buf_put_z(&res.why, err.msg);
 	}
-	(void)printf("%sok %zu - %.*s\n", res.ok ? "" : "not ", r->n, STR_ARG(id));
+	print_result(res.ok, r->n, c);
+	(void)printf("\n");
 	if (!res.ok)
 		print_comment(buf_str(&res.why));
 	r->failed += !res.ok;
@@ -289,11 +306,11 @@ run_case(struct runner *r, const struct json *c, case_fn *fn)
 }
 
 static void
-skip_case(struct runner *r, const struct json *c, struct str group)
+skip_case(struct runner *r, const struct json *c)
 {
 	r->n++;
-	(void)printf("ok %zu - %.*s # SKIP group %.*s is not supported yet\n", r->n,
-	    STR_ARG(policy_member_str(c, "id")), STR_ARG(group));
+	print_result(true, r->n, c);
+	(void)printf(" # SKIP this group is not supported yet\n");
 }
 
 struct test_args {
@@ -338,10 +355,12 @@ print_rest(const struct test_args *a, const struct json *cases)
 			t[n++] = (struct tally){group, 0};
 		t[k].n++;
 	}
-	for (size_t k = 0; k < n; k++)
-		(void)printf("# %s: group %.*s, %zu cases\n",
-		    group_find(t[k].group) != NULL ? "not asked for" : "not supported yet",
-		    STR_ARG(t[k].group), t[k].n);
+	for (size_t k = 0; k < n; k++) {
+		(void)printf("# %s: group ",
+		    group_find(t[k].group) != NULL ? "not asked for" : "not supported yet");
+		policy_print(stdout, t[k].group);
+		(void)printf(", %zu cases\n", t[k].n);
+	}
 }
 
 static int
@@ -367,7 +386,7 @@ run_groups(struct runner *r, const struct test_args *a, struct err *err)
 		if (fn != NULL)
 			run_case(r, c, fn);
 		else
-			skip_case(r, c, group);
+			skip_case(r, c);
 	}
 	print_rest(a, cases);
 	return 0;

@@ -37,7 +37,7 @@ ca_open(const char *dir, const char *file)
 static int
 ca_read(struct reader *r, const struct json *v, const char *file, struct buf *ret, struct err *err)
 {
-	AUTO_FD int fd = ca_open(r->src->dir, file);
+	AUTO_FD int fd = ca_open(r->source->src->dir, file);
 	struct stat st;
 	ssize_t n;
 
@@ -130,7 +130,7 @@ policy_read_ca(
 	struct err why = {0};
 	int rc;
 
-	if (r->src->dir == NULL)
+	if (r->source->src->dir == NULL)
 		return 0;
 	rc = ca_read(r, v, name, &text, err);
 	if (rc != 0)

@@ -190,8 +190,8 @@ policy_read_calendars(struct reader *r, const struct json *v, struct err *err)
 		if (rc != 0)
 			return rc;
 		c->id = read_keep(r, json_key(v, i));
-		rc = r->bundle ? load_calendar(r, json_at(v, i), c, err)
-			       : policy_compile_calendar(r, json_at(v, i), c, err);
+		rc = r->source == NULL ? load_calendar(r, json_at(v, i), c, err)
+				       : r->source->calendar(r, json_at(v, i), c, err);
 		if (rc != 0)
 			return rc;
 		p->ncalendars++;

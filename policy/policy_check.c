@@ -123,7 +123,7 @@ warn_calendars(struct reader *r, const struct json *v, const struct rule *rule)
 static int
 check_hosts(struct reader *r, const struct json *root, struct err *err)
 {
-	for (size_t i = 0; r->bundle && i < r->p->ntargets; i++)
+	for (size_t i = 0; r->source == NULL && i < r->p->ntargets; i++)
 		if (r->p->targets[i].pub.host.n == 0)
 			return json_err(r->doc, json_get(root, "targets"), err, ERR_INVALID,
 			    "target %.*s has no host", STR_ARG(r->p->targets[i].pub.id));

@@ -320,7 +320,7 @@ read_tz(struct reader *r, const struct json *v, void *out, struct err *err)
 
 	if (rc != 0)
 		return rc;
-	if (tz_load(r->src->zoneroot, c->cal->tz, &c->tz, &why) != 0)
+	if (tz_load(r->source->src->zoneroot, c->cal->tz, &c->tz, &why) != 0)
 		return json_err(r->doc, v, err, ERR_INVALID, "%s", why.msg);
 	return 0;
 }

@@ -114,14 +114,26 @@ struct policy {
 };
 
 /* --- reading ------------------------------------------------------------------------- */
+struct reader;
+/*
+ * What only source has. A bundle's reader has none of it, so that core does not even link the
+ * compiler of calendars or what opens files.
+ */
+struct reader_source {
+	const struct policy_source *src;
+	int (*calendar)(
+	    struct reader *r, const struct json *v, struct calendar *cal, struct err *err);
+	int (*ca)(struct reader *r, const struct json *v, struct str file, struct str *ret_pem,
+	    struct err *err);
+};
 struct reader {
 	const struct json_doc *doc;
 	struct policy *p;
 	struct buf *warnings;
 	const char *name;
-	const struct policy_source *src;
-	bool bundle; /* what build wrote: intervals, PEM text, nothing else */
+	const struct reader_source *source; /* NULL: a bundle */
 };
+typedef int section_fn(struct reader *r, const struct json *v, struct err *err);
 
 /* Reads one member into `out`; the table below names it. */
 typedef int read_fn(struct reader *r, const struct json *v, void *out, struct err *err);
@@ -153,7 +165,11 @@ int read_duration(struct reader *r, const struct json *v, const char *what, int6
 void read_warn(struct reader *r, const struct json *v, const char *fmt, ...) PRINTF_LIKE(3, 4);
 struct str read_keep(struct reader *r, struct str s); /* copy into the policy's memory */
 
-int policy_read(struct reader *r, const struct json *root, struct err *err);
+struct policy *policy_new(void);
+/* The sections in the order in which they refer to one another; those absent are skipped. */
+int policy_read_sections(struct reader *r, const struct json *root, struct err *err);
+/* Members that source and bundle share, for read_object. */
+read_fn policy_read_serial, policy_read_clock;
 int policy_read_targets(struct reader *r, const struct json *v, struct err *err);
 int policy_read_people(struct reader *r, const struct json *v, struct err *err);
 int policy_read_calendars(struct reader *r, const struct json *v, struct err *err);

@@ -61,7 +61,7 @@ read_key(struct reader *r, const struct json *v, struct sig_pubkey *ret, struct 
 
 	if (rc != 0)
 		return rc;
-	if (r->src->opaque_keys && opaque_key(json_str(v), ret)) {
+	if (r->source != NULL && r->source->src->opaque_keys && opaque_key(json_str(v), ret)) {
 		r->p->opaque_keys = true;
 		return 0;
 	}

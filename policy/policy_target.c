@@ -193,7 +193,7 @@ read_pem(struct reader *r, const struct json *v, void *out, struct err *err)
 
 	if (rc != 0)
 		return rc;
-	if (!r->bundle)
+	if (r->source != NULL)
 		return json_err(r->doc, v, err, ERR_INVALID, "ca_pem stands in bundles alone");
 	if (json_str(v).n > POLICY_CA_MAX || !str_is_utf8(json_str(v)))
 		return json_err(
@@ -245,7 +245,7 @@ check_target_keys(struct reader *r, const struct json *v, const struct target *t
 			    "\"%s\" has no meaning for kind %s", target_only[i].key,
 			    target_kind_name(t->pub.kind));
 	}
-	if (r->bundle && t->ca_name.n != 0)
+	if (r->source == NULL && t->ca_name.n != 0)
 		return json_err(r->doc, json_get(v, "ca"), err, ERR_INVALID,
 		    "a bundle has ca_pem, not a file name");
 	return 0;
@@ -296,7 +296,7 @@ read_target(struct reader *r, const struct json *v, struct target *t, struct err
 	if (rc == 0)
 		rc = check_target_host(r, v, t, err);
 	if (rc == 0 && t->ca_name.n != 0)
-		rc = policy_read_ca(r, json_get(v, "ca"), t->ca_name, &t->pub.ca_pem, err);
+		rc = r->source->ca(r, json_get(v, "ca"), t->ca_name, &t->pub.ca_pem, err);
 	return rc;
 }
 
