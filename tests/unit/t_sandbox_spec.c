@@ -1,0 +1,250 @@
+/* What a sandbox may be asked to be; its encoding; which cgroup is one's own; how output is cut. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "agent/sandbox/native.h"
+#include "agent/sandbox/sandbox.h"
+#include "agent/sandbox/sandbox_result.h"
+#include "common/xalloc.h"
+
+#include "common/banned.h"
+
+static void
+spec_is(const struct sandbox_spec *s, int want, const char *why)
+{
+	struct err e = {0};
+	int rc = sandbox_spec_check(s, &e);
+
+	if (rc != want || (rc != 0 && strstr(e.msg, why) == NULL))
+		fail_msg("%d \"%s\", wanted %d \"%s\"", rc, e.msg, want, why);
+}
+
+static void
+empty_spec_is_the_closed_sandbox(void **state UNUSED)
+{
+	spec_is(&(struct sandbox_spec){0}, 0, "");
+}
+
+static void
+limits_out_of_range_are_refused_by_name(void **state UNUSED)
+{
+	spec_is(&(struct sandbox_spec){.limits.memory_mib = 16}, 0, "");
+	spec_is(&(struct sandbox_spec){.limits.memory_mib = 15}, ERR_INVALID,
+	    "limit memory must be from 16 to 1048576, is 15");
+	spec_is(&(struct sandbox_spec){.limits.wall_s = 86401}, ERR_INVALID, "limit wall");
+	spec_is(&(struct sandbox_spec){.limits.pids = 1}, ERR_INVALID, "limit pids");
+	spec_is(&(struct sandbox_spec){.limits.cpu_percent = 6401}, ERR_INVALID, "limit cpu");
+}
+
+static void
+workspace_must_be_a_plain_path_of_its_own(void **state UNUSED)
+{
+	static const char *const bad[] = {"", "x", "/", "/etc", "/a/../b", "/a/./b", "/a//b", "/a/",
+	    "/root", "/usr", "/tmp", "/a\nb", "/a/.."};
+
+	spec_is(&(struct sandbox_spec){.workspace = "/home/a/work"}, 0, "");
+	spec_is(&(struct sandbox_spec){.workspace = "/a/..b"}, 0, "");
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+		spec_is(&(struct sandbox_spec){.workspace = bad[i]}, ERR_INVALID, "workspace");
+}
+
+static void
+bind_cannot_cover_what_the_sandbox_builds(void **state UNUSED)
+{
+	static const char *const bad[] = {"/usr", "/usr/local", "/etc/x", "/work", "/tmp/x", "/proc/self",
+	    "/dev/x", "/", "opt", "/opt/../etc", "/lib64/x", "/var/x"};
+	struct sandbox_bind b[2] = {{"/srv/data", "/opt/data"}, {"/srv/data", "/opt/more"}};
+
+	spec_is(&(struct sandbox_spec){.binds = b, .nbinds = 2}, 0, "");
+	b[1].inside = "/opt/data";
+	spec_is(&(struct sandbox_spec){.binds = b, .nbinds = 2}, ERR_INVALID, "given twice");
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		b[0].inside = bad[i];
+		spec_is(&(struct sandbox_spec){.binds = b, .nbinds = 1}, ERR_INVALID, "destination");
+	}
+	b[0] = (struct sandbox_bind){"../x", "/opt/x"};
+	spec_is(&(struct sandbox_spec){.binds = b, .nbinds = 1}, ERR_INVALID, "source");
+}
+
+static void
+target_needs_a_loopback_address_of_its_own(void **state UNUSED)
+{
+	struct sandbox_target t[2] = {{"db.internal", "127.70.0.1", 5432}, {"db2", "127.70.0.2", 5432}};
+	static const char *const addresses[] = {"127.0.0.1", "128.0.0.1", "10.0.0.1", "0.0.0.0",
+	    "127.1", "::1", "", "127.0.0.1x"};
+	static const char *const hosts[] = {"", "localhost", "a b", "a\nb 1.2.3.4", "x#", ".x", "x.", "-x"};
+
+	spec_is(&(struct sandbox_spec){.targets = t, .ntargets = 2}, 0, "");
+	t[1].address = "127.70.0.1";
+	spec_is(&(struct sandbox_spec){.targets = t, .ntargets = 2}, ERR_INVALID, "share");
+	t[1].port = 5433;
+	spec_is(&(struct sandbox_spec){.targets = t, .ntargets = 2}, 0, "");
+	t[0].port = 0;
+	spec_is(&(struct sandbox_spec){.targets = t, .ntargets = 1}, ERR_INVALID, "port 0");
+	for (size_t i = 0; i < ARRAY_LEN(addresses); i++) {
+		t[0] = (struct sandbox_target){"db", addresses[i], 5432};
+		spec_is(&(struct sandbox_spec){.targets = t, .ntargets = 1}, ERR_INVALID, "address");
+	}
+	for (size_t i = 0; i < ARRAY_LEN(hosts); i++) {
+		t[0] = (struct sandbox_target){hosts[i], "127.70.0.1", 5432};
+		spec_is(&(struct sandbox_spec){.targets = t, .ntargets = 1}, ERR_INVALID, "host");
+	}
+}
+
+static void
+variable_must_be_name_and_value(void **state UNUSED)
+{
+	const char *env[] = {"A=b", "PG_HOST2=", NULL};
+
+	spec_is(&(struct sandbox_spec){.env = env}, 0, "");
+	env[1] = "NOVALUE";
+	spec_is(&(struct sandbox_spec){.env = env}, ERR_INVALID, "variable 2");
+	env[1] = "=x";
+	spec_is(&(struct sandbox_spec){.env = env}, ERR_INVALID, "variable 2");
+	env[1] = "A-B=x";
+	spec_is(&(struct sandbox_spec){.env = env}, ERR_INVALID, "A-B");
+}
+
+static void
+launcher_reads_what_the_caller_wrote(void **state UNUSED)
+{
+	const struct sandbox_bind b = {"/srv/data", "/opt/data"};
+	const struct sandbox_target t = {"db", "127.70.0.1", 5432};
+	const struct sandbox_spec s = {.limits = {.memory_mib = 77, .pids = 9},
+	    .binds = &b, .nbinds = 1, .targets = &t, .ntargets = 1, .ca_pem = "PEM",
+	    .workspace = "/w"};
+	AUTO_BUF struct buf out = BUF(1 << 20);
+	struct native_spec n;
+	struct err e = {0};
+
+	sandbox_spec_encode(&s, &out);
+	assert_int_equal(native_spec_decode(buf_str(&out), &n, &e), 0);
+	assert_int_equal(n.limits.memory_mib, 77);
+	assert_int_equal(n.limits.pids, 9);
+	assert_int_equal(n.limits.wall_s, sandbox_limits_default().wall_s);
+	assert_string_equal(n.workspace, "/w");
+	assert_string_equal(n.ca_pem, "PEM");
+	assert_string_equal(n.binds[0].inside, "/opt/data");
+	assert_string_equal(n.targets[0].address, "127.70.0.1");
+	assert_int_equal(n.targets[0].port, 5432);
+	assert_false(n.limits_optional);
+	free(n.workspace);
+	free(n.ca_pem);
+	free(n.binds[0].host_path);
+	free(n.binds[0].inside);
+	free(n.targets[0].host);
+	free(n.targets[0].address);
+	out.n--; /* one byte short */
+	assert_int_equal(native_spec_decode(str_mem(out.p, 3), &n, &e), ERR_PROTOCOL);
+}
+
+static void
+own_cgroup_is_found_in_either_version(void **state UNUSED)
+{
+	static const char mi[] =
+	    "30 25 0:26 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n"
+	    "31 30 0:27 / /sys/fs/cgroup/cpu,cpuacct rw,nosuid shared:9 - cgroup cgroup rw,cpu,cpuacct\n"
+	    "32 30 0:28 /docker/abc /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n"
+	    "33 30 0:29 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+	static const char self[] = "7:cpu,cpuacct:/a/b\n6:memory:/docker/abc/x\n5:pids:/\n0::/user/s\n";
+	AUTO_FREE char *cpu = native_cgroup_own(mi, self, "cpu");
+	AUTO_FREE char *memory = native_cgroup_own(mi, self, "memory");
+	AUTO_FREE char *v2 = native_cgroup_own(mi, self, NULL);
+
+	assert_string_equal(cpu, "/sys/fs/cgroup/cpu,cpuacct/a/b");
+	assert_string_equal(memory, "/sys/fs/cgroup/memory/x");
+	assert_string_equal(v2, "/sys/fs/cgroup/unified/user/s");
+	assert_null(native_cgroup_own(mi, self, "pids"));  /* not mounted */
+	assert_null(native_cgroup_own(mi, self, "cpuset")); /* not ours */
+	assert_null(native_cgroup_own(mi, "6:memory:/elsewhere\n", "memory"));
+}
+
+static void
+feed(struct sandbox_result *r, const char *text, size_t piece, size_t head, size_t tail)
+{
+	size_t n = strlen(text);
+
+	sandbox_result_init(r, head, tail);
+	for (size_t i = 0; i < n; i += piece)
+		sandbox_result_add(r, str_mem(text + i, n - i < piece ? n - i : piece), head, tail);
+	sandbox_result_end(r, tail);
+}
+
+static void
+output_is_cut_to_its_begin_and_end_with_the_count(void **state UNUSED)
+{
+	static const size_t pieces[] = {1, 3, 7, 100};
+
+	for (size_t i = 0; i < ARRAY_LEN(pieces); i++) {
+		AUTO_BUF struct buf out = BUF(1000);
+		struct sandbox_result r;
+
+		feed(&r, "0123456789abcdefghij", pieces[i], 4, 3);
+		assert_int_equal(r.total, 20);
+		sandbox_result_text(&r, &out);
+		assert_true(str_eqz(buf_str(&out), "0123\n[... 13 of 20 bytes left out ...]\nhij"));
+		sandbox_result_free(&r);
+		buf_reset(&out);
+		feed(&r, "0123456", pieces[i], 4, 3);
+		sandbox_result_text(&r, &out);
+		assert_true(str_eqz(buf_str(&out), "0123456"));
+		sandbox_result_free(&r);
+	}
+}
+
+static void
+causes_of_an_end_are_told_apart_in_words(void **state UNUSED)
+{
+	static const struct {
+		enum sandbox_cause cause;
+		int value;
+		const char *words, *name;
+	} rows[] = {{SANDBOX_EXITED, 137, "exit 137", "exited"},
+	    {SANDBOX_SIGNALLED, 9, "signal 9 (Killed)", "signalled"},
+	    {SANDBOX_TIMEOUT, 0, "time limit", "timeout"},
+	    {SANDBOX_MEMORY, 9, "memory limit", "memory"},
+	    {SANDBOX_OUTPUT, 0, "output limit", "output"},
+	    {SANDBOX_UNAVAILABLE, 0, "went away", "sandbox_unavailable"}};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct sandbox_result r = {.cause = rows[i].cause, .value = rows[i].value};
+		AUTO_FREE char *words = sandbox_result_words(&r);
+
+		assert_non_null(strstr(words, rows[i].words));
+		assert_string_equal(sandbox_cause_name(rows[i].cause), rows[i].name);
+	}
+}
+
+static void
+unknown_language_has_no_interpreter(void **state UNUSED)
+{
+	assert_string_equal(sandbox_interpreter("bash", NULL), "/bin/bash");
+	assert_string_equal(sandbox_interpreter("python", NULL), "/usr/bin/python3");
+	assert_null(sandbox_interpreter("cobol", NULL));
+	assert_null(sandbox_interpreter("", NULL));
+	assert_null(sandbox_interpreter("/bin/bash", NULL));
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(empty_spec_is_the_closed_sandbox),
+	    cmocka_unit_test(limits_out_of_range_are_refused_by_name),
+	    cmocka_unit_test(workspace_must_be_a_plain_path_of_its_own),
+	    cmocka_unit_test(bind_cannot_cover_what_the_sandbox_builds),
+	    cmocka_unit_test(target_needs_a_loopback_address_of_its_own),
+	    cmocka_unit_test(variable_must_be_name_and_value),
+	    cmocka_unit_test(launcher_reads_what_the_caller_wrote),
+	    cmocka_unit_test(own_cgroup_is_found_in_either_version),
+	    cmocka_unit_test(output_is_cut_to_its_begin_and_end_with_the_count),
+	    cmocka_unit_test(causes_of_an_end_are_told_apart_in_words),
+	    cmocka_unit_test(unknown_language_has_no_interpreter),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
