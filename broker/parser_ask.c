@@ -38,8 +38,7 @@ parser_limits_early(struct err *err)
 
 	(void)sigemptyset(&alarm_only);
 	(void)sigaddset(&alarm_only, SIGALRM);
-	if (sigaction(SIGALRM, &dfl, NULL) != 0 ||
-	    sigprocmask(SIG_UNBLOCK, &alarm_only, NULL) != 0)
+	if (sigaction(SIGALRM, &dfl, NULL) != 0 || sigprocmask(SIG_UNBLOCK, &alarm_only, NULL) != 0)
 		return err_sys(err, ERR_SYSTEM, errno, "SIGALRM");
 	if (getrlimit(RLIMIT_STACK, &l) != 0)
 		return err_sys(err, ERR_SYSTEM, errno, "RLIMIT_STACK");
@@ -77,9 +76,9 @@ static uint8_t
 classify(uint8_t dialect, struct str text, struct buf *out)
 {
 	struct err err = {0};
-	int rc = dialect != PARSER_DIALECT_POSTGRESQL ?
-	    err_set(&err, ERR_UNSUPPORTED, "dialect %u is not known", dialect) :
-	    facts_sql(text, out, &err);
+	int rc = dialect != PARSER_DIALECT_POSTGRESQL
+		     ? err_set(&err, ERR_UNSUPPORTED, "dialect %u is not known", dialect)
+		     : facts_sql(text, out, &err);
 
 	if (rc == 0)
 		return PARSER_OK;

@@ -49,7 +49,8 @@ on_go(void *arg, struct err *err)
 int
 main(void)
 {
-	static const char *const syscalls[] = {"setitimer", NULL};
+	/* mremap: realloc(3) of a large tree */
+	static const char *const syscalls[] = {"mremap", "setitimer", NULL};
 	static const struct proc_ops ops = {
 	    .self = IPC_ROLE_PARSER,
 	    .name = "parser",

@@ -31,8 +31,8 @@
 #define OPAQUE EFFECT_opaque
 
 enum {
-	PLAIN = 1,	/* nothing but transaction control */
-	EXECUTE = 2,	/* an EXECUTE: counts unless core knows the name */
+	PLAIN = 1,   /* nothing but transaction control */
+	EXECUTE = 2, /* an EXECUTE: counts unless core knows the name */
 	COPY_IN = 4,
 	HIDDEN_DML = 8,
 };
@@ -86,7 +86,8 @@ compare_name(const void *key, const void *elem)
 }
 
 /* Both kinds of row begin with the name. */
-#define LOOKUP(key, table) bsearch(&(key), (table), ARRAY_LEN(table), sizeof((table)[0]), compare_name)
+#define LOOKUP(key, table) \
+	bsearch(&(key), (table), ARRAY_LEN(table), sizeof((table)[0]), compare_name)
 
 /* "schema.name" when the schema is plain and known; `name` keeps quotes if the walk put them. */
 static bool
@@ -155,9 +156,9 @@ type_effects(struct str name)
 	if (!split_schema(&name, &schema))
 		return NONE;
 	return str_eqz(schema, "pg_catalog") || str_eqz(schema, "public") ||
-		str_eqz(schema, "information_schema") ?
-	    NONE :
-	    OPAQUE;
+		       str_eqz(schema, "information_schema")
+		   ? NONE
+		   : OPAQUE;
 }
 
 static uint32_t
@@ -176,7 +177,7 @@ struct found {
 	uint32_t effects;
 	uint32_t resolved; /* without what EXECUTE of an unknown name adds */
 	unsigned flags;
-	bool other;	   /* a mark that is not plain transaction control */
+	bool other; /* a mark that is not plain transaction control */
 };
 
 static void
@@ -222,15 +223,14 @@ relation_effects(struct str name)
 	return LOOKUP(name, secret_relations) != NULL ? SECRET : NONE;
 }
 
-static const char *const string_lists[] = {
-    "dealloc", "exec", "marks", "prep", "rel", "tag", "txn"};
+static const char *const string_lists[] = {"dealloc", "exec", "marks", "prep", "rel", "tag", "txn"};
 
 static bool
 member_valid(struct str key, const struct json *v)
 {
 	if (str_eqz(key, "n") || str_eqz(key, "dml"))
 		return json_type(v) == JSON_INT && json_int(v) >= 0 &&
-		    json_int(v) <= (int64_t)FACTS_SQL_MAX;
+		       json_int(v) <= (int64_t)FACTS_SQL_MAX;
 	if (str_eqz(key, "fence"))
 		return json_type(v) == JSON_BOOL;
 	for (size_t i = 0; i < ARRAY_LEN(string_lists); i++) {
@@ -255,7 +255,7 @@ facts_valid(const struct json *facts)
 		if (!member_valid(json_key(facts, i), json_at(facts, i)))
 			return false;
 	return json_get(facts, "marks") != NULL && json_get(facts, "n") != NULL &&
-	    json_get(facts, "rel") != NULL && json_get(facts, "dml") != NULL;
+	       json_get(facts, "rel") != NULL && json_get(facts, "dml") != NULL;
 }
 
 void
@@ -266,8 +266,8 @@ effects_sql(const struct json *facts, struct facts_sql_view *ret)
 	const struct json *fence;
 	int64_t n;
 
-	*ret = (struct facts_sql_view){
-	    .effects = OPAQUE, .effects_resolved = OPAQUE, .statements = 1};
+	*ret =
+	    (struct facts_sql_view){.effects = OPAQUE, .effects_resolved = OPAQUE, .statements = 1};
 	if (!facts_valid(facts))
 		return;
 	list = json_get(facts, "marks");

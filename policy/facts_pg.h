@@ -1,4 +1,5 @@
-/* PostgreSQL settings by name: the closed list of harmless ones, for SET and for the start-up packet. */
+/* PostgreSQL settings by name: the closed list of harmless ones, for SET and for the start-up
+ * packet. */
 #ifndef POLICY_FACTS_PG_H
 #define POLICY_FACTS_PG_H
 

@@ -92,7 +92,8 @@ parse_error(const PgQueryError *e, struct err *err)
 
 	for (size_t i = 0; i < ARRAY_LEN(exhausted); i++)
 		if (strstr(e->message, exhausted[i]) != NULL)
-			return err_set(err, ERR_TOO_COMPLEX, "statement too complex: %s", e->message);
+			return err_set(
+			    err, ERR_TOO_COMPLEX, "statement too complex: %s", e->message);
 	return err_set(err, ERR_SYNTAX, "%s, at character %d", e->message, e->cursorpos);
 }
 
@@ -130,8 +131,10 @@ facts_sql(struct str sql, struct buf *ret_json, struct err *err)
 	arena = arena_new(ARENA_MAX);
 	w.arena = arena;
 	walk_statements(&w, tree_get(tree, "stmts"));
-	if (w.too_deep)
+	if (w.too_complex)
 		return err_set(err, ERR_TOO_COMPLEX,
-		    "statement too complex: nested deeper than %d", WALK_DEPTH_MAX);
+		    "statement too complex: nested deeper than %d, or more than %u look-ups of "
+		    "names",
+		    WALK_DEPTH_MAX, WALK_LOOKUPS_MAX);
 	return put_facts(&w, ret_json, err);
 }

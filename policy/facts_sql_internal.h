@@ -13,8 +13,11 @@
 #include "common/err.h"
 
 #define WALK_DEPTH_MAX 1000
+#define WALK_LOOKUPS_MAX \
+	1000000u /* of names in WITH and FROM lists: a hostile text makes them quadratic */
 
-/* facts_sql_scan.c: refuses what could stall or overflow the parser. ERR_TOO_COMPLEX, ERR_SYNTAX. */
+/* facts_sql_scan.c: refuses what could stall or overflow the parser. ERR_TOO_COMPLEX, ERR_SYNTAX.
+ */
 int sql_scan(struct str sql, struct err *err);
 
 /* Names in order of arrival; borrowed from the tree or the arena. */
@@ -27,10 +30,10 @@ struct names {
 /* What the names of a FROM list or a WITH list mean, innermost first. */
 struct frame {
 	struct frame *up;
-	const cJSON *from;  /* list of FROM items, or NULL */
-	bool has_function;  /* this frame, or one further up, has a function in FROM */
-	const cJSON *ctes;  /* list of CommonTableExpr, or NULL */
-	int ctes_visible;   /* the first so many of them */
+	const cJSON *from; /* list of FROM items, or NULL */
+	bool has_function; /* this frame, or one further up, has a function in FROM */
+	const cJSON *ctes; /* list of CommonTableExpr, or NULL */
+	int ctes_visible;  /* the first so many of them */
 };
 
 struct walk {
@@ -45,13 +48,14 @@ struct walk {
 	unsigned statements;
 	unsigned dml;
 	unsigned depth;
-	bool too_deep;
+	unsigned lookups;
+	bool too_complex;
 	bool fence;
-	bool planned;	/* under EXPLAIN without ANALYZE: nothing runs */
-	bool deferred;	/* a body that is stored and runs later: reading is not now */
-	bool target;	/* relations met now are written to */
-	bool top;	/* the next statement is the whole statement, or what PREPARE holds */
-	bool at_top;	/* the statement whose handler runs is such a one */
+	bool planned;  /* under EXPLAIN without ANALYZE: nothing runs */
+	bool deferred; /* a body that is stored and runs later: reading is not now */
+	bool target;   /* relations met now are written to */
+	bool top;      /* the next statement is the whole statement, or what PREPARE holds */
+	bool at_top;   /* the statement whose handler runs is such a one */
 	struct frame *frames;
 };
 
@@ -70,8 +74,8 @@ void walk_statements(struct walk *w, const cJSON *stmts);
 void walk_wrapped(struct walk *w, const cJSON *wrapped);
 void walk_children(struct walk *w, const struct node *node, const cJSON *obj);
 /* All members but `a` and `b` (which may be NULL). */
-void walk_children_but(struct walk *w, const struct node *node, const cJSON *obj, const char *a,
-    const char *b);
+void walk_children_but(
+    struct walk *w, const struct node *node, const cJSON *obj, const char *a, const char *b);
 
 /* facts_sql_names.c */
 void names_add(struct names *names, struct str s);

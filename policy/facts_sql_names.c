@@ -100,8 +100,8 @@ walk_mark_names(struct walk *w, const char *prefix, const cJSON *list)
 		first = false;
 		put_part(&b, s);
 	}
-	names_add(&w->marks,
-	    buf_over(&b) ? STR("node:long_name") : arena_str(w->arena, buf_str(&b)));
+	names_add(
+	    &w->marks, buf_over(&b) ? STR("node:long_name") : arena_str(w->arena, buf_str(&b)));
 }
 
 /* The server finds pg_* names in pg_catalog first when no schema is written. */
@@ -111,7 +111,7 @@ is_catalog(struct str schema, struct str name)
 	if (schema.n == 0)
 		return str_has_prefix(name, "pg_");
 	return str_has_prefix(schema, "pg_catalog") || str_eqz(schema, "information_schema") ||
-	    str_has_prefix(schema, "pg_toast");
+	       str_has_prefix(schema, "pg_toast");
 }
 
 void
@@ -141,8 +141,7 @@ walk_relation_list(struct walk *w, const cJSON *list, int drop)
 
 	if (n < 1)
 		return;
-	walk_relation(w,
-	    n > 1 ? tree_string_node(cJSON_GetArrayItem(list, n - 2)) : STR_NONE,
+	walk_relation(w, n > 1 ? tree_string_node(cJSON_GetArrayItem(list, n - 2)) : STR_NONE,
 	    tree_string_node(cJSON_GetArrayItem(list, n - 1)));
 }
 
@@ -186,7 +185,8 @@ tree_string_node(const cJSON *wrapped)
 	return tree_str(tree_node(wrapped, "String"), "sval");
 }
 
-/* As defGetBoolean: no value is true; 0, "false" and "off" are false; what it refuses counts as true. */
+/* As defGetBoolean: no value is true; 0, "false" and "off" are false; what it refuses counts as
+ * true. */
 static bool
 option_true(const cJSON *arg)
 {

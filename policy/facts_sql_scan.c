@@ -32,7 +32,7 @@ static bool
 is_word(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-	    c == '_' || (unsigned char)c >= 0x80;
+	       c == '_' || (unsigned char)c >= 0x80;
 }
 
 /* `i` stands on the second byte of the opening; nested ones count, as in the server. */
@@ -129,7 +129,8 @@ skip_other(struct scan *s)
 	if (c == '(' || c == '[') {
 		if (++s->brackets > BRACKET_DEPTH_MAX)
 			return err_set(s->err, ERR_TOO_COMPLEX,
-			    "statement too complex: brackets nested deeper than %d", BRACKET_DEPTH_MAX);
+			    "statement too complex: brackets nested deeper than %d",
+			    BRACKET_DEPTH_MAX);
 	} else if ((c == ')' || c == ']') && s->brackets > 0) {
 		s->brackets--;
 	}

@@ -70,7 +70,7 @@ walk_node(struct walk *w, const char *type, const cJSON *obj)
 	w->at_top = w->top;
 	w->top = false;
 	if (w->depth >= WALK_DEPTH_MAX) {
-		w->too_deep = true;
+		w->too_complex = true;
 		return;
 	}
 	w->depth++;
@@ -155,14 +155,15 @@ walk_member(struct walk *w, const struct node *parent, const char *member, const
 }
 
 void
-walk_children_but(struct walk *w, const struct node *node, const cJSON *obj, const char *a,
-    const char *b)
+walk_children_but(
+    struct walk *w, const struct node *node, const cJSON *obj, const char *a, const char *b)
 {
 	const cJSON *v;
 
 	cJSON_ArrayForEach(v, obj)
 	{
-		if ((a != NULL && strcmp(v->string, a) == 0) || (b != NULL && strcmp(v->string, b) == 0))
+		if ((a != NULL && strcmp(v->string, a) == 0) ||
+		    (b != NULL && strcmp(v->string, b) == 0))
 			continue;
 		walk_member(w, node, v->string, v);
 	}

@@ -94,7 +94,8 @@ put_pinned_value(struct buf *mark, const cJSON *obj)
 	struct str value =
 	    tree_str(tree_get(tree_node(cJSON_GetArrayItem(args, 0), "A_Const"), "sval"), "sval");
 
-	if (!str_eqz(name, "set:client_encoding") && !str_eqz(name, "set:standard_conforming_strings"))
+	if (!str_eqz(name, "set:client_encoding") &&
+	    !str_eqz(name, "set:standard_conforming_strings"))
 		return;
 	if (!tree_is(obj, "kind", "VAR_SET_VALUE") || cJSON_GetArraySize(args) != 1 ||
 	    value.n == 0 || value.n > 16)
@@ -221,8 +222,8 @@ on_lock(struct walk *w, const struct node *node, const cJSON *obj)
 {
 	const cJSON *mode = tree_get(obj, "mode");
 
-	walk_mark_run(w,
-	    cJSON_IsNumber(mode) && mode->valueint == 1 ? "lock:access_share" : "lock");
+	walk_mark_run(
+	    w, cJSON_IsNumber(mode) && mode->valueint == 1 ? "lock:access_share" : "lock");
 	walk_children(w, node, obj);
 }
 
@@ -239,7 +240,8 @@ on_vacuum(struct walk *w, const struct node *node, const cJSON *obj)
 void
 on_reindex(struct walk *w, const struct node *node, const cJSON *obj)
 {
-	if (tree_get(obj, "relation") == NULL || tree_option(tree_get(obj, "params"), "concurrently"))
+	if (tree_get(obj, "relation") == NULL ||
+	    tree_option(tree_get(obj, "params"), "concurrently"))
 		w->fence = true; /* SCHEMA, DATABASE, SYSTEM, or CONCURRENTLY */
 	walk_children(w, node, obj);
 }

@@ -124,8 +124,8 @@ on_alter_seq(struct walk *w, const struct node *node, const cJSON *obj)
 void
 on_rename(struct walk *w, const struct node *node, const cJSON *obj)
 {
-	walk_mark_run(w,
-	    tree_is(obj, "renameType", "OBJECT_ROLE") ? "alter:rename_role" : "alter:rename");
+	walk_mark_run(
+	    w, tree_is(obj, "renameType", "OBJECT_ROLE") ? "alter:rename_role" : "alter:rename");
 	walk_children(w, node, obj);
 }
 
@@ -226,7 +226,7 @@ on_drop(struct walk *w, const struct node *node, const cJSON *obj)
 	if (tree_true(obj, "concurrent"))
 		w->fence = true;
 	cJSON_ArrayForEach(object, tree_get(obj, "objects"))
-		object_relation(w, tree_str(obj, "removeType"), object);
+	    object_relation(w, tree_str(obj, "removeType"), object);
 }
 
 void
@@ -294,7 +294,7 @@ on_index(struct walk *w, const struct node *node, const cJSON *obj)
 void
 on_table_as(struct walk *w, const struct node *node, const cJSON *obj)
 {
-	walk_mark_run(w,
-	    tree_is(obj, "objtype", "OBJECT_MATVIEW") ? "create:matview" : "create:table_as");
+	walk_mark_run(
+	    w, tree_is(obj, "objtype", "OBJECT_MATVIEW") ? "create:matview" : "create:table_as");
 	walk_children(w, node, obj);
 }

@@ -204,9 +204,7 @@ all_values(const cJSON *list)
 {
 	const cJSON *v;
 
-	cJSON_ArrayForEach(v, list)
-		if (!is_value(v))
-			return false;
+	cJSON_ArrayForEach(v, list) if (!is_value(v)) return false;
 	return cJSON_GetArraySize(list) > 0;
 }
 
@@ -218,7 +216,8 @@ is_equals(const cJSON *name)
 
 	if (n == 2 && !str_eqz(tree_string_node(cJSON_GetArrayItem(name, 0)), "pg_catalog"))
 		return false;
-	return (n == 1 || n == 2) && str_eqz(tree_string_node(cJSON_GetArrayItem(name, n - 1)), "=");
+	return (n == 1 || n == 2) &&
+	       str_eqz(tree_string_node(cJSON_GetArrayItem(name, n - 1)), "=");
 }
 
 static bool
@@ -237,10 +236,12 @@ expr_bounded(const cJSON *e)
 		return false;
 	/* column = ANY ($1) is how a driver says IN */
 	return is_column(left) &&
-	    (is_value(right) || all_values(tree_get(tree_node(right, "A_ArrayExpr"), "elements")));
+	       (is_value(right) ||
+		   all_values(tree_get(tree_node(right, "A_ArrayExpr"), "elements")));
 }
 
-/* AND: one conjunct is enough; OR: every arm. The tree is not deeper than the JSON reader allows. */
+/* AND: one conjunct is enough; OR: every arm. The tree is not deeper than the JSON reader allows.
+ */
 bool
 where_bounded(const cJSON *where)
 {
@@ -253,8 +254,6 @@ where_bounded(const cJSON *where)
 		return expr_bounded(e);
 	if (!all && !tree_is(b, "boolop", "AND_EXPR"))
 		return false;
-	cJSON_ArrayForEach(arm, tree_get(b, "args"))
-		if (where_bounded(arm) != all)
-			return !all;
+	cJSON_ArrayForEach(arm, tree_get(b, "args")) if (where_bounded(arm) != all) return !all;
 	return all;
 }

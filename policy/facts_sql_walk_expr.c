@@ -2,7 +2,8 @@
  * Expressions, names and FROM items: which functions, operators, types and relations a
  * statement uses. Runs in cofferdam-parser alone. Beware of attribute notation: the server
  * takes (x).f and, where x is a function in FROM, x.f for the call f(x) (measured on 15.20:
- * "SELECT x.pg_sleep FROM abs(1.0) x" sleeps), so such names are functions here too.
+ * "SELECT x.pg_sleep FROM abs(1.0) x" sleeps), so such names are functions here too. What is
+ * left: t.f of a table's own row, which the text cannot tell from a column.
  */
 #include "policy/facts_sql_internal.h"
 
@@ -40,13 +41,24 @@ function_prefix(const struct walk *w)
 
 /* --- names of WITH and FROM ------------------------------------------------------------ */
 
+/* False, and the text is refused, when it makes us search too much. */
 static bool
-is_cte(const struct walk *w, struct str name)
+lookup_allowed(struct walk *w)
+{
+	if (w->lookups++ < WALK_LOOKUPS_MAX)
+		return true;
+	w->too_complex = true;
+	return false;
+}
+
+static bool
+is_cte(struct walk *w, struct str name)
 {
 	for (const struct frame *f = w->frames; f != NULL; f = f->up) {
 		const cJSON *cte = f->ctes == NULL ? NULL : f->ctes->child;
 
-		for (int i = 0; i < f->ctes_visible && cte != NULL; i++, cte = cte->next)
+		for (int i = 0; i < f->ctes_visible && cte != NULL && lookup_allowed(w);
+		     i++, cte = cte->next)
 			if (str_eq(tree_str(tree_node(cte, "CommonTableExpr"), "ctename"), name))
 				return true;
 	}
@@ -71,7 +83,8 @@ function_of(const cJSON *range_function)
 	const cJSON *functions = tree_get(range_function, "functions");
 	const cJSON *first = cJSON_GetArrayItem(functions, 0);
 
-	return tree_node(cJSON_GetArrayItem(tree_get(tree_node(first, "List"), "items"), 0), "FuncCall");
+	return tree_node(
+	    cJSON_GetArrayItem(tree_get(tree_node(first, "List"), "items"), 0), "FuncCall");
 }
 
 static struct str
@@ -89,54 +102,53 @@ from_has_function(const cJSON *from)
 	const cJSON *item;
 
 	if (cJSON_IsArray(from)) {
-		cJSON_ArrayForEach(item, from)
-			if (from_has_function(item))
-				return true;
+		cJSON_ArrayForEach(item, from) if (from_has_function(item)) return true;
 		return false;
 	}
 	if (tree_node(from, "RangeFunction") != NULL)
 		return true;
 	join = tree_node(from, "JoinExpr");
-	return join != NULL &&
-	    (from_has_function(tree_get(join, "larg")) || from_has_function(tree_get(join, "rarg")));
+	return join != NULL && (from_has_function(tree_get(join, "larg")) ||
+				   from_has_function(tree_get(join, "rarg")));
 }
 
 /* Does `name` stand for this FROM item? *ret_function: the RangeFunction, or NULL. */
 static bool
-from_find(const cJSON *from, struct str name, const cJSON **ret_function)
+from_find(struct walk *w, const cJSON *from, struct str name, const cJSON **ret_function)
 {
 	const cJSON *item;
 	const cJSON *sample = tree_node(from, "RangeTableSample");
 	const cJSON *join = tree_node(from, "JoinExpr");
 	struct str own;
 
+	if (!lookup_allowed(w))
+		return false;
 	if (cJSON_IsArray(from)) {
-		cJSON_ArrayForEach(item, from)
-			if (from_find(item, name, ret_function))
-				return true;
+		cJSON_ArrayForEach(
+		    item, from) if (from_find(w, item, name, ret_function)) return true;
 		return false;
 	}
 	if (sample != NULL)
-		return from_find(tree_get(sample, "relation"), name, ret_function);
+		return from_find(w, tree_get(sample, "relation"), name, ret_function);
 	item = from == NULL ? NULL : from->child;
 	own = tree_str(tree_get(item, "alias"), "aliasname");
 	*ret_function = tree_node(from, "RangeFunction");
 	if (own.n == 0)
-		own = *ret_function != NULL ? last_name(tree_get(function_of(*ret_function), "funcname")) :
-					      tree_str(item, "relname");
+		own = *ret_function != NULL
+			  ? last_name(tree_get(function_of(*ret_function), "funcname"))
+			  : tree_str(item, "relname");
 	if (own.n != 0 && str_eq(own, name))
 		return true;
 	*ret_function = NULL;
-	return join != NULL &&
-	    (from_find(tree_get(join, "larg"), name, ret_function) ||
-		from_find(tree_get(join, "rarg"), name, ret_function));
+	return join != NULL && (from_find(w, tree_get(join, "larg"), name, ret_function) ||
+				   from_find(w, tree_get(join, "rarg"), name, ret_function));
 }
 
 static bool
-frames_find(const struct walk *w, struct str name, const cJSON **ret_function)
+frames_find(struct walk *w, struct str name, const cJSON **ret_function)
 {
 	for (const struct frame *f = w->frames; f != NULL; f = f->up)
-		if (from_find(f->from, name, ret_function))
+		if (from_find(w, f->from, name, ret_function))
 			return true;
 	return false;
 }
@@ -160,7 +172,8 @@ list_holds(const cJSON *list, struct str name)
 static bool
 is_field(struct str name)
 {
-	if (bsearch(&name, outnames, ARRAY_LEN(outnames), sizeof(outnames[0]), compare_name) != NULL)
+	if (bsearch(&name, outnames, ARRAY_LEN(outnames), sizeof(outnames[0]), compare_name) !=
+	    NULL)
 		return true;
 	return name.n > 1 && name.p[0] == 'f' && isdigit((unsigned char)name.p[1]);
 }
@@ -186,9 +199,9 @@ function_column(const cJSON *function, struct str alias, struct str name)
 	const cJSON *call = function_of(function);
 
 	return str_eq(name, alias) || is_field(name) || str_eqz(name, "ordinality") ||
-	    list_holds(tree_get(tree_get(function, "alias"), "colnames"), name) ||
-	    list_holds(tree_get(function, "coldeflist"), name) ||
-	    str_eq(name, last_name(tree_get(call, "funcname"))) || gives_rows(call);
+	       list_holds(tree_get(tree_get(function, "alias"), "colnames"), name) ||
+	       list_holds(tree_get(function, "coldeflist"), name) ||
+	       str_eq(name, last_name(tree_get(call, "funcname"))) || gives_rows(call);
 }
 
 void
@@ -212,7 +225,7 @@ on_column_ref(struct walk *w, const struct node *node, const cJSON *obj)
 
 /* (arg).name: is `arg` a row whose fields may have any name? */
 static bool
-is_row(const struct walk *w, const cJSON *arg, struct str name)
+is_row(struct walk *w, const cJSON *arg, struct str name)
 {
 	const cJSON *fields = tree_get(tree_node(arg, "ColumnRef"), "fields");
 	const cJSON *call = tree_node(arg, "FuncCall");
@@ -297,7 +310,8 @@ on_constraint(struct walk *w, const struct node *node, const cJSON *obj)
 	cJSON_ArrayForEach(item, tree_get(obj, "exclusions"))
 	{
 		const cJSON *pair = tree_get(tree_node(item, "List"), "items");
-		const cJSON *name = tree_get(tree_node(cJSON_GetArrayItem(pair, 1), "List"), "items");
+		const cJSON *name =
+		    tree_get(tree_node(cJSON_GetArrayItem(pair, 1), "List"), "items");
 
 		walk_mark_names(w, "op:", name);
 	}

@@ -1,0 +1,376 @@
+/*
+ * The real cofferdam-parser program, driven as its parent and its core do: it answers, it is
+ * confined, hostile texts are answered in time and leave it serving, a stall is its death.
+ */
+#include "broker/parser_ask.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "common/proc.h"
+#include "common/proc_paths.h"
+#include "policy/facts.h"
+#include "tests/unit/policy_help.h"
+
+#include "common/banned.h"
+
+struct child {
+	pid_t pid;
+	int parent; /* our end as its parent */
+	int core;   /* our end as its core */
+};
+
+static void
+must(int rc, const struct err *err)
+{
+	if (rc != 0)
+		fail_msg("%s", err->msg);
+}
+
+static void
+give(struct child *c, uint16_t type, const struct buf *body, const int *fd)
+{
+	struct err err = {0};
+
+	must(ipc_sync_send(c->parent, IPC_ROLE_PARENT, IPC_ROLE_PARSER, type, body, fd,
+		 fd != NULL ? 1 : 0, &err),
+	    &err);
+}
+
+static void
+give_wire(struct child *c)
+{
+	AUTO_BUF struct buf wire = BUF(64);
+	int pair[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+	buf_u8(&wire, IPC_ROLE_CORE);
+	buf_lz(&wire, "r-test");
+	give(c, MSG_P_WIRE, &wire, &pair[1]);
+	(void)close(pair[1]);
+	c->core = pair[0];
+}
+
+static void
+wait_ready(struct child *c)
+{
+	AUTO_BUF struct buf body = BUF(8192);
+	uint16_t type = 0;
+	struct err err = {0};
+	int fds[IPC_FDS_MAX];
+	size_t nfds;
+
+	while (type != MSG_C_READY)
+		must(ipc_sync_recv(c->parent, IPC_ROLE_PARENT, IPC_ROLE_PARSER, 10000, &type, &body,
+			 fds, &nfds, &err),
+		    &err);
+}
+
+static int
+child_start(void **state)
+{
+	static struct child c;
+	AUTO_FREE char *program = proc_program("cofferdam-parser");
+	AUTO_BUF struct buf config = BUF(1024);
+	AUTO_BUF struct buf text = BUF(512);
+	struct err err = {0};
+	int pair[2];
+
+	if (access(program, X_OK) != 0)
+		fail_msg("%s is not built", program);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+	c = (struct child){.parent = pair[0], .core = -1};
+	must(proc_spawn(program, "cofferdam-parser", pair[1], &c.pid, &err), &err);
+	(void)close(pair[1]);
+	if (geteuid() == 0)
+		buf_printf(&text, "{\"gid\":%d,\"uid\":%d,", 63104, 63104);
+	else
+		buf_put_c(&text, '{');
+	buf_put_z(&text, "\"log_level\":\"error\",\"name\":\"parser\",\"origin\":\"test\"}");
+	buf_u32(&config, IPC_VERSION);
+	buf_lstr(&config, buf_str(&text));
+	give(&c, MSG_P_CONFIG, &config, NULL);
+	give_wire(&c);
+	give(&c, MSG_P_GO, NULL, NULL);
+	wait_ready(&c);
+	*state = &c;
+	return 0;
+}
+
+static int
+child_end(void **state)
+{
+	struct child *c = *state;
+
+	if (c->pid > 0) {
+		(void)kill(c->pid, SIGKILL);
+		while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
+			continue;
+	}
+	cleanup_close_fd(&c->parent);
+	cleanup_close_fd(&c->core);
+	return 0;
+}
+
+static void
+ask(struct child *c, uint64_t id, uint8_t dialect, struct str text)
+{
+	AUTO_BUF struct buf msg = BUF(1 << 17);
+	struct err err = {0};
+
+	buf_u64(&msg, id);
+	buf_u8(&msg, dialect);
+	buf_lstr(&msg, text);
+	must(ipc_sync_send(c->core, IPC_ROLE_CORE, IPC_ROLE_PARSER, MSG_X_ASK, &msg, NULL, 0, &err),
+	    &err);
+}
+
+/* Its answer's status, the text in *out; -1 when the wire ended. */
+static int
+answer(struct child *c, uint64_t id, struct buf *out)
+{
+	AUTO_BUF struct buf body = BUF(1 << 17);
+	uint16_t type = 0;
+	struct err err = {0};
+	struct rd r;
+	int fds[IPC_FDS_MAX], status;
+	size_t nfds;
+
+	if (ipc_sync_recv(c->core, IPC_ROLE_CORE, IPC_ROLE_PARSER, 10000, &type, &body, fds, &nfds,
+		&err) != 0)
+		return -1;
+	assert_int_equal(type, MSG_X_FACTS);
+	r = rd_init(buf_str(&body));
+	assert_int_equal(rd_u64(&r), id);
+	status = rd_u8(&r);
+	buf_reset(out);
+	buf_put_str(out, rd_lstr(&r));
+	assert_true(rd_end(&r));
+	return status;
+}
+
+static void
+serves(struct child *c)
+{
+	AUTO_BUF struct buf out = BUF(1 << 17);
+
+	ask(c, 77, PARSER_DIALECT_POSTGRESQL, STR("SELECT 1"));
+	assert_int_equal(answer(c, 77, &out), PARSER_OK);
+	assert_true(str_eqz(buf_str(&out),
+	    "{\"dml\":0,\"marks\":[\"select\"],\"n\":1,\"rel\":[],\"tag\":[\"SELECT\"]}"));
+}
+
+static void
+a_text_is_answered_with_its_facts(void **state)
+{
+	AUTO_BUF struct buf out = BUF(1 << 17);
+	struct child *c = *state;
+
+	serves(c);
+	ask(c, UINT64_MAX, PARSER_DIALECT_POSTGRESQL, STR("DELETE FROM users WHERE id = 42"));
+	assert_int_equal(answer(c, UINT64_MAX, &out), PARSER_OK);
+	assert_non_null(strstr(buf_str(&out).p, "delete:bounded"));
+	ask(c, 1, PARSER_DIALECT_POSTGRESQL, STR(""));
+	assert_int_equal(answer(c, 1, &out), PARSER_OK);
+}
+
+static void
+questions_sent_together_are_answered_in_order(void **state)
+{
+	AUTO_BUF struct buf out = BUF(1 << 17);
+	struct child *c = *state;
+
+	for (uint64_t i = 0; i < 50; i++)
+		ask(c, i, PARSER_DIALECT_POSTGRESQL, STR("SELECT 1"));
+	for (uint64_t i = 0; i < 50; i++)
+		assert_int_equal(answer(c, i, &out), PARSER_OK);
+}
+
+static void
+what_is_no_sql_is_invalid_and_says_why(void **state)
+{
+	static const struct str texts[] = {{"DELETE FROM users WHERE", 23}, {"SELECT '\xff'", 10},
+	    {"SELECT 1\0", 9}, {"\\! id", 5}};
+	AUTO_BUF struct buf out = BUF(1 << 17);
+	struct child *c = *state;
+
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+		ask(c, i, PARSER_DIALECT_POSTGRESQL, texts[i]);
+		assert_int_equal(answer(c, i, &out), PARSER_INVALID);
+		assert_true(out.n > 10);
+	}
+	ask(c, 9, 2, STR("SELECT 1"));
+	assert_int_equal(answer(c, 9, &out), PARSER_INVALID);
+	assert_true(str_eqz(buf_str(&out), "dialect 2 is not known"));
+	serves(c);
+}
+
+static uint64_t
+now_ms(void)
+{
+	struct timespec t;
+
+	assert_int_equal(clock_gettime(CLOCK_MONOTONIC, &t), 0);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+/* SQL-06, cut to what a frame can carry: core refuses more than FACTS_SQL_MAX by itself too. */
+static void
+hostile_texts_are_answered_in_time_and_the_next_question_is_served(void **state)
+{
+	static const struct {
+		const char *prefix, *piece;
+	} t[] = {
+	    {"SELECT 1", "+1"},
+	    {"SELECT 1 ", "/*"},
+	    {"SELECT ", "("},
+	    {"SELECT ", "NOT "},
+	    {"", "WITH a AS ("},
+	    {"SELECT ", "+"},
+	    {"SELECT ", "- "},
+	    {"SELECT x", "::int"},
+	    {"SELECT $a$", "$b"},
+	    {"SELECT 1", " UNION SELECT 1"},
+	    {"SELECT * FROM a", " JOIN a ON 1"},
+	    {"SELECT x", "||x"},
+	    {"SELECT a.b FROM abs(1) z", ",x"},
+	    {"SELECT E'", "\\'"},
+	    {"SELECT U&'", "\\0041"},
+	    {"SELECT ", "\"a\"\"b"},
+	};
+	static const size_t sizes[] = {FACTS_SQL_MAX, 100000};
+	AUTO_BUF struct buf out = BUF(1 << 17);
+	struct child *c = *state;
+
+	for (size_t i = 0; i < ARRAY_LEN(t) * ARRAY_LEN(sizes); i++) {
+		AUTO_BUF struct buf sql = BUF(1 << 17);
+		size_t k = i / ARRAY_LEN(sizes);
+		uint64_t start;
+		int status;
+
+		buf_put_z(&sql, t[k].prefix);
+		while (sql.n + strlen(t[k].piece) <= sizes[i % ARRAY_LEN(sizes)])
+			buf_put_z(&sql, t[k].piece);
+		start = now_ms();
+		ask(c, i, PARSER_DIALECT_POSTGRESQL, buf_str(&sql));
+		status = answer(c, i, &out);
+		if (status < 0)
+			fail_msg("%s%s...: the parser died of it", t[k].prefix, t[k].piece);
+#ifndef MODE_SANITIZED
+		if (now_ms() - start > PARSER_WALL_MS)
+			fail_msg("%s%s...: took %ju ms", t[k].prefix, t[k].piece,
+			    (uintmax_t)(now_ms() - start));
+#endif
+		if (sql.n > FACTS_SQL_MAX)
+			assert_int_equal(status, PARSER_TOO_COMPLEX);
+		serves(c);
+	}
+}
+
+static int
+wait_end(struct child *c)
+{
+	int status = 0;
+
+	while (waitpid(c->pid, &status, 0) < 0 && errno == EINTR)
+		continue;
+	c->pid = 0;
+	return status;
+}
+
+/* The clock runs while the process is stopped in the middle of a text, as if the text stalled it.
+ */
+static void
+a_text_that_stalls_it_is_its_death(void **state)
+{
+	AUTO_BUF struct buf sql = BUF(FACTS_SQL_MAX);
+	AUTO_BUF struct buf out = BUF(1 << 17);
+	struct child *c = *state;
+	struct timespec little = {.tv_nsec = 8000000};
+	struct timespec over = {.tv_nsec = (PARSER_WALL_MS + 60) * 1000000L};
+
+	buf_put_z(&sql, "SELECT 1");
+	while (sql.n + 2 <= FACTS_SQL_MAX)
+		buf_put_z(&sql, ",1");
+	for (int i = 0; i < 50; i++) {
+		ask(c, 5, PARSER_DIALECT_POSTGRESQL, buf_str(&sql));
+		(void)nanosleep(&little, NULL);
+		assert_int_equal(kill(c->pid, SIGSTOP), 0);
+		(void)nanosleep(&over, NULL);
+		assert_int_equal(kill(c->pid, SIGCONT), 0);
+		if (answer(c, 5, &out) >= 0)
+			continue; /* stopped before or after the text */
+		assert_int_equal(WTERMSIG(wait_end(c)), SIGALRM);
+		return;
+	}
+	fail_msg("never hit it in the middle of a text");
+}
+
+static void
+a_malformed_question_ends_the_wire_and_a_new_wire_is_served(void **state)
+{
+	AUTO_BUF struct buf msg = BUF(256);
+	AUTO_BUF struct buf out = BUF(1 << 17);
+	struct child *c = *state;
+	struct err err = {0};
+
+	buf_u64(&msg, 1);
+	buf_u8(&msg, PARSER_DIALECT_POSTGRESQL);
+	buf_lstr(&msg, STR("SELECT 1"));
+	buf_u8(&msg, 0); /* a trailing byte */
+	must(ipc_sync_send(c->core, IPC_ROLE_CORE, IPC_ROLE_PARSER, MSG_X_ASK, &msg, NULL, 0, &err),
+	    &err);
+	assert_int_equal(answer(c, 1, &out), -1);
+	cleanup_close_fd(&c->core);
+	give_wire(c);
+	serves(c);
+}
+
+static void
+proc_holds(pid_t pid, const char *file, const char *want)
+{
+	AUTO_BUF struct buf text = BUF(1 << 16);
+	char path[64];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/%s", pid, file);
+	help_read_file(path, &text);
+	if (memmem(text.p, text.n, want, strlen(want)) == NULL)
+		fail_msg("%s: no \"%s\" in\n%.*s", path, want, STR_ARG(buf_str(&text)));
+}
+
+static void
+it_runs_under_limits_and_a_filter(void **state)
+{
+	struct child *c = *state;
+
+	proc_holds(c->pid, "limits", "Max stack size            67108864 ");
+	proc_holds(c->pid, "limits", "Max cpu time              300                  300 ");
+	proc_holds(c->pid, "limits", "Max core file size        0                    0 ");
+	proc_holds(c->pid, "status", "NoNewPrivs:\t1");
+#ifndef MODE_SANITIZED
+	proc_holds(c->pid, "limits", "Max address space         536870912            536870912 ");
+	proc_holds(c->pid, "status", "Seccomp:\t2");
+#endif
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, child_start, child_end)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    TEST(a_text_is_answered_with_its_facts),
+	    TEST(questions_sent_together_are_answered_in_order),
+	    TEST(what_is_no_sql_is_invalid_and_says_why),
+	    TEST(hostile_texts_are_answered_in_time_and_the_next_question_is_served),
+	    TEST(a_text_that_stalls_it_is_its_death),
+	    TEST(a_malformed_question_ends_the_wire_and_a_new_wire_is_served),
+	    TEST(it_runs_under_limits_and_a_filter),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
