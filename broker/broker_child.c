@@ -86,6 +86,7 @@ forget(struct child *c)
 		at = &(*at)->next;
 	*at = c->next;
 	loop_timer_del(c->restart);
+	loop_timer_del(c->linger);
 	ipc_free(c->wire);
 	free(c->path);
 	free(c);
@@ -206,6 +207,7 @@ on_reaped(void *arg, pid_t pid UNUSED, int status)
 	struct child *c = arg;
 
 	c->pid = 0;
+	loop_timer_del(TAKE_PTR(c->linger));
 	if (!c->doomed && !(c->b->stopping && WIFEXITED(status) && WEXITSTATUS(status) == 0))
 		death_log(c, status);
 	if (c->wire == NULL)
@@ -213,20 +215,32 @@ on_reaped(void *arg, pid_t pid UNUSED, int status)
 }
 
 static void
+on_linger(void *arg)
+{
+	struct child *c = arg;
+
+	c->linger = NULL;
+	log_error("%s closed its wire and did not end: it is killed", c->name);
+	(void)kill(c->pid, SIGKILL);
+}
+
+static void
 on_gone(void *arg, struct ipc *w, const char *why)
 {
 	struct child *c = arg;
+	/* "closed the wire": it is ending, and may have something to finish. */
+	bool ending = str_has_suffix(str_z(why), "closed the wire");
 
 	ipc_free(w);
 	c->wire = NULL;
 	if (c->pid == 0) {
 		ended(c);
-		return;
-	}
-	/* It is ending by itself (then this changes nothing), or it broke the rules. */
-	if (!str_has_suffix(str_z(why), "closed the wire"))
+	} else if (ending) {
+		c->linger = loop_timer_add(c->b->loop, BROKER_STOP_MS, on_linger, c);
+	} else {
 		log_error("%s is ended: %s", c->name, why);
-	(void)kill(c->pid, SIGKILL);
+		(void)kill(c->pid, SIGKILL);
+	}
 }
 
 void

@@ -36,6 +36,7 @@ struct child {
 	uint64_t deaths[BROKER_DEATHS]; /* times, a ring */
 	unsigned death_at, delay;
 	struct loop_timer *restart;
+	struct loop_timer *linger; /* the wire is gone, the process not yet */
 	unsigned log_tokens, log_dropped;
 	uint64_t log_time;
 };

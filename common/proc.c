@@ -325,7 +325,6 @@ proc_main(const struct proc_ops *ops, struct loop *loop, void *arg)
 	    loop, PROC_PARENT_FD, ops->self, IPC_ROLE_PARENT, on_parent_msg, on_parent_gone, &self);
 	log_set_sink(log_to_parent, &self);
 	rc = loop_run(loop);
-	log_set_sink(NULL, NULL);
-	ipc_free(TAKE_PTR(self.parent));
+	/* The wire stays open until the process ends: main() may still have something to say. */
 	return rc;
 }

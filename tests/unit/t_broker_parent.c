@@ -110,6 +110,12 @@ command(char c)
 	case 's': /* not in the filter */ (void)socket(AF_INET, SOCK_STREAM, 0); break;
 	case 'b': /* not a frame */ (void)!write(PROC_PARENT_FD, "\0\0\0\0\0\377\0\0", 8); break;
 	case 'i': deaf = true; break;
+	case 'c': /* closes its wire and lives on */
+		log_set_sink(NULL, NULL);
+		log_info("closing");
+		(void)shutdown(PROC_PARENT_FD, SHUT_RDWR);
+		(void)nanosleep(&(struct timespec){.tv_sec = 30}, NULL);
+		break;
 	case 'f': /* a flood */
 		for (int i = 0; i < 3000; i++)
 			log_info("flood");
@@ -151,6 +157,17 @@ c_parent_msg(void *arg UNUSED, struct ipc *w UNUSED, uint16_t type, struct rd *b
 	return 0;
 }
 
+/* What the writer has to finish after its loop: the parent must let it. */
+static int
+after_loop(int rc)
+{
+	const struct timespec t = {.tv_nsec = 300000000};
+
+	(void)nanosleep(&t, NULL);
+	log_info("finished");
+	return rc;
+}
+
 static void
 c_stop(void *arg UNUSED)
 {
@@ -177,7 +194,7 @@ child_main(const char *program)
 			ops.self = r;
 	child_ops = &ops;
 	child_loop = loop_new();
-	return proc_main(&ops, child_loop, NULL);
+	return after_loop(proc_main(&ops, child_loop, NULL));
 }
 
 /* --- the rig -------------------------------------------------------------------------------- */
@@ -596,6 +613,18 @@ a_child_that_breaks_the_rules_is_ended(void **state UNUSED)
 }
 
 static void
+a_child_that_closes_its_wire_and_stays_is_killed(void **state UNUSED)
+{
+	broker_start();
+	expect_ready();
+	order('c');
+	(void)expect("core: closing");
+	(void)expect("core closed its wire and did not end: it is killed");
+	(void)expect("core was killed by SIGKILL");
+	(void)expect("core: up ");
+}
+
+static void
 a_new_core_gets_the_kept_listeners_and_reads_the_vault_key_again(void **state UNUSED)
 {
 	broker_start();
@@ -739,6 +768,7 @@ an_orderly_stop_goes_from_the_front_to_the_writer(void **state UNUSED)
 	(void)expect("upstream: stop\n");
 	(void)expect("core: stop\n");
 	(void)expect("writer: stop\n");
+	(void)expect("writer: finished\n");
 	assert_int_equal(broker_end(), 0);
 	assert_null(strstr(said, "exited with status"));
 	assert_int_equal(access(at("state/run/control.sock"), F_OK), -1);
@@ -775,6 +805,7 @@ main(int argc, char **argv)
 	    T(a_killed_child_comes_back_with_fresh_wires),
 	    T(a_forbidden_system_call_is_named),
 	    T(a_child_that_breaks_the_rules_is_ended),
+	    T(a_child_that_closes_its_wire_and_stays_is_killed),
 	    T(a_new_core_gets_the_kept_listeners_and_reads_the_vault_key_again),
 	    T(each_run_has_a_parser_that_comes_back_until_the_run_ends),
 	    T(parsers_end_with_the_core_that_asked_for_them),
