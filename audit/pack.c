@@ -100,11 +100,10 @@ pack_free(struct pack *p)
 	free(p);
 }
 
-void
-pack_seek(struct pack *p, uint64_t off)
+uint64_t
+pack_tell(const struct pack *p)
 {
-	p->off = off;
-	p->at = p->n = 0;
+	return p->off;
 }
 
 bool
@@ -182,30 +181,4 @@ pack_next(struct pack *p, struct str *ret_frame, struct hash *ret_ct, struct err
 		}
 		resync(p);
 	}
-}
-
-int
-pack_find(int logdir, const struct hash *ct, struct buf *out, struct err *err)
-{
-	AUTO_LOG_FILES struct log_files files = {0};
-	int r = log_files_list(logdir, LOG_BLOB, LOG_PACK, NULL, &files, err);
-
-	for (size_t i = files.n[0]; r == 0 && i-- > 0;) {
-		struct pack *p = NULL;
-		struct hash h;
-		struct str frame;
-		bool found = false;
-
-		r = pack_open(logdir, files.number[0][i], &p, err);
-		while (r == 0 && !found && (r = pack_next(p, &frame, &h, err)) == 1) {
-			r = 0;
-			found = hash_eq(&h, ct);
-		}
-		if (found)
-			buf_put_str(out, frame);
-		pack_free(p);
-		if (found)
-			return 0;
-	}
-	return r != 0 ? r : err_set(err, ERR_NOT_FOUND, "no pack holds the blob");
 }

@@ -18,10 +18,7 @@ void pack_free(struct pack *p);
  * no frame is skipped to the next one that is: pack_skipped tells where that first happened.
  */
 int pack_next(struct pack *p, struct str *ret_frame, struct hash *ret_ct, struct err *err);
-/* Begin at a byte offset instead of 0. */
-void pack_seek(struct pack *p, uint64_t off);
+uint64_t pack_tell(const struct pack *p); /* the byte behind the frame given last */
 bool pack_skipped(const struct pack *p, uint64_t *ret_off);
-/* Search all packs for one frame and append it to out. ERR_NOT_FOUND. */
-int pack_find(int logdir, const struct hash *ct, struct buf *out, struct err *err);
 
 #endif

@@ -3,8 +3,7 @@
 #define CMD_CMD_PLACE_H
 
 #include "audit/checkpoint.h"
-
-#define CMD_STATE_DEFAULT "/var/lib/cofferdam"
+#include "cmd/cmd_file.h"
 
 struct cmd_place {
 	int statedir; /* -1: only a log directory was given */

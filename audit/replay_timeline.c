@@ -1,0 +1,484 @@
+/*
+ * Prints the decision path. Runs in the command line. What is shown was partly written by an
+ * agent: each byte of it goes through log_vis, each of its lines behind a bar of ours, so that no
+ * content can pass for a line of the timeline or move the cursor.
+ */
+#include "audit/replay_timeline.h"
+
+#include <inttypes.h>
+
+#include "audit/canon.h"
+#include "common/log.h"
+#include "common/xalloc.h"
+
+#include "common/banned.h"
+
+#define OUT_MAX ((size_t)32 << 20)
+
+/* What is open: an action that was sent, a run that has begun. */
+struct open {
+	struct open *next;
+	uint64_t seq;
+	char *id;
+	bool run;
+};
+
+struct timeline {
+	struct replay_opts o;
+	struct replay_blobs *blobs;
+	replay_out_fn *out;
+	void *arg;
+	struct open *open;
+	struct buf b;
+	size_t shown;
+	bool unsigned_said;
+};
+
+struct timeline *
+timeline_new(const struct replay_opts *o, struct replay_blobs *blobs, replay_out_fn *out, void *arg)
+{
+	struct timeline *t = xcalloc(1, sizeof(*t));
+
+	t->o = *o;
+	t->blobs = blobs;
+	t->out = out;
+	t->arg = arg;
+	buf_init(&t->b, OUT_MAX);
+	return t;
+}
+
+void
+timeline_free(struct timeline *t)
+{
+	if (t == NULL)
+		return;
+	while (t->open != NULL) {
+		struct open *o = t->open;
+
+		t->open = o->next;
+		free(o->id);
+		free(o);
+	}
+	buf_free(&t->b);
+	free(t);
+}
+
+/* --- what is open ------------------------------------------------------------------------ */
+
+static void
+open_add(struct timeline *t, bool run, struct str id, uint64_t seq)
+{
+	struct open **p = &t->open, *o = xcalloc(1, sizeof(*o));
+
+	while (*p != NULL)
+		p = &(*p)->next;
+	o->id = str_dup(id);
+	o->run = run;
+	o->seq = seq;
+	*p = o;
+}
+
+static void
+open_drop(struct timeline *t, bool run, struct str id)
+{
+	for (struct open **p = &t->open; *p != NULL; p = &(*p)->next) {
+		struct open *o = *p;
+
+		if (o->run != run || !str_eqz(id, o->id))
+			continue;
+		*p = o->next;
+		free(o->id);
+		free(o);
+		return;
+	}
+}
+
+/* --- values ------------------------------------------------------------------------------- */
+
+static void
+put_vis(struct timeline *t, struct str s)
+{
+	AUTO_FREE char *vis = log_vis(s);
+
+	buf_put_z(&t->b, vis);
+}
+
+/* A value as people read it: strings without quotes, arrays of strings joined by spaces. */
+static void
+put_value(struct timeline *t, struct str v)
+{
+	AUTO(json) struct json_doc *d = NULL;
+	const struct json *j;
+
+	if (v.n == 0 || json_parse(v, "value", &d, NULL) != 0) {
+		buf_put_c(&t->b, '-');
+		return;
+	}
+	j = json_root(d);
+	if (json_type(j) == JSON_STRING) {
+		put_vis(t, json_str(j));
+		return;
+	}
+	if (json_type(j) != JSON_ARRAY) {
+		put_vis(t, v);
+		return;
+	}
+	for (size_t i = 0; i < json_count(j); i++) {
+		if (i != 0)
+			buf_put_c(&t->b, ' ');
+		if (json_type(json_at(j, i)) == JSON_STRING)
+			put_vis(t, json_str(json_at(j, i)));
+		else
+			buf_put_z(&t->b, "...");
+	}
+}
+
+static bool
+is_empty(struct str v)
+{
+	return v.n == 0 || str_eqz(v, "\"\"") || str_eqz(v, "[]");
+}
+
+/* "  name value", if there is one. */
+static void
+put_field(struct timeline *t, const char *name, struct str v)
+{
+	if (is_empty(v))
+		return;
+	buf_printf(&t->b, "  %s ", name);
+	put_value(t, v);
+}
+
+/* --- content ------------------------------------------------------------------------------ */
+
+#define BAR "                     | "
+
+static void
+put_line(struct timeline *t, struct str line)
+{
+	AUTO_BUF struct buf plain = BUF(line.n * 4 + 1);
+
+	for (size_t i = 0; i < line.n; i++) {
+		if (line.p[i] == '\t')
+			buf_put_z(&plain, "    ");
+		else
+			buf_put_c(&plain, line.p[i]);
+	}
+	buf_put_z(&t->b, BAR);
+	put_vis(t, buf_str(&plain));
+	buf_put_c(&t->b, '\n');
+}
+
+static void
+put_text(struct timeline *t, struct str text)
+{
+	unsigned n = 0, more = 0;
+	struct str line;
+
+	while (text.n != 0) {
+		if (!str_cut(&text, '\n', &line)) {
+			line = text;
+			text = STR_NONE;
+		}
+		if (t->o.lines != 0 && n >= t->o.lines)
+			more++;
+		else
+			put_line(t, line);
+		n++;
+	}
+	if (more != 0)
+		buf_printf(&t->b, BAR "(%u lines more: --full)\n", more);
+}
+
+static void
+put_content(struct timeline *t, struct str ref)
+{
+	AUTO_BUF struct buf text = BUF((size_t)4 << 20);
+	struct err why = {0};
+
+	if (ref.n == 0 || *ref.p != '{')
+		return;
+	if (replay_blobs_read(t->blobs, ref, &text, &why) == 0) {
+		put_text(t, buf_str(&text));
+		return;
+	}
+	buf_put_z(&t->b, BAR "(GAP ");
+	put_vis(t, str_z(why.msg));
+	buf_put_z(&t->b, "; ");
+	put_value(t, canon_get(ref, "len"));
+	buf_put_z(&t->b, " bytes)\n");
+}
+
+/* --- records -------------------------------------------------------------------------------- */
+
+/* Time, number, who says so, indentation: the agent's claims left, what the broker saw right of
+ * them. */
+static void
+put_head(struct timeline *t, const struct record *r, unsigned depth)
+{
+	struct str clock = str_mem(r->time.p + 11, 12);
+
+	buf_printf(&t->b, "%.*s %5" PRIu64 " %-8.*s ", STR_ARG(clock), r->seq, STR_ARG(r->src));
+	for (unsigned i = 0; i < depth; i++)
+		buf_put_z(&t->b, "  ");
+}
+
+static void
+put_targets(struct timeline *t, struct str targets)
+{
+	struct str v;
+	size_t at = 0;
+
+	while (canon_next(targets, &at, &v)) {
+		buf_put_z(&t->b, BAR "target ");
+		put_value(t, canon_get(v, "target"));
+		put_field(t, "kind", canon_get(v, "kind"));
+		put_field(t, "at", canon_get(v, "host"));
+		buf_put_c(&t->b, ':');
+		put_value(t, canon_get(v, "port"));
+		buf_put_c(&t->b, '\n');
+	}
+}
+
+static void
+show_run_start(struct timeline *t, const struct record *r)
+{
+	buf_printf(&t->b, "\nRUN %.*s  %.*s\n", STR_ARG(r->run), STR_ARG(r->time));
+	put_head(t, r, 0);
+	buf_put_z(&t->b, "run begins:");
+	put_field(t, "agent", canon_get(r->data, "agent"));
+	put_field(t, "owner", canon_get(r->data, "owner"));
+	put_field(t, "login", canon_get(r->data, "login"));
+	put_field(t, "sandbox", canon_get(canon_get(r->data, "level"), "level"));
+	buf_put_c(&t->b, '\n');
+	put_targets(t, canon_get(r->data, "targets"));
+	put_content(t, canon_get(r->data, "task"));
+	open_add(t, true, r->run, r->seq);
+}
+
+static void
+show_run_end(struct timeline *t, const struct record *r)
+{
+	put_head(t, r, 0);
+	buf_put_z(&t->b, "run ends:");
+	put_field(t, "status", canon_get(r->data, "status"));
+	put_field(t, "text", canon_get(r->data, "text"));
+	buf_put_c(&t->b, '\n');
+	open_drop(t, true, r->run);
+}
+
+/* Claimed by the agent's loop; what else it said about it stands behind. */
+static void
+show_agent(struct timeline *t, const struct record *r)
+{
+	static const struct {
+		const char *type, *words;
+		unsigned depth;
+	} kinds[] = {{"agent.model", "the model wrote", 0}, {"agent.exec", "the agent ran", 1},
+	    {"agent.result", "the agent got back", 1}, {"agent.note", "the agent notes", 1}};
+	static const char *const fields[] = {
+	    "turn", "language", "model", "cause", "value", "total_bytes", "duration_us"};
+
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+		if (!str_eqz(r->type, kinds[i].type))
+			continue;
+		put_head(t, r, kinds[i].depth);
+		buf_put_z(&t->b, kinds[i].words);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(fields); i++)
+		put_field(t, fields[i], canon_get(r->data, fields[i]));
+	buf_put_c(&t->b, '\n');
+	put_content(t, canon_get(r->data, "content"));
+}
+
+static void
+put_decision(struct timeline *t, struct str d)
+{
+	struct str verdict = canon_plain(canon_get(d, "verdict"));
+
+	buf_put_z(&t->b, str_eqz(verdict, "allow")	      ? "ALLOW"
+			 : str_eqz(verdict, "needs_approval") ? "NEEDS APPROVAL"
+							      : "DENY");
+	put_field(t, "by", canon_get(d, "rules"));
+	put_field(t, "calendar", canon_get(d, "calendar"));
+	put_field(t, "until", canon_get(d, "until"));
+	put_field(t, "slots", canon_get(d, "slots"));
+	put_field(t, "request", canon_get(d, "approval"));
+	put_field(t, "max_rows", canon_get(d, "max_rows"));
+	put_field(t, "after the refusal at", canon_get(d, "link"));
+	if (str_eqz(canon_get(d, "clock_known"), "false"))
+		buf_put_z(&t->b, "  (the clock was not known)");
+}
+
+static void
+put_grants(struct timeline *t, struct str grants)
+{
+	struct str g;
+	size_t at = 0;
+
+	while (canon_next(grants, &at, &g)) {
+		buf_put_z(&t->b, "  signed by ");
+		put_value(t, canon_get(g, "person"));
+		buf_put_z(&t->b, " as ");
+		put_value(t, canon_get(g, "role"));
+	}
+}
+
+static void
+show_action(struct timeline *t, const struct record *r)
+{
+	struct str q = canon_get(r->data, "request"), d = canon_get(r->data, "decision");
+	struct str s = canon_get(r->data, "dispatch");
+	bool sent = str_eqz(canon_get(s, "sent"), "true");
+
+	put_head(t, r, 2);
+	put_value(t, canon_get(q, "operation"));
+	buf_put_z(&t->b, " on ");
+	put_value(t, canon_get(q, "target"));
+	put_field(t, "effects", canon_get(q, "effects"));
+	buf_put_z(&t->b, "  -> ");
+	put_decision(t, d);
+	put_grants(t, canon_get(d, "grants"));
+	buf_put_c(&t->b, '\n');
+	put_content(t, canon_get(q, "head"));
+	if (!str_eqz(canon_plain(canon_get(d, "verdict")), "allow")) {
+		buf_put_z(&t->b, BAR "= ");
+		put_value(t, canon_get(d, "reason"));
+		buf_put_c(&t->b, '\n');
+	}
+	if (sent)
+		open_add(t, false, canon_plain(canon_get(r->data, "action")), r->seq);
+}
+
+static void
+show_outcome(struct timeline *t, const struct record *r)
+{
+	struct str status = canon_plain(canon_get(r->data, "status"));
+
+	put_head(t, r, 3);
+	buf_put_z(&t->b, "outcome of ");
+	put_value(t, canon_get(r->data, "action_seq"));
+	buf_put_z(&t->b, ": ");
+	put_vis(t, status);
+	put_field(t, "tag", canon_get(r->data, "tag"));
+	put_field(t, "sqlstate", canon_get(r->data, "sqlstate"));
+	put_field(t, "rows", canon_get(r->data, "rows"));
+	put_field(t, "us", canon_get(r->data, "duration_us"));
+	if (str_eqz(status, "unknown") || str_eqz(status, "lost"))
+		buf_put_z(&t->b, "  (GAP in doubt: it may have happened)");
+	buf_put_c(&t->b, '\n');
+	open_drop(t, false, canon_plain(canon_get(r->data, "action")));
+}
+
+static void
+show_approval_request(struct timeline *t, const struct record *r)
+{
+	put_head(t, r, 2);
+	buf_put_z(&t->b, "approval request ");
+	put_value(t, canon_get(r->data, "id"));
+	put_field(t, "for", canon_get(r->data, "target"));
+	put_field(t, "effects", canon_get(r->data, "effects"));
+	put_field(t, "rule", canon_get(r->data, "rule"));
+	put_field(t, "slots", canon_get(r->data, "slots"));
+	put_field(t, "until", canon_get(r->data, "approve_by"));
+	buf_put_z(&t->b, "; people are shown:\n");
+	put_content(t, canon_get(r->data, "show"));
+}
+
+/* grant deny rejected armed expired void consumed: all members that have something to say. */
+static void
+show_approval(struct timeline *t, const struct record *r)
+{
+	static const char *const fields[] = {
+	    "person", "role", "key", "statement", "action", "use_by", "reason"};
+
+	put_head(t, r, 2);
+	buf_put_z(&t->b, "approval ");
+	put_vis(t, str_mem(r->type.p + 9, r->type.n - 9));
+	buf_put_c(&t->b, ' ');
+	put_value(t, canon_get(r->data, "id"));
+	for (size_t i = 0; i < ARRAY_LEN(fields); i++)
+		put_field(t, fields[i], canon_get(r->data, fields[i]));
+	buf_put_c(&t->b, '\n');
+}
+
+static void
+show_policy(struct timeline *t, const struct record *r)
+{
+	put_head(t, r, 0);
+	buf_put_z(&t->b, "policy");
+	put_field(t, "loaded:", canon_get(r->data, "policy"));
+	put_field(t, "serial", canon_get(r->data, "serial"));
+	put_field(t, "clock", canon_get(r->data, "clock"));
+	put_field(t, "digest", canon_get(r->data, "digest"));
+	buf_put_c(&t->b, '\n');
+}
+
+static void
+show_other(struct timeline *t, const struct record *r)
+{
+	put_head(t, r, 0);
+	put_vis(t, r->type);
+	buf_put_c(&t->b, ' ');
+	put_vis(t, r->data);
+	if (str_eqz(r->type, "log.recovered"))
+		buf_put_z(&t->b, "  (GAP an unfinished write was cut off here)");
+	buf_put_c(&t->b, '\n');
+}
+
+static void
+skip(struct timeline *t UNUSED, const struct record *r UNUSED)
+{
+}
+
+static const struct {
+	const char *type;
+	void (*show)(struct timeline *t, const struct record *r);
+} shows[] = {
+    {"log.heartbeat", skip},
+    {"policy.load", show_policy},
+    {"run.start", show_run_start},
+    {"run.end", show_run_end},
+    {"agent.*", show_agent},
+    {"action", show_action},
+    {"outcome", show_outcome},
+    {"approval.request", show_approval_request},
+    {"approval.*", show_approval},
+    {"*", show_other},
+};
+
+void
+timeline_record(struct timeline *t, const struct record *r)
+{
+	size_t i = 0;
+
+	if (t->o.run != NULL && !str_eqz(r->run, t->o.run))
+		return;
+	if (r->seq >= t->o.verified && !t->unsigned_said) {
+		t->unsigned_said = true;
+		buf_put_z(&t->b, "-- GAP from here on no checkpoint covers the records --\n");
+	}
+	while (!str_glob(str_z(shows[i].type), r->type))
+		i++;
+	shows[i].show(t, r);
+	t->shown++;
+	t->out(t->arg, buf_str(&t->b));
+	buf_reset(&t->b);
+}
+
+size_t
+timeline_end(struct timeline *t)
+{
+	for (const struct open *o = t->open; o != NULL; o = o->next) {
+		if (o->run)
+			buf_printf(&t->b, "-- run %s has not ended --\n", o->id);
+		else
+			buf_printf(&t->b,
+			    "-- GAP action %s (record %" PRIu64
+			    ") was sent and has no outcome: it may have happened --\n",
+			    o->id, o->seq);
+	}
+	t->out(t->arg, buf_str(&t->b));
+	buf_reset(&t->b);
+	return t->shown;
+}

@@ -1,0 +1,496 @@
+/*
+ * `cofferdam replay whatif`: every recorded action is judged again, by the one verdict function, on
+ * the recorded input at the recorded instant with the recorded grants. Runs as the reviewer. Under
+ * the recorded policy the recorded verdicts must come out, all of them; what cannot be judged is
+ * UNKNOWN or ERROR, never taken for unchanged.
+ */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <libgen.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "audit/canon.h"
+#include "audit/chain.h"
+#include "audit/replay_blobs.h"
+#include "cmd/cmd.h"
+#include "cmd/cmd_replay.h"
+#include "common/log.h"
+#include "common/xalloc.h"
+#include "policy/facts.h"
+#include "policy/policy.h"
+
+#include "common/banned.h"
+
+#define POLICY_MAX ((size_t)8 << 20)
+#define GRANTS_MAX 64
+#define RELATIONS_MAX 256
+
+enum outcome { UNCHANGED, CHANGED, UNKNOWN, ERROR };
+
+/* A policy of the log, by its digest. */
+struct loaded {
+	struct loaded *next;
+	char digest[HASH_HEX_SIZE];
+	struct policy *policy; /* NULL: see why */
+	struct err why;
+};
+
+/* A run whose agent would have got another answer. */
+struct diverged {
+	struct diverged *next;
+	char *run;
+};
+
+struct whatif {
+	const struct replay_args *a;
+	struct cmd_place place;
+	struct replay_blobs *blobs;
+	struct policy *given; /* --policy */
+	struct loaded *loaded;
+	struct diverged *diverged;
+	uint64_t total, of[4], conditional;
+	uint64_t moved[3][3]; /* recorded verdict, verdict now */
+};
+
+/* --- policies ------------------------------------------------------------------------------- */
+
+/* The bundle of a policy.load record, from the sealed copy or from policy/<digest>.json. */
+static int
+load_recorded(
+    struct whatif *w, struct str ref, const char *digest, struct policy **ret, struct err *err)
+{
+	AUTO_BUF struct buf text = BUF(POLICY_MAX);
+	char path[HASH_HEX_SIZE + 32], hex[HASH_HEX_SIZE];
+	struct hash h;
+	int r = replay_blobs_read(w->blobs, ref, &text, err);
+
+	if (r != 0 && w->place.statedir >= 0) {
+		(void)snprintf(path, sizeof(path), "policy/%s.json", digest);
+		buf_reset(&text);
+		if (file_read(w->place.statedir, path, &text, NULL) == 0)
+			r = 0;
+	}
+	if (r != 0)
+		return r;
+	h = hash_sha256(buf_str(&text));
+	hash_hex(&h, hex);
+	if (strcmp(hex, digest) != 0)
+		return err_set(err, ERR_TAMPER, "policy %s: the bundle has another digest", digest);
+	return policy_load(buf_str(&text), ret, err);
+}
+
+static void
+take_policy(struct whatif *w, const struct record *r)
+{
+	struct str digest = canon_plain(canon_get(r->data, "digest"));
+	struct loaded *l;
+
+	if (digest.n != HASH_HEX_SIZE - 1)
+		return;
+	for (l = w->loaded; l != NULL; l = l->next)
+		if (str_eqz(digest, l->digest))
+			return;
+	l = xcalloc(1, sizeof(*l));
+	memcpy(l->digest, digest.p, digest.n);
+	l->next = w->loaded;
+	w->loaded = l;
+	if (w->given == NULL)
+		(void)load_recorded(
+		    w, canon_get(r->data, "bundle"), l->digest, &l->policy, &l->why);
+}
+
+static int
+load_given(const char *path, struct policy **ret, struct err *err)
+{
+	AUTO_BUF struct buf text = BUF(POLICY_MAX), warnings = BUF(65536);
+	AUTO_FREE char *copy = xstrdup(path);
+	int r = cmd_read_file(path, &text, err);
+
+	if (r != 0)
+		return r;
+	if (policy_load(buf_str(&text), ret, NULL) == 0)
+		return 0;
+	if (policy_parse(buf_str(&text), path, dirname(copy), NULL, ret, &warnings, err) != 0) {
+		err->code = ERR_CONFIG;
+		return ERR_CONFIG;
+	}
+	return 0;
+}
+
+/* NULL: *why says what is missing. */
+static const struct policy *
+policy_for(const struct whatif *w, struct str digest, const char **why)
+{
+	if (w->given != NULL)
+		return w->given;
+	for (const struct loaded *l = w->loaded; l != NULL; l = l->next) {
+		if (!str_eqz(digest, l->digest))
+			continue;
+		*why = l->policy == NULL ? l->why.msg : NULL;
+		return l->policy;
+	}
+	*why = "the log holds no policy of this digest";
+	return NULL;
+}
+
+/* --- the recorded input ----------------------------------------------------------------------- */
+
+struct judged {
+	struct policy_input in;
+	struct str relations[RELATIONS_MAX];
+	struct policy_grant grants[GRANTS_MAX];
+	size_t ngrants;
+	enum verdict verdict; /* as recorded */
+};
+
+/* A missing member is a missing attribute: p == NULL. */
+static struct str
+attribute(const struct json *o, const char *key)
+{
+	const struct json *v = json_get(o, key);
+
+	return v != NULL ? json_str(v) : STR_NONE;
+}
+
+static bool
+read_lists(const struct json *input, const struct json *decision, struct judged *ret)
+{
+	const struct json *rel = json_get(input, "relations"), *g = json_get(decision, "grants");
+
+	if (rel == NULL || json_count(rel) > RELATIONS_MAX || g == NULL ||
+	    json_count(g) > GRANTS_MAX)
+		return false;
+	for (size_t i = 0; i < json_count(rel); i++)
+		ret->relations[i] = json_str(json_at(rel, i));
+	ret->in.relations = ret->relations;
+	ret->in.nrelations = json_count(rel);
+	for (size_t i = 0; i < json_count(g); i++)
+		ret->grants[i] = (struct policy_grant){json_str(json_get(json_at(g, i), "person")),
+		    json_str(json_get(json_at(g, i), "role"))};
+	ret->ngrants = json_count(g);
+	return true;
+}
+
+static bool
+read_verdict(const struct json *decision, enum verdict *ret)
+{
+	for (int v = VERDICT_DENY; v <= VERDICT_ALLOW; v++) {
+		if (str_eqz(attribute(decision, "verdict"), verdict_name((enum verdict)v))) {
+			*ret = (enum verdict)v;
+			return true;
+		}
+	}
+	return false;
+}
+
+static int
+read_action(const struct json *data, const struct record *r, struct judged *ret, struct err *err)
+{
+	const struct json *q = json_get(data, "request"), *d = json_get(data, "decision");
+	const struct json *in = q != NULL ? json_get(q, "input") : NULL;
+	const struct json *clock = d != NULL ? json_get(d, "clock_known") : NULL;
+
+	if (in == NULL || clock == NULL)
+		return err_set(err, ERR_NOT_FOUND, "the record holds no input");
+	ret->in = (struct policy_input){.target = attribute(in, "target"),
+	    .kind = attribute(in, "kind"),
+	    .env = attribute(in, "env"),
+	    .agent = attribute(in, "agent"),
+	    .owner = attribute(in, "owner"),
+	    .run = r->run,
+	    .statements = (unsigned)json_int(json_get(in, "statements")),
+	    .at.known = json_bool(clock)};
+	if (json_get(in, "effects") == NULL ||
+	    !effect_from_json(json_get(in, "effects"), &ret->in.effects) ||
+	    clock_parse(attribute(d, "at"), &ret->in.at.us, NULL) != 0 || !read_lists(in, d, ret) ||
+	    !read_verdict(d, &ret->verdict))
+		return err_set(err, ERR_NOT_FOUND, "the recorded input is not of the form");
+	return 0;
+}
+
+/* --- effects again ------------------------------------------------------------------------------
+ */
+
+/*
+ * Today's table on the recorded facts. What it gives must be among the recorded effects; what was
+ * recorded beyond it must come from the transaction (COMMIT), from statements that EXECUTE ran, or
+ * be the opaque by which core refuses what it cannot do.
+ */
+static int
+check_effects(const struct json *data, const struct judged *j, struct err *err)
+{
+	const struct json *q = json_get(data, "request"), *facts = json_get(q, "facts");
+	AUTO_BUF struct buf now = BUF(512), then = BUF(512);
+	struct facts_sql_view view;
+	uint32_t txn = 0, said = j->in.effects;
+	bool inner;
+
+	if (facts == NULL || json_count(facts) == 0 || json_get(facts, "error") != NULL)
+		return 0;
+	effects_sql(facts, &view);
+	inner = json_get(facts, "exec") != NULL;
+	if (json_get(q, "txn_effects") != NULL)
+		(void)effect_from_json(json_get(q, "txn_effects"), &txn);
+	if (((inner ? view.effects_resolved : view.effects) & ~said) == 0 &&
+	    (inner || (said & ~(view.effects | txn | EFFECT_opaque)) == 0))
+		return 0;
+	effect_put(&now, view.effects);
+	effect_put(&then, said);
+	return err_set(err, ERR_STATE, "effects of the recorded facts are now [%.*s], were [%.*s]",
+	    STR_ARG(buf_str(&now)), STR_ARG(buf_str(&then)));
+}
+
+/* --- comparing -------------------------------------------------------------------------------- */
+
+static bool
+same_list(const struct json *a, const struct str *s, size_t n)
+{
+	if (a == NULL || json_count(a) != n)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (!str_eq(json_str(json_at(a, i)), s[i]))
+			return false;
+	return true;
+}
+
+/* Under the recorded policy not only the verdict must come out again, but what led to it. */
+static bool
+same_reasons(const struct json *decision, const struct decision *d)
+{
+	const struct json *rows = json_get(decision, "max_rows");
+	struct str calendar = attribute(decision, "calendar");
+
+	return same_list(json_get(decision, "rules"), d->rules, d->nrules) &&
+	       str_eq(str_mem(calendar.p, calendar.n), d->calendar) &&
+	       (rows != NULL ? json_int(rows) : -1) == (d->max_rows >= 0 ? d->max_rows : -1);
+}
+
+static void
+put_rules(struct buf *b, const struct decision *d)
+{
+	for (size_t i = 0; i < d->nrules; i++)
+		buf_printf(b, "%s%.*s", i != 0 ? "," : "", STR_ARG(d->rules[i]));
+}
+
+/* --- one action ---------------------------------------------------------------------------------
+ */
+
+static bool
+has_diverged(const struct whatif *w, struct str run)
+{
+	for (const struct diverged *d = w->diverged; d != NULL; d = d->next)
+		if (str_eqz(run, d->run))
+			return true;
+	return false;
+}
+
+static void
+set_diverged(struct whatif *w, struct str run)
+{
+	struct diverged *d;
+
+	if (run.n == 0 || has_diverged(w, run))
+		return;
+	d = xcalloc(1, sizeof(*d));
+	d->run = str_dup(run);
+	d->next = w->diverged;
+	w->diverged = d;
+}
+
+static void PRINTF_LIKE(4, 5)
+    report(struct whatif *w, const struct record *r, enum outcome o, const char *fmt, ...)
+{
+	AUTO_FREE char *text = NULL, *vis = NULL;
+	bool conditional = has_diverged(w, r->run);
+	va_list ap;
+
+	w->of[o]++;
+	w->total++;
+	w->conditional += conditional;
+	if (o == UNCHANGED && !w->a->all)
+		return;
+	va_start(ap, fmt);
+	if (vasprintf(&text, fmt, ap) < 0)
+		text = NULL;
+	va_end(ap);
+	vis = log_vis(str_z(text));
+	(void)printf("%6" PRIu64 " %.*s %s%s\n", r->seq, STR_ARG(r->run), vis,
+	    conditional ? "  (conditional: the agent had another answer before)" : "");
+}
+
+static void
+compare(struct whatif *w, const struct record *r, const struct json *data, const struct judged *j,
+    const struct policy *p)
+{
+	const struct json *rec = json_get(data, "decision"), *q = json_get(data, "request");
+	AUTO_FREE struct decision *d = xcalloc(1, sizeof(*d));
+	AUTO_BUF struct buf effects = BUF(512), rules = BUF(8192);
+
+	policy_eval(p, &j->in, j->grants, j->ngrants, d);
+	effect_put(&effects, j->in.effects);
+	put_rules(&rules, d);
+	if (d->verdict == j->verdict && w->given == NULL && !same_reasons(rec, d)) {
+		report(w, r, ERROR, "ERROR %s again, but by rule %.*s", verdict_name(d->verdict),
+		    STR_ARG(buf_str(&rules)));
+	} else if (d->verdict == j->verdict) {
+		report(w, r, UNCHANGED, "UNCHANGED %s  %.*s on %.*s [%.*s] rule %.*s",
+		    verdict_name(d->verdict), STR_ARG(attribute(q, "operation")),
+		    STR_ARG(j->in.target), STR_ARG(buf_str(&effects)), STR_ARG(buf_str(&rules)));
+	} else {
+		w->moved[j->verdict][d->verdict]++;
+		report(w, r, CHANGED, "%s -> %s  %.*s on %.*s [%.*s] now by rule %.*s",
+		    verdict_name(j->verdict), verdict_name(d->verdict),
+		    STR_ARG(attribute(q, "operation")), STR_ARG(j->in.target),
+		    STR_ARG(buf_str(&effects)), STR_ARG(buf_str(&rules)));
+		set_diverged(w, r->run);
+	}
+}
+
+static void
+judge(struct whatif *w, const struct record *r)
+{
+	AUTO(json) struct json_doc *doc = NULL;
+	AUTO_FREE struct judged *j = xcalloc(1, sizeof(*j));
+	const struct json *data, *d;
+	const struct policy *p;
+	const char *why = NULL;
+	struct err err = {0};
+
+	if (json_parse(r->data, "action", &doc, &err) != 0) {
+		report(w, r, ERROR, "ERROR %s", err.msg);
+		return;
+	}
+	data = json_root(doc);
+	d = json_get(data, "decision");
+	if (read_action(data, r, j, &err) != 0) {
+		report(w, r, UNKNOWN, "UNKNOWN %s", err.msg);
+		return;
+	}
+	if (check_effects(data, j, &err) != 0) {
+		bool same = str_eqz(attribute(d, "engine"), EFFECTS_ENGINE);
+
+		report(w, r, same ? ERROR : UNKNOWN, "%s %s (engine then: %.*s)",
+		    same ? "ERROR" : "UNKNOWN", err.msg, STR_ARG(attribute(d, "engine")));
+		return;
+	}
+	/* No policy was loaded: the zero decision denies. */
+	if (w->given == NULL && attribute(d, "policy").n == 0) {
+		report(w, r, j->verdict == VERDICT_DENY ? UNCHANGED : ERROR,
+		    "deny without a policy, recorded %s", verdict_name(j->verdict));
+		return;
+	}
+	p = policy_for(w, attribute(d, "policy"), &why);
+	if (p == NULL) {
+		report(w, r, UNKNOWN, "UNKNOWN policy %.12s: %s", attribute(d, "policy").p, why);
+		return;
+	}
+	if (w->given != NULL) { /* what the target is, is the policy's to say */
+		struct policy_input t = policy_input_for(p, j->in.target);
+
+		j->in.kind = t.kind;
+		j->in.env = t.env;
+	}
+	compare(w, r, data, j, p);
+}
+
+/* --- all
+ * ------------------------------------------------------------------------------------------ */
+
+static int
+walk(struct whatif *w, struct err *err)
+{
+	const struct replay_args *a = w->a;
+	struct chain *c = NULL;
+	struct record r;
+	struct hash leaf;
+	int n = chain_open(w->place.logdir, 0, &c, err);
+
+	while (n == 0 && (n = chain_next(c, &r, &leaf, err)) == 1) {
+		n = 0;
+		if (str_eqz(r.type, "policy.load"))
+			take_policy(w, &r);
+		else if (str_eqz(r.type, "action") && (a->run == NULL || str_eqz(r.run, a->run)))
+			judge(w, &r);
+	}
+	if (n == 0 && chain_fault(c)->kind != LOG_KIND_NONE &&
+	    chain_fault(c)->kind != LOG_KIND_TORN)
+		n = err_set(err, ERR_TAMPER, "the log does not hold at seq %" PRIu64 ": %s: %s",
+		    chain_fault(c)->seq, log_kind_name(chain_fault(c)->kind), chain_fault(c)->text);
+	chain_free(c);
+	return n;
+}
+
+static void
+put_count(uint64_t n, const char *what)
+{
+	if (n != 0)
+		(void)printf(", %" PRIu64 " %s", n, what);
+}
+
+static void
+summary(const struct whatif *w)
+{
+	/* 100 only when it is all of them: rounded down. */
+	(void)printf("%" PRIu64 " actions: %" PRIu64 " UNCHANGED (%" PRIu64 " %%)", w->total,
+	    w->of[UNCHANGED], w->total != 0 ? w->of[UNCHANGED] * 100 / w->total : 100);
+	for (int from = VERDICT_DENY; from <= VERDICT_ALLOW; from++) {
+		for (int to = VERDICT_DENY; to <= VERDICT_ALLOW; to++) {
+			char what[64];
+
+			(void)snprintf(what, sizeof(what), "%s -> %s",
+			    verdict_name((enum verdict)from), verdict_name((enum verdict)to));
+			put_count(w->moved[from][to], what);
+		}
+	}
+	put_count(w->of[UNKNOWN], "UNKNOWN");
+	put_count(w->of[ERROR], "ERROR");
+	put_count(w->conditional, "conditional");
+	(void)printf("\n");
+}
+
+static void
+whatif_free(struct whatif *w)
+{
+	policy_free(w->given);
+	while (w->loaded != NULL) {
+		struct loaded *l = w->loaded;
+
+		w->loaded = l->next;
+		policy_free(l->policy);
+		free(l);
+	}
+	while (w->diverged != NULL) {
+		struct diverged *d = w->diverged;
+
+		w->diverged = d->next;
+		free(d->run);
+		free(d);
+	}
+	replay_blobs_free(w->blobs);
+	cmd_place_close(&w->place);
+}
+
+int
+replay_whatif(const struct replay_args *a)
+{
+	struct whatif w = {.a = a, .place = {-1, -1}};
+	AUTO_FD int keysdir = -1;
+	struct err err = {0};
+	int r = cmd_place_open(NULL, a->state, &w.place, &err);
+
+	if (r == 0 && a->policy != NULL)
+		r = load_given(a->policy, &w.given, &err);
+	if (r == 0) {
+		keysdir = replay_keysdir(&w.place);
+		r = replay_blobs_open(w.place.logdir, keysdir, &w.blobs, &err);
+	}
+	if (r == 0)
+		r = walk(&w, &err);
+	if (r == 0)
+		summary(&w);
+	whatif_free(&w);
+	if (r != 0)
+		return replay_fail(&err);
+	return w.of[UNCHANGED] == w.total ? CMD_OK : CMD_FAILED;
+}
