@@ -187,9 +187,9 @@ class Core:
             self.conns.clear()
             self.start(name)
             self.join()
-            if True:  # front drops its listeners with the wire to core
-                for i, (s, host, run) in self.listeners.items():
-                    self.tell_listen(i, s, host, run)
+            # Front drops its listeners with the wire to core.
+            for i, (s, host, run) in self.listeners.items():
+                self.tell_listen(i, s, host, run)
         os.write(self.wake_w, b"x")
         self.wait(lambda: name in self.ready)
 
@@ -368,6 +368,8 @@ class Core:
         if self.close_next:
             self.close_next = False
             self.refuse(c, act, 0, "57P01", "ended by the test")
+            del self.conns[c.id]
+            self.upstream.send(U_CLOSE, struct.pack(">Q", c.id))
             return
         ms, limit, sent, executed, denied = messages(b), 0, b"", False, False
         for typ, body, whole in ms:
