@@ -60,6 +60,7 @@ struct core_peer {
 	enum core_state state;
 	uint64_t seen;	      /* rows of the table already used (once) */
 	uint64_t serial;      /* names a peer across its death */
+	size_t nevents;	      /* agent: events that are not durable yet */
 	struct core_run *run; /* parser, agent */
 	uid_t uid;	      /* agent, person */
 	struct loop_timer *timer;
@@ -89,6 +90,7 @@ struct core_run {
 	enum core_run_state state;
 	char id[CORE_ID_SIZE];
 	char *agent, *owner, *login;
+	char *task; /* until run.start is recorded */
 	char *said; /* the agent's last words, for approvers */
 	struct core_peer *peer;	  /* its agent; NULL when away */
 	struct core_peer *parser; /* NULL: none yet, or dead */
@@ -102,7 +104,8 @@ struct core_run {
 	struct loop_timer *timer;
 	struct core_ticket *ticket; /* run.start, run.end */
 	char *end_status, *end_text;
-	bool in_log; /* its run.start is known to be durable */
+	bool parser_asked, recorded; /* recorded: its run.start may be in the log */
+	bool seen; /* in the live records that the writer is telling */
 };
 TAILQ_HEAD(core_runs, core_run);
 
@@ -127,12 +130,13 @@ struct core {
 
 	char *origin;
 	uid_t uid;
-	int control_fd, agent_fd, blobkeys_fd, passwd_fd;
+	int control_fd, agent_fd, blobkeys_fd, passwd_fd, vault_fd;
 	struct loop_io *control_io, *agent_io;
 	bool serving;  /* confined */
 	bool live;     /* the writer has told its live records: its wire takes appends */
 	bool was_live; /* once at least: this process knows what it did not send */
 	bool kept_end;
+	unsigned stop_turns;
 
 	struct policy *policy;	    /* recorded; NULL: everything is refused */
 	struct policy *policy_next; /* loaded, its policy.load not yet durable */
@@ -143,7 +147,11 @@ struct core {
 	struct vault *vault;
 	struct secret *vault_key, *fp_key;
 	struct core_ca *ca;
+	struct secret *ca_key; /* until the CA is loaded */
+	char *ca_pem;
 	struct secret *policy_blob_key;
+	struct core_ticket *policy_ticket;
+	struct hash policy_recording;
 	char vkey_hash[HASH_HEX_SIZE]; /* of the log's verifier key line */
 	uint64_t log_size;
 
@@ -159,7 +167,8 @@ struct core {
 	size_t ntickets;
 	uint64_t last_ticket;
 	struct loop_timer *ticket_timer;
-	struct buf doubt, not_sent; /* ids of actions (CORE_ID_SIZE each), see core_live.c */
+	/* ids of actions (CORE_ID_SIZE each); doubt_more: run and seq of each; see core_live.c */
+	struct buf doubt, doubt_more, not_sent;
 };
 
 struct core *core_new(struct loop *loop);
@@ -178,6 +187,7 @@ int core_boot_fd(void *arg, struct str name, int fd, struct err *err);
 int core_boot_wire(void *arg, enum ipc_role peer, struct str run, int fd, struct err *err);
 int core_boot_go(void *arg, struct err *err);
 int core_boot_serve(void *arg, struct err *err);
+void core_boot_stop(void *arg);
 ipc_msg_fn core_boot_parent_msg;
 
 #endif

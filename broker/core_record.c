@@ -47,32 +47,38 @@ ticket_call(struct core_ticket *t, const struct core_ack *ack)
 
 /* --- deadlines ------------------------------------------------------------------------ */
 
+static struct core_ticket *
+overdue(const struct core *c, const struct core_tickets *list)
+{
+	struct core_ticket *t;
+
+	TAILQ_FOREACH(t, list, link)
+		if (!t->failed && t->deadline_ms <= loop_now_ms(c->loop))
+			return t;
+	return NULL;
+}
+
 static void
 tick(void *arg)
 {
 	struct core *c = arg;
 	struct core_ticket *t;
-	bool again = true;
 
-	c->ticket_timer = loop_timer_add(c->loop, TICK_MS, tick, c);
+	c->ticket_timer = NULL;
 	/* A callback may append and fail others: look from the start after each. */
-	while (again) {
-		again = false;
-		TAILQ_FOREACH(t, &c->tickets, link) {
-			if (t->deadline_ms > loop_now_ms(c->loop))
-				break;
-			if (t->failed)
-				continue;
-			t->failed = true;
-			ticket_call(t, &(struct core_ack){.code = ERR_TIMEOUT});
-			again = true;
-			break;
-		}
+	while ((t = overdue(c, &c->tickets)) != NULL || (t = overdue(c, &c->unsent)) != NULL) {
+		t->failed = true;
+		ticket_call(t, &(struct core_ack){.code = ERR_TIMEOUT});
 	}
-	if (TAILQ_EMPTY(&c->tickets)) {
-		loop_timer_del(c->ticket_timer);
-		c->ticket_timer = NULL;
-	}
+	if (c->ticket_timer == NULL && (!TAILQ_EMPTY(&c->tickets) || !TAILQ_EMPTY(&c->unsent)))
+		c->ticket_timer = loop_timer_add(c->loop, TICK_MS, tick, c);
+}
+
+static void
+tick_start(struct core *c)
+{
+	if (c->ticket_timer == NULL)
+		c->ticket_timer = loop_timer_add(c->loop, TICK_MS, tick, c);
 }
 
 /* --- appending ------------------------------------------------------------------------ */
@@ -138,8 +144,7 @@ ticket_send(struct core *c, struct core_ticket *t, const struct core_append *a)
 	TAILQ_INSERT_TAIL(&c->tickets, t, link);
 	c->ntickets++;
 	core_send(c->writer, MSG_W_APPEND, &b);
-	if (c->ticket_timer == NULL)
-		c->ticket_timer = loop_timer_add(c->loop, TICK_MS, tick, c);
+	tick_start(c);
 }
 
 struct core_ticket *
@@ -152,6 +157,7 @@ core_record(struct core *c, const struct core_append *a)
 			return NULL;
 		t = ticket_new(c, a);
 		TAILQ_INSERT_TAIL(&c->unsent, t, link);
+		tick_start(c);
 		return t;
 	}
 	t = ticket_new(c, a);
@@ -162,8 +168,10 @@ core_record(struct core *c, const struct core_append *a)
 void
 core_record_forget(struct core_ticket *t)
 {
-	if (t != NULL)
-		t->fn = NULL;
+	if (t == NULL)
+		return;
+	t->fn = NULL;
+	t->failed = true;
 }
 
 void
@@ -187,6 +195,23 @@ core_record_outcome(struct core *c, const char *run, const char *action, uint64_
 	jcs_close(&j);
 	(void)core_record(c, &(struct core_append){.type = "outcome", .run = run, .data = &b,
 				 .outcome_of = action});
+}
+
+static bool
+has_outcome(const struct core_tickets *list, const char *action)
+{
+	const struct core_ticket *t;
+
+	TAILQ_FOREACH(t, list, link)
+		if (strncmp(t->outcome_of, action, CORE_ID_SIZE) == 0)
+			return true;
+	return false;
+}
+
+bool
+core_record_keeps(const struct core *c, const char *action)
+{
+	return has_outcome(&c->unsent, action) || has_outcome(&c->tickets, action);
 }
 
 /* --- answers -------------------------------------------------------------------------- */

@@ -32,11 +32,17 @@ struct core_append {
 };
 /* NULL: cannot be recorded now (no writer, too many waiting, too large); fn will not be called. */
 struct core_ticket *core_record(struct core *c, const struct core_append *a);
-/* The owner of `arg` goes away: fn will not be called. NULL is fine; forget a ticket once fn has run. */
+/*
+ * The owner of `arg` goes away: fn will not be called, and a `dispatched` action counts as not
+ * sent. NULL is fine; a ticket is gone once fn has run.
+ */
 void core_record_forget(struct core_ticket *t);
 /* An outcome in few words; for what core itself ends. */
 void core_record_outcome(struct core *c, const char *run, const char *action, uint64_t seq,
     const char *status);
+
+/* Is an outcome of that action on its way already? */
+bool core_record_keeps(const struct core *c, const char *action);
 
 int core_record_on_ack(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
 /* The writer's wire is gone: everything that waits fails now. */

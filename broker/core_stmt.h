@@ -12,7 +12,7 @@
 #include "broker/core_facts.h"
 
 #define CORE_STMTS_MAX 256		     /* names per connection, statements and portals together */
-#define CORE_STMTS_BYTES ((size_t)2 << 20)   /* of texts and parameters per connection */
+#define CORE_STMTS_BYTES ((size_t)4 << 20)   /* of texts and parameters per connection */
 #define CORE_NAME_MAX 63 /* bytes: the server compares no more (NAMEDATALEN - 1), so longer names would alias */
 
 struct core_stmt {

@@ -1,0 +1,555 @@
+/*
+ * One exchange of a client, from PG_ACT to PG_DONE (process: core). Order is the promise: facts,
+ * verdict, records durable, lease, answer, outcome. A step that cannot be recorded refuses
+ * what it was for; nothing waits longer than CORE_RECORD_MS for the log.
+ */
+#include "broker/core_act.h"
+
+#include <stdlib.h>
+
+#include "broker/core_approve.h"
+#include "broker/core_data.h"
+#include "broker/core_lease.h"
+#include "broker/core_run.h"
+#include "common/log.h"
+#include "common/pgwire.h"
+#include "common/xalloc.h"
+
+#include "common/banned.h"
+
+static void proceed(struct core_act *act);
+
+/* --- end -------------------------------------------------------------------------------- */
+
+void
+core_act_free(struct core_act *act)
+{
+	if (act == NULL)
+		return;
+	for (size_t i = 0; i < act->nfacts; i++) {
+		core_facts_forget(act->asks[i]);
+		core_facts_unref(act->facts[i]);
+	}
+	for (size_t i = 0; i < act->nactions; i++) {
+		core_record_forget(act->tickets[i]);
+		core_action_free(act->actions[i]);
+	}
+	if (act->request != NULL)
+		core_approve_forget(act->request);
+	core_txn_reset(&act->txn);
+	buf_free(&act->msgs);
+	free(act);
+}
+
+static void
+act_end(struct core_act *act)
+{
+	act->conn->act = NULL;
+	core_act_free(act);
+}
+
+/* The log did not take it: idle and whole, the client reads an error and may go on; else its session ends. */
+static void
+unrecorded(struct core_act *act)
+{
+	static const char message[] = "the decision log is not available: nothing passes unrecorded";
+	struct core_conn *conn = act->conn;
+	bool whole = act->kind == CORE_ACT_QUERY || act->kind == CORE_ACT_SYNC;
+
+	if (conn->txn.state == 'I' && !conn->pipeline && whole) {
+		core_stmts_rollback(&conn->stmts);
+		core_pg_send_refused(conn, act->id, false, "57P03", message, "", "");
+		act_end(act);
+		return;
+	}
+	core_pg_kill(conn, "57P03", message);
+}
+
+static void
+refused(struct core_act *act)
+{
+	const struct core_action *a = act->actions[0];
+
+	core_pg_send_refused(act->conn, act->id, false, a->sqlstate, a->message, a->detail, a->hint);
+	act_end(act);
+}
+
+/* --- records ------------------------------------------------------------------------------ */
+
+static void
+remember(struct core_act *act)
+{
+	const struct core_action *last = act->actions[act->nactions - 1];
+
+	if (act->refused)
+		core_decide_remember(act->conn->run, str_z(act->conn->target->id), last);
+}
+
+static void
+recorded(struct core_act *act)
+{
+	struct err err;
+
+	if (act->failed) {
+		unrecorded(act);
+		return;
+	}
+	remember(act);
+	if (act->nothing_sent) {
+		refused(act);
+		return;
+	}
+	act->phase = CORE_PHASE_SENT;
+	act->sent_us = clock_boot_us();
+	if (core_lease_send(act, &err) != 0)
+		core_pg_kill(act->conn, err_sqlstate(err.code), err.msg);
+}
+
+static void
+one_ack(struct core_act *act, int code)
+{
+	act->waiting--;
+	if (code != 0)
+		act->failed = true;
+	if (act->waiting == 0)
+		proceed(act);
+}
+
+static void
+action_acked(void *arg, const struct core_ack *ack)
+{
+	struct core_action *a = arg;
+	struct core_act *act = a->act;
+
+	for (size_t i = 0; i < act->nactions; i++)
+		if (act->actions[i] == a)
+			act->tickets[i] = NULL;
+	a->seq = ack->seq;
+	one_ack(act, ack->code);
+}
+
+static void
+request_acked(void *arg, const struct core_ack *ack)
+{
+	struct core_act *act = arg;
+
+	act->request = NULL;
+	one_ack(act, ack->code);
+}
+
+static const char *
+kind_name(enum core_act_kind k)
+{
+	switch (k) {
+	case CORE_ACT_QUERY:
+		return "query";
+	case CORE_ACT_SYNC:
+		return "sync";
+	case CORE_ACT_FLUSH:
+		return "flush";
+	case CORE_ACT_CUT:
+		return "cut";
+	}
+	return "invalid";
+}
+
+static void
+record_action(struct core_act *act, size_t i)
+{
+	struct core_action *a = act->actions[i];
+	struct core_run *run = act->conn->run;
+	bool allowed = a->d.verdict == VERDICT_ALLOW;
+	bool beyond = (a->effects & ~EFFECT_SET_DATA) != 0;
+	AUTO_BUF struct buf data = BUF(CORE_RECORD_DATA_MAX);
+	AUTO_BUF struct buf frame = BUF(CORE_RECORD_FRAMES_MAX);
+	struct blob_ref head;
+	struct err err;
+
+	if (core_act_head(run, a, &frame, &head, &err) != 0) {
+		log_error("action %s: %s", a->id, err.msg);
+		act->failed = true;
+		return;
+	}
+	core_data_action(&data,
+	    &(struct core_data_action){.a = a, .conn = act->conn, .kind = kind_name(act->kind),
+		.head = &head, .sent = allowed ? &act->sent : NULL, .wrap = allowed && act->wrap,
+		.poison = !allowed && act->poison[0] != '\0' ? act->poison : NULL});
+	act->tickets[i] = core_record(run->core,
+	    &(struct core_append){.type = "action", .run = run->id,
+		.flags = allowed && beyond ? CORE_REC_CHECKPOINT : 0, .data = &data, .frame = &frame,
+		.dispatched = allowed ? a->id : NULL, .fn = action_acked, .arg = a});
+	if (act->tickets[i] == NULL)
+		act->failed = true;
+	else
+		act->waiting++;
+}
+
+static void
+record(struct core_act *act)
+{
+	struct core_action *last = act->actions[act->nactions - 1];
+
+	act->phase = CORE_PHASE_RECORD;
+	act->sent = hash_sha256(str_mem(act->msgs.p, act->send));
+	for (size_t i = 0; i < act->nactions && !act->failed; i++)
+		record_action(act, i);
+	if (last->request_new && !act->failed) {
+		if (core_approve_record(last->request, request_acked, act)) {
+			act->request = last->request;
+			act->waiting++;
+		} else {
+			act->failed = true;
+		}
+	} else if (last->request_new) {
+		core_approve_state(last->request, CORE_RQ_VOID, "not_recorded");
+	}
+	/* Nothing of the act goes out: its names were never made. */
+	if (act->refused && act->nactions == 1)
+		core_stmts_rollback(&act->conn->stmts);
+	if (act->failed)
+		unrecorded(act); /* what was appended is not_sent when its ack comes */
+}
+
+static void
+proceed(struct core_act *act)
+{
+	if (act->phase == CORE_PHASE_RECORD) {
+		recorded(act);
+	} else if (act->failed) {
+		core_pg_kill(act->conn, "57P03", "the outcome could not be recorded");
+	} else {
+		core_pg_send_done(act->conn, act->id, act->answer_bytes);
+		act_end(act);
+	}
+}
+
+/* --- facts ------------------------------------------------------------------------------------ */
+
+static struct core_facts *
+facts_for(struct core_conn *conn, struct str text)
+{
+	struct hash h = hash_sha256(text);
+	struct core_facts **slot = &conn->facts[h.b[0] % CORE_FACTS_CACHE];
+	AUTO_FREE char *why = NULL;
+
+	if (*slot != NULL && hash_eq(&(*slot)->text, &h) && (*slot)->status != CORE_FACTS_LOST)
+		return core_facts_ref(*slot);
+	core_facts_unref(*slot);
+	*slot = core_facts_new(&h);
+	if (!str_is_utf8(text)) {
+		core_facts_fail(*slot, CORE_FACTS_INVALID, "the statement is not valid UTF-8");
+	} else if (text.n > FACTS_SQL_MAX) {
+		why = xasprintf("statement too complex: it has %zu bytes, limit %zu", text.n, FACTS_SQL_MAX);
+		core_facts_fail(*slot, CORE_FACTS_COMPLEX, why);
+	}
+	return core_facts_ref(*slot);
+}
+
+static void
+facts_settled(void *arg)
+{
+	struct core_act *act = arg;
+
+	/* Which ask it was does not matter: those that are settled are gone. */
+	for (size_t i = 0; i < act->nfacts; i++)
+		if (act->facts[i]->status != CORE_FACTS_PENDING)
+			act->asks[i] = NULL;
+	if (--act->waiting != 0)
+		return;
+	core_act_judge(act);
+	record(act);
+}
+
+/* The texts of the act, each asked once. */
+static void
+ask(struct core_act *act)
+{
+	struct str s = buf_str(&act->msgs);
+	struct pgwire_msg m;
+
+	for (; pgwire_next(s, SIZE_MAX, &m, NULL) == 1; s = str_mem(s.p + m.whole.n, s.n - m.whole.n)) {
+		struct rd r = rd_init(m.body);
+		struct core_facts *f;
+		struct str text;
+		bool asked = false;
+
+		if (m.type != 'Q' && m.type != 'P')
+			continue;
+		if (m.type == 'P')
+			(void)pgwire_rd_z(&r);
+		text = pgwire_rd_z(&r);
+		f = facts_for(act->conn, text);
+		for (size_t i = 0; i < act->nfacts; i++)
+			asked = asked || act->facts[i] == f;
+		act->facts[act->nfacts] = f;
+		if (f->status == CORE_FACTS_PENDING && !asked) {
+			act->asks[act->nfacts] =
+			    core_facts_ask(act->conn->run, f, text, facts_settled, act);
+			act->waiting++;
+		}
+		act->nfacts++;
+	}
+}
+
+/* --- PG_ACT -------------------------------------------------------------------------------------- */
+
+/* Which types a kind may hold, and what ends it. */
+static int
+shape(struct core_act *act, struct err *err)
+{
+	struct str s = buf_str(&act->msgs);
+	size_t n = 0;
+	char last = '\0';
+
+	while (s.n != 0) {
+		struct pgwire_msg m;
+		int rc = pgwire_next(s, PGWIRE_MESSAGE_MAX, &m, err);
+		bool simple, end;
+
+		if (rc < 0)
+			return rc;
+		if (rc == 0)
+			return err_set(err, ERR_PROTOCOL, "the exchange ends inside a message");
+		rc = pgwire_check_frontend(&m, err);
+		if (rc != 0)
+			return rc;
+		simple = m.type == 'Q' || m.type == 'F';
+		end = m.type == 'S' || m.type == 'H';
+		if (strchr("QFPBDECSH", m.type) == NULL || simple != (act->kind == CORE_ACT_QUERY) ||
+		    (simple && n != 0) || (end && s.n != m.whole.n) || n >= CORE_ACT_MESSAGES)
+			return err_set(err, ERR_PROTOCOL,
+			    "message %zu of type %u does not fit an exchange of kind %s", n,
+			    (unsigned)(uint8_t)m.type, kind_name(act->kind));
+		act->nexec += simple || m.type == 'E';
+		last = m.type;
+		s = str_mem(s.p + m.whole.n, s.n - m.whole.n);
+		n++;
+	}
+	if (n == 0 || (act->kind == CORE_ACT_SYNC) != (last == 'S') ||
+	    (act->kind == CORE_ACT_FLUSH) != (last == 'H'))
+		return err_set(err, ERR_PROTOCOL, "exchange of kind %s ends with message type %u",
+		    kind_name(act->kind), (unsigned)(uint8_t)last);
+	return 0;
+}
+
+/* After an error the server ignores everything up to Sync; so nothing else is judged or sent. */
+static bool
+skipped(struct core_act *act)
+{
+	struct core_conn *conn = act->conn;
+
+	if (!conn->skipping)
+		return false;
+	if (act->kind != CORE_ACT_SYNC) {
+		core_pg_send_done(conn, act->id, 0);
+		act_end(act);
+		return true;
+	}
+	buf_reset(&act->msgs);
+	pgwire_put_sync(&act->msgs);
+	act->nexec = 0;
+	return false;
+}
+
+static void
+begin(struct core_act *act)
+{
+	struct core_conn *conn = act->conn;
+	struct err err = {0};
+
+	if (act->kind < CORE_ACT_QUERY || act->kind > CORE_ACT_CUT)
+		(void)err_set(&err, ERR_PROTOCOL, "exchange of kind %u", (unsigned)act->kind);
+	else if (shape(act, &err) == 0 && skipped(act))
+		return;
+	if (err.code != 0) {
+		core_pg_kill(conn, "08P01", err.msg);
+		return;
+	}
+	core_txn_copy(&act->txn, &conn->txn);
+	ask(act);
+	if (act->waiting != 0)
+		return;
+	core_act_judge(act);
+	record(act);
+}
+
+int
+core_act_on_act(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err)
+{
+	uint64_t id = rd_u64(body), n = rd_u64(body);
+	uint8_t kind = rd_u8(body);
+	struct str msgs = rd_lstr(body);
+	struct core_conn *conn = core_pg_find(p->core, id);
+	struct core_act *act;
+
+	(void)fds;
+	(void)nfds;
+	if (!rd_end(body))
+		return err_set(err, ERR_PROTOCOL, "PG_ACT is malformed");
+	if (conn == NULL || conn->state == CORE_CONN_CLOSING)
+		return 0; /* it was told that the connection is gone; the two crossed */
+	if (conn->state != CORE_CONN_READY || conn->act != NULL)
+		return err_set(err, ERR_PROTOCOL, "PG_ACT while connection %llu is not idle",
+		    (unsigned long long)id);
+	act = xcalloc(1, sizeof(*act));
+	act->conn = conn;
+	act->id = n;
+	act->kind = (enum core_act_kind)kind;
+	buf_init(&act->msgs, msgs.n + 16);
+	buf_put_str(&act->msgs, msgs);
+	conn->act = act;
+	begin(act);
+	return 0;
+}
+
+/* --- U_DONE ---------------------------------------------------------------------------------------- */
+
+struct done {
+	uint8_t status, txn;
+	uint64_t rows, bytes;
+	struct str tag, sqlstate, message;
+	struct hash sent;
+};
+
+static const char *
+status_name(uint8_t s)
+{
+	static const char *const names[] = {"unknown", "ok", "error", "row_limit", "lost", "refused"};
+
+	return s < ARRAY_LEN(names) ? names[s] : "unknown";
+}
+
+/* What goes before a refusal ran to its end; an error says which exchange, not which statement. */
+static void
+outcomes(struct core_act *act, const struct done *d)
+{
+	struct core_run *run = act->conn->run;
+	size_t n = act->nactions - (act->refused ? 1 : 0);
+	const char *status = status_name(d->status == 5 ? 1 : d->status);
+
+	for (size_t i = 0; i < n; i++) {
+		struct core_action *a = act->actions[i];
+		bool last = i + 1 == n;
+		AUTO_BUF struct buf b = BUF(CORE_RECORD_DATA_MAX);
+
+		core_data_outcome(&b,
+		    &(struct core_data_outcome){.action = a->id, .seq = a->seq, .status = status,
+			.tag = last ? d->tag : STR(""), .sqlstate = d->status == 5 ? STR("") : d->sqlstate,
+			.rows = last ? d->rows : 0, .answer_bytes = last ? d->bytes : 0,
+			.duration_us = clock_boot_us() - act->sent_us, .sent = &d->sent, .shared = (unsigned)n});
+		act->tickets[i] = core_record(run->core,
+		    &(struct core_append){.type = "outcome", .run = run->id, .data = &b,
+			.outcome_of = a->id, .fn = action_acked, .arg = a});
+		if (act->tickets[i] != NULL)
+			act->waiting++;
+		else
+			act->failed = true;
+	}
+}
+
+static void
+settle_names(struct core_act *act, const struct done *d)
+{
+	struct core_stmts *s = &act->conn->stmts;
+
+	if (d->status == 1 || d->status == 5)
+		core_stmts_commit(s);
+	else
+		core_stmts_failed(s);
+	if (d->status == 5 || (d->txn == 'I' && act->kind <= CORE_ACT_SYNC))
+		core_stmts_drop_portals(s);
+}
+
+static void
+settle_txn(struct core_act *act, const struct done *d)
+{
+	struct core_conn *conn = act->conn;
+	struct core_txn *t = &conn->txn;
+	uint32_t before = t->effects;
+
+	if (act->kind >= CORE_ACT_FLUSH) {
+		conn->pipeline = true;
+		conn->skipping = d->status != 1;
+		core_txn_copy(t, &act->txn);
+		t->effects |= before | act->effects;
+		return;
+	}
+	conn->pipeline = conn->skipping = false;
+	if (d->txn == 'I') {
+		core_txn_reset(t);
+		return;
+	}
+	core_txn_copy(t, &act->txn);
+	t->state = (char)d->txn;
+	if (d->status != 1)
+		t->effects |= before | act->effects; /* how far it came is not known */
+}
+
+static void
+done(struct core_act *act, const struct done *d)
+{
+	struct core_conn *conn = act->conn;
+	bool beyond = (act->effects & ~EFFECT_SET_DATA) != 0;
+
+	act->phase = CORE_PHASE_OUTCOME;
+	act->answer_bytes = d->bytes;
+	settle_names(act, d);
+	settle_txn(act, d);
+	outcomes(act, d);
+	if (conn->state == CORE_CONN_CLOSING) {
+		core_pg_free(conn);
+		return;
+	}
+	if (d->status == 4)
+		return; /* U_GONE follows and ends the connection */
+	/* A read's answer goes with its outcome on the way; a change's waits until that is durable. */
+	if (!beyond && conn->run->core->live) {
+		for (size_t i = 0; i < act->nactions; i++) {
+			core_record_forget(act->tickets[i]);
+			act->tickets[i] = NULL;
+		}
+		act->waiting = 0;
+	}
+	if (act->waiting == 0)
+		proceed(act);
+}
+
+int
+core_act_on_done(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err)
+{
+	uint64_t id = rd_u64(body), n = rd_u64(body);
+	struct core_conn *conn = core_pg_find(p->core, id);
+	struct done d = {0};
+	struct str sent;
+
+	(void)fds;
+	(void)nfds;
+	d.status = rd_u8(body);
+	d.txn = rd_u8(body);
+	d.rows = rd_u64(body);
+	d.bytes = rd_u64(body);
+	d.tag = rd_lstr(body);
+	d.sqlstate = rd_lstr(body);
+	d.message = rd_lstr(body);
+	sent = rd_bytes(body, HASH_LEN);
+	if (!rd_end(body) || d.status < 1 || d.status > 5 || strchr("ITE", d.txn) == NULL || d.txn == 0)
+		return err_set(err, ERR_PROTOCOL, "U_DONE is malformed");
+	memcpy(d.sent.b, sent.p, HASH_LEN);
+	if (conn == NULL || conn->act == NULL || conn->act->id != n || conn->act->phase != CORE_PHASE_SENT)
+		return 0; /* of a connection that core has ended */
+	if (!hash_eq(&d.sent, &conn->act->sent) && d.status != 4)
+		log_error("connection %llu: upstream sent other bytes than were leased", (unsigned long long)id);
+	done(conn->act, &d);
+	return 0;
+}
+
+void
+core_act_lost(struct core_act *act, const char *status)
+{
+	struct core_run *run = act->conn->run;
+
+	for (size_t i = 0; act->phase == CORE_PHASE_SENT && i < act->nactions; i++)
+		if (act->actions[i]->d.verdict == VERDICT_ALLOW)
+			core_record_outcome(run->core, run->id, act->actions[i]->id, act->actions[i]->seq,
+			    status);
+}

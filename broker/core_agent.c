@@ -1,0 +1,517 @@
+/*
+ * What an agent process may do (process: core). It runs as the owner, outside the sandbox, and
+ * may have been talked into anything: it registers a run under its own login, hands over
+ * listening sockets, and reports what it claims to have done. It decides nothing.
+ */
+#include "broker/core_agent.h"
+
+#include <stdlib.h>
+
+#include "broker/core_ca.h"
+#include "broker/core_data.h"
+#include "broker/core_peer.h"
+#include "broker/core_record.h"
+#include "broker/core_run.h"
+#include "common/log.h"
+#include "common/xalloc.h"
+
+#include "common/banned.h"
+
+/* The agent is told why, and its wire ends. Always returns 0: the peer is gone already. */
+static int
+refuse(struct core_peer *p, const struct err *why)
+{
+	AUTO_BUF struct buf b = BUF(4096);
+	struct core_run *run = p->run;
+
+	log_warn("agent of uid %u: %s", (unsigned)p->uid, why->msg);
+	buf_u32(&b, (uint32_t)-why->code);
+	buf_lz(&b, why->msg);
+	core_send(p, MSG_A_ERROR, &b);
+	core_peer_free(p);
+	if (run != NULL)
+		core_run_end(run, "error", str_z(why->msg), false);
+	return 0;
+}
+
+static int
+malformed(const char *what, struct err *err)
+{
+	return err_set(err, ERR_PROTOCOL, "%s is malformed", what);
+}
+
+static int
+version_check(uint32_t version, struct err *err)
+{
+	if (version != IPC_VERSION)
+		return err_set(err, ERR_UNSUPPORTED, "the agent speaks version %u, this broker %d", version,
+		    IPC_VERSION);
+	return 0;
+}
+
+/* --- A_OPEN ---------------------------------------------------------------------------------- */
+
+static int
+owner_find(struct core_peer *p, const struct policy_person **ret, struct err *err)
+{
+	const char *login = core_peer_login(p);
+	const struct policy_person *q;
+
+	if (p->core->policy == NULL)
+		return err_set(err, ERR_CONFIG, "no policy is active (cofferdam policy build, then SIGHUP)");
+	if (login == NULL)
+		return err_set(err, ERR_UNAUTHORISED, "uid %u has no login name", (unsigned)p->uid);
+	q = policy_person_by_login(p->core->policy, str_z(login));
+	if (q == NULL)
+		return err_set(err, ERR_UNAUTHORISED, "%s is no person's login in the policy", login);
+	*ret = q;
+	return 0;
+}
+
+static int
+target_add(struct core_run *run, const struct policy_target *t, struct err *err)
+{
+	AUTO_FREE char *id = str_dup(t->id), *host = str_dup(t->host), *db = str_dup(t->database),
+		       *user = str_dup(t->user);
+	char address[16];
+
+	if (run->ntargets >= CORE_TARGETS_MAX)
+		return err_set(err, ERR_TOO_LARGE, "a run has at most %d targets", CORE_TARGETS_MAX);
+	core_run_address(run->ntargets, address);
+	core_run_target_add(run, &(struct core_target){.id = id, .kind = (char *)(uintptr_t)target_kind_name(t->kind),
+				     .host = host, .address = address, .database = db, .user = user,
+				     .port = t->port});
+	return 0;
+}
+
+static bool
+served(const struct policy_target *t)
+{
+	return t->kind == TARGET_POSTGRES && t->port != 0 && t->host.n != 0;
+}
+
+static int
+target_named(struct core_run *run, struct str id, struct err *err)
+{
+	const struct policy_target *t = policy_target(run->core->policy, id);
+
+	if (t == NULL)
+		return err_set(err, ERR_NOT_FOUND, "the policy has no target \"%.*s\"", STR_ARG(id));
+	if (!served(t))
+		return err_set(err, ERR_UNSUPPORTED, "target %.*s: only postgres targets with a host are served",
+		    STR_ARG(id));
+	for (size_t i = 0; i < run->ntargets; i++)
+		if (str_eqz(id, run->targets[i].id))
+			return err_set(err, ERR_EXISTS, "target %.*s is named twice", STR_ARG(id));
+	return target_add(run, t, err);
+}
+
+/* None named: all that can be served. */
+static int
+targets_read(struct core_run *run, struct rd *body, struct err *err)
+{
+	const struct policy *pol = run->core->policy;
+	uint32_t n = rd_u32(body);
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i < n && !body->bad; i++)
+		rc = target_named(run, rd_lstr(body), err);
+	for (size_t i = 0; rc == 0 && n == 0 && i < policy_target_count(pol); i++)
+		if (served(policy_target_at(pol, i)))
+			rc = target_add(run, policy_target_at(pol, i), err);
+	return rc;
+}
+
+static void
+plan_send(struct core_peer *p)
+{
+	const struct core_run *run = p->run;
+	AUTO_BUF struct buf b = BUF(131072);
+
+	buf_lz(&b, run->id);
+	buf_lz(&b, run->owner);
+	buf_lstr(&b, core_ca_pem(run->core->ca));
+	buf_u32(&b, (uint32_t)run->ntargets);
+	for (size_t i = 0; i < run->ntargets; i++) {
+		const struct core_target *t = &run->targets[i];
+
+		buf_lz(&b, t->id);
+		buf_lz(&b, t->kind);
+		buf_lz(&b, t->host);
+		buf_u32(&b, t->port);
+		buf_lz(&b, t->address);
+		buf_lz(&b, t->database);
+		buf_lz(&b, t->user);
+	}
+	core_send(p, MSG_A_PLAN, &b);
+}
+
+static int
+name_check(struct str name, struct str task, struct err *err)
+{
+	if (name.n == 0 || name.n > CORE_AGENT_NAME_MAX || !str_is_ascii_print(name))
+		return err_set(err, ERR_INVALID, "agent name must be 1 to %d printable ASCII characters",
+		    CORE_AGENT_NAME_MAX);
+	if (task.n > CORE_TASK_MAX)
+		return err_set(err, ERR_TOO_LARGE, "task has %zu bytes, limit %d", task.n, CORE_TASK_MAX);
+	return 0;
+}
+
+static int
+open_run(struct core_peer *p, struct rd *body, struct err *err)
+{
+	const struct policy_person *owner = NULL;
+	struct str name, task;
+	int rc = version_check(rd_u32(body), err);
+
+	name = rd_lstr(body);
+	task = rd_lstr(body);
+	if (rc == 0)
+		rc = name_check(name, task, err);
+	if (rc == 0)
+		rc = owner_find(p, &owner, err);
+	if (rc == 0 && p->core->ca == NULL)
+		rc = err_set(err, ERR_CONFIG, "the broker has no CA key");
+	if (rc == 0)
+		rc = core_run_new(p->core, NULL, &p->run, err);
+	if (rc != 0)
+		return rc;
+	p->run->peer = p;
+	p->run->agent = str_dup(name);
+	p->run->task = str_dup(task);
+	p->run->owner = str_dup(owner->id);
+	p->run->login = xstrdup(core_peer_login(p));
+	rc = targets_read(p->run, body, err);
+	(void)rd_lstr(body); /* the level that is wanted; what holds comes with A_START */
+	if (rc == 0 && !rd_end(body))
+		rc = malformed("A_OPEN", err);
+	return rc;
+}
+
+int
+core_agent_on_open(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err)
+{
+	(void)fds;
+	(void)nfds;
+	if (open_run(p, body, err) != 0)
+		return refuse(p, err);
+	p->state = CORE_S_PLAN;
+	plan_send(p);
+	return 0;
+}
+
+/* --- A_LISTEN, A_START --------------------------------------------------------------------------- */
+
+int
+core_agent_on_listen(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err)
+{
+	struct core_run *run = p->run;
+	uint32_t index = rd_u32(body);
+	AUTO_BUF struct buf b = BUF(512);
+
+	if (!rd_end(body) || nfds != 1)
+		return malformed("A_LISTEN", err);
+	if (core_run_listen(run, index, TAKE_FD(fds[0]), err) != 0)
+		return refuse(p, err);
+	buf_lz(&b, run->id);
+	buf_u32(&b, index);
+	if (p->core->parent.wire != NULL)
+		ipc_send(p->core->parent.wire, MSG_K_KEEP, &b, &run->targets[index].fd, 1);
+	return 0;
+}
+
+static void
+start_acked(void *arg, const struct core_ack *ack)
+{
+	struct core_run *run = arg;
+	struct err why;
+
+	run->ticket = NULL;
+	if (ack->code != 0) {
+		(void)err_set(&why, ERR_UNAVAILABLE, "the decision log is not available: no run begins unrecorded");
+		run->state = CORE_RUN_PLANNED;
+		if (run->peer != NULL)
+			(void)refuse(run->peer, &why);
+		else
+			core_run_end(run, "error", STR("not recorded"), false);
+		return;
+	}
+	run->state = CORE_RUN_LIVE;
+	if (run->peer == NULL || run->end_status != NULL) { /* ended meanwhile */
+		AUTO_FREE char *status = xstrdup(run->end_status != NULL ? run->end_status : "lost");
+
+		core_run_end(run, status, STR("ended before it began"), run->peer != NULL);
+		return;
+	}
+	log_info("run %s of %s started: agent %s, %zu targets", run->id, run->owner, run->agent, run->ntargets);
+	run->peer->state = CORE_S_RUN;
+	core_run_serve(run);
+	core_send(run->peer, MSG_A_STARTED, NULL);
+}
+
+static int
+level_read(struct str text, struct buf *out, struct err *err)
+{
+	AUTO(json) struct json_doc *doc = NULL;
+	struct jcs j;
+	int rc = json_parse(text, "sandbox level", &doc, err);
+
+	if (rc == 0 && json_type(json_root(doc)) != JSON_OBJECT)
+		rc = err_set(err, ERR_INVALID, "sandbox level must be an object");
+	jcs_init(&j, out);
+	if (rc == 0)
+		rc = jcs_value(&j, NULL, json_root(doc), err);
+	if (rc == 0 && buf_over(out))
+		rc = err_set(err, ERR_TOO_LARGE, "sandbox level is over %zu bytes", out->max);
+	return rc;
+}
+
+static int
+start_record(struct core_run *run, struct str level, struct err *err)
+{
+	AUTO_BUF struct buf data = BUF(CORE_RECORD_DATA_MAX);
+	AUTO_BUF struct buf frame = BUF(CORE_RECORD_FRAMES_MAX);
+	AUTO_BUF struct buf canonical = BUF(CORE_LEVEL_MAX);
+	struct blob_ref task;
+	int rc = level_read(level, &canonical, err);
+
+	for (size_t i = 0; rc == 0 && i < run->ntargets; i++)
+		if (run->targets[i].fd < 0)
+			rc = err_set(err, ERR_STATE, "target %s has no listener", run->targets[i].id);
+	if (rc == 0)
+		rc = blob_seal(run->key, str_z(run->id), "text/plain", str_z(run->task), &frame, &task, err);
+	if (rc != 0)
+		return rc;
+	core_data_run_start(&data, run, &task, buf_str(&canonical));
+	run->ticket = core_record(run->core, &(struct core_append){.type = "run.start", .run = run->id,
+						 .data = &data, .frame = &frame, .fn = start_acked, .arg = run});
+	if (run->ticket == NULL)
+		return err_set(err, ERR_UNAVAILABLE, "the decision log is not available: no run begins unrecorded");
+	run->state = CORE_RUN_STARTING;
+	run->recorded = true;
+	return 0;
+}
+
+int
+core_agent_on_start(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err)
+{
+	struct str level = rd_lstr(body);
+
+	(void)fds;
+	(void)nfds;
+	if (!rd_end(body))
+		return malformed("A_START", err);
+	if (start_record(p->run, level, err) != 0)
+		return refuse(p, err);
+	p->state = CORE_S_STARTING;
+	return 0;
+}
+
+int
+core_agent_on_resume(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err)
+{
+	uint32_t version = rd_u32(body);
+	struct core_run *run = core_run_find(p->core, rd_lstr(body));
+	const char *login = core_peer_login(p);
+
+	(void)fds;
+	(void)nfds;
+	if (!rd_end(body))
+		return malformed("A_RESUME", err);
+	if (version_check(version, err) != 0)
+		return refuse(p, err);
+	if (run == NULL || run->state != CORE_RUN_LIVE || run->peer != NULL) {
+		(void)err_set(err, ERR_NOT_FOUND, "no such run waits for its agent");
+		return refuse(p, err);
+	}
+	if (login == NULL || !str_eqz(str_z(login), run->login)) {
+		(void)err_set(err, ERR_UNAUTHORISED, "the run is of another login");
+		return refuse(p, err);
+	}
+	loop_timer_del(run->timer);
+	run->timer = NULL;
+	run->peer = p;
+	p->run = run;
+	p->state = CORE_S_RUN;
+	log_info("run %s: its agent is back", run->id);
+	core_send(p, MSG_A_STARTED, NULL);
+	return 0;
+}
+
+/* --- A_EVENT ------------------------------------------------------------------------------------ */
+
+static bool
+key_ok(struct str k)
+{
+	for (size_t i = 0; i < k.n; i++)
+		if (!((k.p[i] >= 'a' && k.p[i] <= 'z') || (k.p[i] >= '0' && k.p[i] <= '9') || k.p[i] == '_'))
+			return false;
+	return k.n >= 1 && k.n <= 64 && !str_eqz(k, "content");
+}
+
+/* Sorted by the emitter first, so that "content" finds its place. */
+static int
+sorted(struct str fields, struct json_doc **ret, struct err *err)
+{
+	AUTO(json) struct json_doc *doc = NULL;
+	AUTO_BUF struct buf b = BUF(CORE_FIELDS_MAX);
+	struct jcs j;
+	int rc = json_parse(fields, "event fields", &doc, err);
+
+	if (rc == 0 && json_type(json_root(doc)) != JSON_OBJECT)
+		rc = err_set(err, ERR_INVALID, "event fields must be an object");
+	jcs_init(&j, &b);
+	if (rc == 0)
+		rc = jcs_value(&j, NULL, json_root(doc), err);
+	if (rc == 0 && buf_over(&b))
+		rc = err_set(err, ERR_TOO_LARGE, "event fields are over %d bytes", CORE_FIELDS_MAX);
+	return rc != 0 ? rc : json_parse(buf_str(&b), "event fields", ret, err);
+}
+
+int
+core_agent_event_data(struct str fields, const struct blob_ref *content, struct buf *out, struct err *err)
+{
+	AUTO(json) struct json_doc *doc = NULL;
+	const struct json *o;
+	bool done = false;
+	struct jcs j;
+	int rc = sorted(fields, &doc, err);
+
+	if (rc != 0)
+		return rc;
+	o = json_root(doc);
+	jcs_init(&j, out);
+	jcs_open(&j, NULL);
+	for (size_t i = 0; i < json_count(o); i++) {
+		if (!key_ok(json_key(o, i)))
+			return err_set(err, ERR_INVALID, "event field \"%.*s\": a name is 1 to 64 of [a-z0-9_], not content",
+			    STR_ARG(json_key(o, i)));
+		if (!done && str_cmp(json_key(o, i), STR("content")) > 0) {
+			blob_ref_jcs(&j, "content", content);
+			done = true;
+		}
+		jcs_key(&j, json_key(o, i));
+		rc = jcs_value(&j, NULL, json_at(o, i), err);
+		if (rc != 0)
+			return rc;
+	}
+	if (!done)
+		blob_ref_jcs(&j, "content", content);
+	jcs_close(&j);
+	return 0;
+}
+
+struct event {
+	struct core *core;
+	uint64_t peer, id;
+};
+
+static void
+event_acked(void *arg, const struct core_ack *ack)
+{
+	AUTO_FREE struct event *e = arg;
+	struct core_peer *p = core_peer_by_serial(e->core, e->peer);
+	AUTO_BUF struct buf b = BUF(64);
+	struct err why;
+
+	if (p == NULL)
+		return;
+	p->nevents--;
+	if (ack->code != 0) {
+		(void)err_set(&why, ERR_UNAVAILABLE, "the decision log is not available");
+		(void)refuse(p, &why);
+		return;
+	}
+	buf_u64(&b, e->id);
+	buf_u64(&b, ack->seq);
+	core_send(p, MSG_A_EVENT_ACK, &b);
+}
+
+static const char *
+event_type(struct str type)
+{
+	static const struct {
+		const char *name, *type;
+	} types[] = {{"model", "agent.model"}, {"exec", "agent.exec"}, {"result", "agent.result"},
+	    {"note", "agent.note"}};
+
+	for (size_t i = 0; i < ARRAY_LEN(types); i++)
+		if (str_eqz(type, types[i].name))
+			return types[i].type;
+	return NULL;
+}
+
+static int
+event_record(struct core_peer *p, uint64_t id, const char *type, struct str fields, struct str content,
+    struct err *err)
+{
+	struct core_run *run = p->run;
+	AUTO_BUF struct buf data = BUF(CORE_RECORD_DATA_MAX);
+	AUTO_BUF struct buf frame = BUF(CORE_RECORD_FRAMES_MAX);
+	AUTO_FREE struct event *e = xcalloc(1, sizeof(*e));
+	struct blob_ref ref;
+	int rc = blob_seal(run->key, str_z(run->id), "text/plain", content, &frame, &ref, err);
+
+	if (rc == 0)
+		rc = core_agent_event_data(fields, &ref, &data, err);
+	if (rc != 0)
+		return rc;
+	if (p->nevents >= CORE_EVENTS_MAX)
+		return err_set(err, ERR_TOO_LARGE, "%d events are not durable yet, the limit", CORE_EVENTS_MAX);
+	*e = (struct event){p->core, p->serial, id};
+	if (core_record(p->core, &(struct core_append){.type = type, .src = "agent", .run = run->id, .data = &data,
+				     .frame = &frame, .fn = event_acked, .arg = e}) == NULL)
+		return err_set(err, ERR_UNAVAILABLE, "the decision log is not available");
+	(void)TAKE_PTR(e);
+	p->nevents++;
+	return 0;
+}
+
+int
+core_agent_on_event(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err)
+{
+	uint64_t id = rd_u64(body);
+	struct str name = rd_lstr(body), fields = rd_lstr(body), content = rd_lstr(body);
+	const char *type = event_type(name);
+
+	(void)fds;
+	(void)nfds;
+	if (!rd_end(body))
+		return malformed("A_EVENT", err);
+	if (type == NULL) {
+		(void)err_set(err, ERR_INVALID, "event type must be model, exec, result or note, is \"%.*s\"",
+		    STR_ARG(name));
+		return refuse(p, err);
+	}
+	if (event_record(p, id, type, fields, content, err) != 0)
+		return refuse(p, err);
+	if (str_eqz(name, "model") || str_eqz(name, "note")) {
+		free(p->run->said);
+		p->run->said = str_dup(str_mem(content.p, content.n < CORE_SAID_MAX ? content.n : CORE_SAID_MAX));
+	}
+	return 0;
+}
+
+/* --- A_END -------------------------------------------------------------------------------------- */
+
+int
+core_agent_on_end(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err)
+{
+	static const char *const known[] = {"done", "budget", "error"};
+	struct str status = rd_lstr(body), text = rd_lstr(body);
+	const char *use = NULL;
+
+	(void)fds;
+	(void)nfds;
+	if (!rd_end(body))
+		return malformed("A_END", err);
+	for (size_t i = 0; i < ARRAY_LEN(known); i++)
+		if (str_eqz(status, known[i]))
+			use = known[i];
+	if (use == NULL) {
+		(void)err_set(err, ERR_INVALID, "status must be done, budget or error, is \"%.*s\"", STR_ARG(status));
+		return refuse(p, err);
+	}
+	core_run_end(p->run, use, text, true);
+	return 0;
+}

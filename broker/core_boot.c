@@ -1,0 +1,547 @@
+/*
+ * How core comes up (process: core): configuration and keys by descriptor before it is confined,
+ * wires from the parent then and later. A wire that goes refuses what was in flight on it; the
+ * parent brings a new one. Without writer, policy or upstream nothing passes.
+ */
+#include "broker/core_boot.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "broker/core_approve.h"
+#include "broker/core_ca.h"
+#include "broker/core_cred.h"
+#include "broker/core_data.h"
+#include "broker/core_facts.h"
+#include "broker/core_live.h"
+#include "broker/core_login.h"
+#include "broker/core_peer.h"
+#include "broker/core_pg.h"
+#include "broker/core_run.h"
+#include "broker/core_table.h"
+#include "common/log.h"
+#include "common/xalloc.h"
+
+#include "common/banned.h"
+
+#define BUNDLE_MAX ((size_t)4 << 20)
+#define PEM_MAX ((size_t)65536)
+#define POLICY_KID "policy"
+
+/* --- small things all parts use ------------------------------------------------------------ */
+
+struct instant
+core_now(struct core *c)
+{
+	enum clock_mode mode = c->policy != NULL ? policy_clock(c->policy) : CLOCK_MODE_KERNEL_SYNC;
+	struct instant now = clock_now(mode, c->last_us);
+
+	if (now.us > c->last_us)
+		c->last_us = now.us;
+	return now;
+}
+
+void
+core_id(char out[CORE_ID_SIZE], const char *prefix)
+{
+	AUTO_BUF struct buf b = BUF(CORE_ID_SIZE);
+	uint8_t r[16];
+
+	rand_bytes(r, sizeof(r));
+	enc_base32(&b, str_mem(r, sizeof(r)));
+	(void)snprintf(out, CORE_ID_SIZE, "%s%.*s", prefix, STR_ARG(buf_str(&b)));
+}
+
+void
+core_send(const struct core_peer *p, uint16_t type, const struct buf *body)
+{
+	if (p != NULL && p->wire != NULL)
+		ipc_send(p->wire, type, body, NULL, 0);
+}
+
+struct core *
+core_new(struct loop *loop)
+{
+	struct core *c = xcalloc(1, sizeof(*c));
+
+	c->loop = loop;
+	c->origin = xstrdup("");
+	c->uid = geteuid();
+	c->control_fd = c->agent_fd = c->blobkeys_fd = c->passwd_fd = c->vault_fd = -1;
+	c->parent = (struct core_peer){.core = c, .role = IPC_ROLE_PARENT, .state = CORE_S_OPEN};
+	TAILQ_INIT(&c->agents);
+	TAILQ_INIT(&c->people);
+	TAILQ_INIT(&c->runs);
+	TAILQ_INIT(&c->kept);
+	TAILQ_INIT(&c->tickets);
+	TAILQ_INIT(&c->unsent);
+	for (size_t i = 0; i < CORE_CONN_BUCKETS; i++)
+		LIST_INIT(&c->conns[i]);
+	buf_init(&c->doubt, (size_t)32 << 20);
+	buf_init(&c->doubt_more, (size_t)32 << 20);
+	buf_init(&c->not_sent, (size_t)1 << 20);
+	return c;
+}
+
+static void
+wire_free(struct core_peer **p)
+{
+	if (*p == NULL)
+		return;
+	ipc_free((*p)->wire);
+	free(*p);
+	*p = NULL;
+}
+
+static void
+fd_close(int *fd)
+{
+	if (*fd >= 0)
+		(void)close(*fd);
+	*fd = -1;
+}
+
+void
+core_free(struct core *c)
+{
+	struct core_kept *k;
+
+	if (c == NULL)
+		return;
+	c->live = false;
+	while (!TAILQ_EMPTY(&c->runs))
+		core_run_free(TAILQ_FIRST(&c->runs));
+	while (!TAILQ_EMPTY(&c->agents))
+		core_peer_free(TAILQ_FIRST(&c->agents));
+	while (!TAILQ_EMPTY(&c->people))
+		core_peer_free(TAILQ_FIRST(&c->people));
+	while ((k = TAILQ_FIRST(&c->kept)) != NULL) {
+		TAILQ_REMOVE(&c->kept, k, link);
+		(void)close(k->fd);
+		free(k);
+	}
+	core_record_free_all(c);
+	wire_free(&c->front);
+	wire_free(&c->upstream);
+	wire_free(&c->writer);
+	loop_io_del(c->control_io);
+	loop_io_del(c->agent_io);
+	fd_close(&c->control_fd);
+	fd_close(&c->agent_fd);
+	fd_close(&c->blobkeys_fd);
+	fd_close(&c->passwd_fd);
+	fd_close(&c->vault_fd);
+	policy_free(c->policy);
+	policy_free(c->policy_next);
+	core_logins_free(c->logins);
+	vault_free(c->vault);
+	secret_free(c->vault_key);
+	secret_free(c->fp_key);
+	secret_free(c->policy_blob_key);
+	core_ca_free(c->ca);
+	buf_free(&c->doubt);
+	buf_free(&c->doubt_more);
+	buf_free(&c->not_sent);
+	secret_free(c->ca_key);
+	free(c->ca_pem);
+	free(c->origin);
+	free(c);
+}
+
+/* --- configuration and descriptors ------------------------------------------------------------ */
+
+int
+core_boot_config(void *arg, const struct json *config, struct err *err)
+{
+	struct core *c = arg;
+	struct str origin = json_str(json_get(config, "origin"));
+
+	if (origin.n == 0 || origin.n > 200)
+		return err_set(err, ERR_CONFIG, "origin must be 1 to 200 bytes");
+	free(c->origin);
+	c->origin = str_dup(origin);
+	return 0;
+}
+
+static int
+fd_read(int fd, size_t max, const char *what, struct buf *b, struct err *err)
+{
+	off_t at = 0;
+
+	for (;;) {
+		uint8_t chunk[16384];
+		ssize_t k = pread(fd, chunk, sizeof(chunk), at);
+
+		if (k < 0 && errno == EINTR)
+			continue;
+		if (k < 0)
+			return err_sys(err, ERR_SYSTEM, errno, "reading %s", what);
+		if (k == 0)
+			break;
+		buf_put(b, chunk, (size_t)k);
+		explicit_bzero(chunk, sizeof(chunk));
+		at += k;
+		if (buf_over(b))
+			return err_set(err, ERR_TOO_LARGE, "%s is over %zu bytes", what, max);
+	}
+	return 0;
+}
+
+static int
+take_policy(struct core *c, int fd, struct err *err)
+{
+	AUTO_BUF struct buf b = BUF(BUNDLE_MAX);
+	struct policy *p = NULL;
+	struct core_logins *l = NULL;
+	int rc = fd_read(fd, BUNDLE_MAX, "policy", &b, err);
+
+	if (rc == 0)
+		rc = policy_load(buf_str(&b), &p, err);
+	if (rc != 0)
+		return rc;
+	policy_free(c->policy_next);
+	c->policy_next = p;
+	if (c->passwd_fd >= 0 && core_logins_read(c->passwd_fd, &l, err) == 0) {
+		core_logins_free(c->logins);
+		c->logins = l;
+	}
+	core_boot_policy(c);
+	return 0;
+}
+
+static int
+take_vault(struct core *c, int fd, struct err *err)
+{
+	return core_cred_load(c, fd, err);
+}
+
+/* The key may come after the vault: the vault's descriptor is kept until then. */
+static int
+take_vault_key(struct core *c, int fd, struct err *err)
+{
+	struct secret *key = NULL;
+	int rc = secret_read_fd(fd, VAULT_KEY_LEN, &key, err);
+
+	if (rc == 0)
+		core_cred_key(c, key);
+	return rc;
+}
+
+/* Key and certificate belong together: the first that comes waits for the other. */
+static int
+take_ca_key(struct core *c, int fd, struct err *err)
+{
+	AUTO_BUF struct buf b = BUF(PEM_MAX);
+	int rc = fd_read(fd, PEM_MAX, "CA key", &b, err);
+
+	if (rc != 0)
+		return rc;
+	secret_free(c->ca_key);
+	c->ca_key = secret_copy(buf_str(&b));
+	return 0;
+}
+
+static int
+take_ca_cert(struct core *c, int fd, struct err *err)
+{
+	AUTO_BUF struct buf b = BUF(PEM_MAX);
+	int rc = fd_read(fd, PEM_MAX, "CA certificate", &b, err);
+
+	if (rc != 0)
+		return rc;
+	free(c->ca_pem);
+	c->ca_pem = buf_dup_z(&b);
+	return 0;
+}
+
+int
+core_boot_fd(void *arg, struct str name, int fd, struct err *err)
+{
+	struct core *c = arg;
+	AUTO_FD int own = fd;
+	static const struct {
+		const char *name;
+		int (*fn)(struct core *c, int fd, struct err *err);
+	} read_now[] = {{"policy", take_policy}, {"vault-key", take_vault_key}, {"ca-key", take_ca_key},
+	    {"ca-cert", take_ca_cert}};
+	struct {
+		const char *name;
+		int *at;
+	} kept[] = {{"control", &c->control_fd}, {"agent", &c->agent_fd}, {"blob-keys", &c->blobkeys_fd},
+	    {"vault", &c->vault_fd}};
+
+	for (size_t i = 0; i < ARRAY_LEN(read_now); i++)
+		if (str_eqz(name, read_now[i].name))
+			return read_now[i].fn(c, own, err);
+	for (size_t i = 0; i < ARRAY_LEN(kept); i++) {
+		if (!str_eqz(name, kept[i].name))
+			continue;
+		fd_close(kept[i].at);
+		*kept[i].at = TAKE_FD(own);
+		/* A vault that comes later replaces the one in use. */
+		return kept[i].at == &c->vault_fd && c->serving ? take_vault(c, c->vault_fd, err) : 0;
+	}
+	return err_set(err, ERR_CONFIG, "descriptor \"%.*s\" is not known", STR_ARG(name));
+}
+
+static int
+policy_key(struct core *c, struct err *err)
+{
+	int rc = core_run_key(c, POLICY_KID, false, &c->policy_blob_key, err);
+
+	return rc == ERR_NOT_FOUND ? core_run_key(c, POLICY_KID, true, &c->policy_blob_key, err) : rc;
+}
+
+int
+core_boot_go(void *arg, struct err *err)
+{
+	struct core *c = arg;
+	int rc;
+
+	if (c->vault_fd < 0 || c->ca_key == NULL || c->ca_pem == NULL || c->blobkeys_fd < 0)
+		return err_set(err, ERR_CONFIG, "vault, CA key, CA certificate or blob key directory is missing");
+	rc = take_vault(c, c->vault_fd, err);
+	if (rc == 0)
+		rc = core_ca_load(secret_str(c->ca_key), str_z(c->ca_pem), &c->ca, err);
+	if (rc != 0)
+		return rc;
+	secret_free(c->ca_key);
+	c->ca_key = NULL;
+	c->passwd_fd = open("/etc/passwd", O_RDONLY | O_CLOEXEC);
+	if (c->passwd_fd < 0)
+		return err_sys(err, ERR_SYSTEM, errno, "/etc/passwd");
+	return core_logins_read(c->passwd_fd, &c->logins, err);
+}
+
+/* Confined, as its own user: the directory of blob keys may be its own only. */
+int
+core_boot_serve(void *arg, struct err *err)
+{
+	struct core *c = arg;
+	int rc = c->policy_blob_key == NULL ? policy_key(c, err) : 0;
+
+	if (rc != 0)
+		return rc;
+	c->serving = true;
+	core_boot_policy(c);
+	core_peer_listen(c);
+	return 0;
+}
+
+#define STOP_TURN_MS 50
+#define STOP_TURNS 60
+
+/* The last records are given time to become durable; what is not then is in doubt at the next start. */
+static void
+stopping(void *arg)
+{
+	struct core *c = arg;
+
+	if (TAILQ_EMPTY(&c->tickets) || ++c->stop_turns > STOP_TURNS)
+		loop_stop(c->loop, 0);
+	else
+		(void)loop_timer_add(c->loop, STOP_TURN_MS, stopping, c);
+}
+
+void
+core_boot_stop(void *arg)
+{
+	struct core *c = arg;
+
+	loop_io_del(c->control_io);
+	loop_io_del(c->agent_io);
+	c->control_io = c->agent_io = NULL;
+	c->serving = false;
+	stopping(c);
+}
+
+int
+core_boot_parent_msg(void *arg, struct ipc *w, uint16_t type, struct rd *body, int *fds, size_t nfds,
+    struct err *err)
+{
+	struct core *c = arg;
+
+	c->parent.wire = w;
+	return core_table_dispatch(&c->parent, w, type, body, fds, nfds, err);
+}
+
+/* --- policy --------------------------------------------------------------------------------------- */
+
+void
+core_boot_policy_use(struct core *c, struct policy *p)
+{
+	if (p == c->policy_next)
+		c->policy_next = NULL;
+	policy_free(c->policy);
+	c->policy = p;
+	log_info("policy %.*s, serial %lld, is active", STR_ARG(policy_name(p)), (long long)policy_serial(p));
+	core_approve_policy_changed(c);
+	core_approve_settle_all(c);
+	core_peer_listen(c);
+}
+
+static void
+policy_acked(void *arg, const struct core_ack *ack)
+{
+	struct core *c = arg;
+
+	c->policy_ticket = NULL;
+	/* Another may have come meanwhile; it gets a record of its own. */
+	if (ack->code == 0 && c->policy_next != NULL &&
+	    hash_eq(policy_digest(c->policy_next), &c->policy_recording))
+		core_boot_policy_use(c, c->policy_next);
+	if (ack->code == 0)
+		core_boot_policy(c);
+	else
+		log_error("policy.load could not be recorded: the policy is not active");
+}
+
+static void
+policy_record(struct core *c)
+{
+	AUTO_BUF struct buf bundle = BUF(BUNDLE_MAX);
+	AUTO_BUF struct buf data = BUF(CORE_RECORD_DATA_MAX);
+	AUTO_BUF struct buf frame = BUF(CORE_RECORD_FRAMES_MAX);
+	struct blob_ref ref;
+	struct err err;
+
+	if (policy_bundle(c->policy_next, &bundle, &err) != 0 ||
+	    blob_seal(c->policy_blob_key, str_z(POLICY_KID), "application/json", buf_str(&bundle), &frame, &ref,
+		&err) != 0) {
+		log_error("policy.load: %s", err.msg);
+		return;
+	}
+	core_data_policy_load(&data, c->policy_next, &ref);
+	c->policy_recording = *policy_digest(c->policy_next);
+	c->policy_ticket = core_record(c, &(struct core_append){.type = "policy.load", .data = &data,
+					      .frame = &frame, .fn = policy_acked, .arg = c});
+	if (c->policy_ticket == NULL)
+		log_error("policy.load cannot be recorded now");
+}
+
+void
+core_boot_policy(struct core *c)
+{
+	const struct hash *next = c->policy_next != NULL ? policy_digest(c->policy_next) : NULL;
+
+	if (next == NULL || !c->live || !c->serving || c->policy_ticket != NULL)
+		return;
+	/* The log's last policy.load is this one, and it is not from before another that is active now. */
+	if (c->live_policy_known && hash_eq(&c->live_policy, next) && c->policy == NULL)
+		core_boot_policy_use(c, c->policy_next);
+	else
+		policy_record(c);
+}
+
+/* --- wires ------------------------------------------------------------------------------------------ */
+
+static void
+front_down(struct core *c)
+{
+	core_run_front_gone(c);
+	core_pg_front_gone(c);
+}
+
+static void
+writer_down(struct core *c)
+{
+	c->live = false;
+	core_record_writer_gone(c);
+}
+
+static const struct wire {
+	enum ipc_role role;
+	enum core_state state;
+	void (*up)(struct core *c);
+	void (*down)(struct core *c); /* the pointer in struct core is NULL already */
+} wires[] = {
+    {IPC_ROLE_FRONT, CORE_S_OPEN, core_run_front_up, front_down},
+    {IPC_ROLE_UPSTREAM, CORE_S_OPEN, NULL, core_pg_upstream_gone},
+    {IPC_ROLE_WRITER, CORE_S_REPLAY, core_live_begin, writer_down},
+};
+
+static struct core_peer **
+slot(struct core *c, enum ipc_role role)
+{
+	return role == IPC_ROLE_FRONT ? &c->front : role == IPC_ROLE_UPSTREAM ? &c->upstream : &c->writer;
+}
+
+static void
+wire_down(struct core *c, const struct wire *x)
+{
+	struct core_peer **p = slot(c, x->role);
+
+	if (*p == NULL)
+		return;
+	wire_free(p);
+	x->down(c);
+}
+
+static void
+wire_gone(void *arg, struct ipc *w, const char *why)
+{
+	struct core_peer *p = arg;
+	struct core *c = p->core;
+
+	(void)w;
+	log_warn("the wire to %s is gone (%s): what was in flight there is refused", ipc_role_name(p->role), why);
+	for (size_t i = 0; i < ARRAY_LEN(wires); i++)
+		if (wires[i].role == p->role)
+			wire_down(c, &wires[i]);
+}
+
+static void
+parser_gone(void *arg, struct ipc *w, const char *why)
+{
+	struct core_peer *p = arg;
+
+	(void)w;
+	log_warn("parser of run %s: %s", p->run->id, why);
+	core_run_parser_gone(p->run);
+}
+
+static void
+parser_up(struct core *c, struct str id, int fd)
+{
+	struct core_run *run = core_run_find(c, id);
+	struct core_peer *p;
+
+	if (run == NULL || run->state != CORE_RUN_LIVE) {
+		(void)close(fd); /* it ended meanwhile */
+		return;
+	}
+	core_run_parser_gone(run);
+	p = xcalloc(1, sizeof(*p));
+	*p = (struct core_peer){.core = c, .role = IPC_ROLE_PARSER, .state = CORE_S_OPEN, .run = run};
+	p->wire = ipc_new(c->loop, fd, IPC_ROLE_CORE, IPC_ROLE_PARSER, core_table_dispatch, parser_gone, p);
+	run->parser = p;
+	core_facts_parser_up(run);
+}
+
+int
+core_boot_wire(void *arg, enum ipc_role peer, struct str run, int fd, struct err *err)
+{
+	struct core *c = arg;
+	struct core_peer *p;
+
+	if (peer == IPC_ROLE_PARSER) {
+		parser_up(c, run, fd);
+		return 0;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(wires); i++) {
+		if (wires[i].role != peer)
+			continue;
+		wire_down(c, &wires[i]);
+		p = xcalloc(1, sizeof(*p));
+		*p = (struct core_peer){.core = c, .role = peer, .state = wires[i].state};
+		p->wire = ipc_new(c->loop, fd, IPC_ROLE_CORE, peer, core_table_dispatch, wire_gone, p);
+		*slot(c, peer) = p;
+		if (wires[i].up != NULL)
+			wires[i].up(c);
+		return 0;
+	}
+	(void)close(fd);
+	return err_set(err, ERR_PROTOCOL, "core has no wire to %s", ipc_role_name(peer));
+}

@@ -1,0 +1,319 @@
+/*
+ * Verbs of the control socket (process: core). Who may look: a person of the policy by login, root,
+ * or the broker's own user. Who may decide is proved by signature (core_sign.c), not by
+ * the socket. Nothing here changes policy, credentials or the log's content.
+ */
+#include "broker/core_control.h"
+
+#include <stdlib.h>
+
+#include "broker/core_data.h"
+#include "broker/core_peer.h"
+#include "broker/core_run.h"
+#include "broker/core_sign.h"
+#include "common/log.h"
+
+#include "common/banned.h"
+
+#define RESULT_MAX ((size_t)3 << 20)
+#define PENDING_SHOW_MAX 200 /* bytes of an action in the list */
+
+void
+core_control_reply(struct core *c, uint64_t peer, int code, struct str result)
+{
+	struct core_peer *p = core_peer_by_serial(c, peer);
+	AUTO_BUF struct buf b = BUF(IPC_BODY_MAX);
+
+	if (p == NULL)
+		return;
+	buf_u32(&b, (uint32_t)-code);
+	buf_lstr(&b, result);
+	core_send(p, MSG_Q_REPLY, &b);
+}
+
+/* --- results ------------------------------------------------------------------------------- */
+
+static void
+put_us(struct jcs *j, const char *key, int64_t us)
+{
+	char t[CLOCK_TEXT_SIZE];
+
+	clock_format_s(us, t);
+	jcs_z(j, key, t);
+}
+
+/* What the signatures so far leave open, as policy_eval sees it. */
+static void
+put_missing(struct jcs *j, const struct core_request *rq)
+{
+	struct decision d = {.nslots = rq->nslots};
+	struct policy_grant g[APPROVAL_GRANTS_MAX];
+	struct policy_slot open[POLICY_SLOTS_MAX];
+	size_t n;
+
+	memcpy(d.slots, rq->slots, sizeof(d.slots));
+	for (size_t i = 0; i < rq->ngrants; i++)
+		g[i] = (struct policy_grant){rq->grants[i].person, rq->grants[i].role};
+	n = policy_slots_open(&d, g, rq->ngrants, str_z(rq->run->owner), open);
+	core_data_slots(j, "missing", open, n);
+}
+
+void
+core_control_state(struct jcs *j, const struct core_request *rq)
+{
+	jcs_z(j, "id", rq->id);
+	put_missing(j, rq);
+	if (rq->reason != NULL)
+		jcs_str_lossy(j, "reason", str_z(rq->reason));
+	jcs_z(j, "state", core_request_state_name(rq->state));
+	if (rq->state == CORE_RQ_ARMED)
+		put_us(j, "use_by", rq->use_by_us);
+}
+
+static int
+verb_status(struct core_call *call, struct err *err)
+{
+	struct core *c = call->core;
+	struct jcs *j = &call->j;
+	struct core_run *run;
+	size_t pending = 0;
+
+	(void)err;
+	TAILQ_FOREACH(run, &c->runs, link)
+		pending += run->npending;
+	jcs_int(j, "log_size", (int64_t)c->log_size);
+	jcs_z(j, "origin", c->origin);
+	jcs_int(j, "pending", (int64_t)pending);
+	if (c->policy != NULL) {
+		jcs_open(j, "policy");
+		jcs_hex(j, "digest", policy_digest(c->policy)->b, HASH_LEN);
+		jcs_str(j, "name", policy_name(c->policy));
+		jcs_int(j, "serial", policy_serial(c->policy));
+		jcs_close(j);
+	}
+	jcs_int(j, "runs", (int64_t)c->nruns);
+	jcs_z(j, "state", !c->live ? "no log" : c->upstream == NULL || c->front == NULL ? "starting" :
+		c->policy == NULL ? "no policy" : "serving");
+	return 0;
+}
+
+static int
+verb_runs(struct core_call *call, struct err *err)
+{
+	struct jcs *j = &call->j;
+	struct core_run *run;
+
+	(void)err;
+	jcs_array(j, "runs");
+	TAILQ_FOREACH(run, &call->core->runs, link) {
+		jcs_open(j, NULL);
+		jcs_str_lossy(j, "agent", str_z(run->agent));
+		jcs_int(j, "connections", (int64_t)run->nconns);
+		jcs_z(j, "id", run->id);
+		jcs_z(j, "owner", run->owner);
+		jcs_int(j, "pending", (int64_t)run->npending);
+		jcs_z(j, "state", run->state == CORE_RUN_LIVE ? (run->peer != NULL ? "live" : "waiting") :
+			run->state == CORE_RUN_ENDING ? "ending" : "starting");
+		jcs_close(j);
+	}
+	jcs_array_end(j);
+	return 0;
+}
+
+static void
+pending_put(struct jcs *j, const struct core_request *rq)
+{
+	AUTO_BUF struct buf effects = BUF(512);
+	struct str show = str_z(rq->show);
+
+	effect_put(&effects, rq->effects);
+	jcs_open(j, NULL);
+	put_us(j, "approve_by", rq->approve_by_us);
+	jcs_str(j, "effects", buf_str(&effects));
+	jcs_z(j, "id", rq->id);
+	put_missing(j, rq);
+	jcs_z(j, "owner", rq->run->owner);
+	jcs_z(j, "run", rq->run->id);
+	jcs_str_lossy(j, "show", str_mem(show.p, show.n < PENDING_SHOW_MAX ? show.n : PENDING_SHOW_MAX));
+	jcs_z(j, "state", core_request_state_name(rq->state));
+	jcs_z(j, "target", rq->target);
+	jcs_close(j);
+}
+
+static int
+verb_pending(struct core_call *call, struct err *err)
+{
+	struct core_run *run;
+	struct core_request *rq;
+
+	(void)err;
+	jcs_array(&call->j, "pending");
+	TAILQ_FOREACH(run, &call->core->runs, link)
+		TAILQ_FOREACH(rq, &run->requests, link)
+			if (core_request_open(rq))
+				pending_put(&call->j, rq);
+	jcs_array_end(&call->j);
+	return 0;
+}
+
+/* Open slots whose role this person has; for an owner or a stranger none. */
+static void
+put_roles(struct jcs *j, const struct core_request *rq, struct str person)
+{
+	const struct policy *p = rq->run->core->policy;
+	const struct policy_person *q = p != NULL ? policy_person(p, person) : NULL;
+
+	jcs_array(j, "roles");
+	for (size_t i = 0; q != NULL && i < rq->nslots; i++)
+		if (policy_person_has_role(q, rq->slots[i].role))
+			jcs_str(j, NULL, rq->slots[i].role);
+	jcs_array_end(j);
+}
+
+static void
+put_grants(struct jcs *j, const struct core_request *rq)
+{
+	jcs_array(j, "grants");
+	for (size_t i = 0; i < rq->ngrants; i++) {
+		jcs_open(j, NULL);
+		jcs_str(j, "person", rq->grants[i].person);
+		jcs_str(j, "role", rq->grants[i].role);
+		jcs_close(j);
+	}
+	jcs_array_end(j);
+}
+
+/* All that a statement says, so that the person's own machine can build and sign it. */
+static int
+verb_show(struct core_call *call, struct err *err)
+{
+	struct str id = json_str(json_get(call->args, "id"));
+	const struct core_request *rq = core_approve_by_id(call->core, id);
+	AUTO_BUF struct buf b64 = BUF(IPC_BODY_MAX);
+	struct jcs *j = &call->j;
+	struct core_statement st;
+
+	if (rq == NULL)
+		return err_set(err, ERR_NOT_FOUND, "there is no request \"%.*s\"", STR_ARG(id));
+	core_sign_statement(rq, "approve", STR("-"), STR("-"), &st);
+	enc_base64(&b64, st.s.show);
+	jcs_str(j, "action", st.s.action);
+	jcs_str_lossy(j, "agent", st.s.agent);
+	jcs_str_lossy(j, "agent_says", str_z(rq->run->said));
+	jcs_int(j, "approve_by_us", rq->approve_by_us);
+	jcs_str(j, "broker", st.s.broker);
+	jcs_str(j, "effects", st.s.effects);
+	put_grants(j, rq);
+	jcs_z(j, "id", rq->id);
+	jcs_str(j, "log_head", st.s.log_head);
+	jcs_int(j, "max_rows", rq->max_rows);
+	put_missing(j, rq);
+	jcs_int(j, "not_before_us", rq->not_before_us);
+	jcs_str(j, "owner", st.s.owner);
+	jcs_str(j, "policy", st.s.policy);
+	if (rq->reason != NULL)
+		jcs_str_lossy(j, "reason", str_z(rq->reason));
+	put_roles(j, rq, json_str(json_get(call->args, "person")));
+	jcs_str(j, "rule", st.s.rule);
+	jcs_str(j, "run", st.s.run);
+	jcs_str(j, "show_base64", buf_str(&b64));
+	core_data_slots(j, "slots", rq->slots, rq->nslots);
+	jcs_z(j, "state", core_request_state_name(rq->state));
+	jcs_str(j, "target", st.s.target);
+	jcs_int(j, "use_within", rq->use_within_s);
+	core_sign_statement_free(&st);
+	return 0;
+}
+
+static int
+verb_run_end(struct core_call *call, struct err *err)
+{
+	struct str id = json_str(json_get(call->args, "run"));
+	struct core_run *run = core_run_find(call->core, id);
+
+	if (run == NULL)
+		return err_set(err, ERR_NOT_FOUND, "there is no run \"%.*s\"", STR_ARG(id));
+	jcs_z(&call->j, "id", run->id);
+	jcs_z(&call->j, "state", "ending");
+	core_run_end(run, "killed", STR("ended from the control socket"), false);
+	return 0;
+}
+
+/* --- calls ----------------------------------------------------------------------------------- */
+
+static const struct {
+	const char *verb;
+	int (*fn)(struct core_call *call, struct err *err);
+	bool needs_live;
+} verbs[] = {
+    {"status", verb_status, false},
+    {"runs", verb_runs, false},
+    {"pending", verb_pending, true},
+    {"show", verb_show, true},
+    {"approve", core_sign_approve, true},
+    {"deny", core_sign_deny, true},
+    {"revoke", core_sign_revoke, true},
+    {"run-end", verb_run_end, true},
+};
+
+static bool
+may_ask(const struct core_peer *p)
+{
+	const struct core *c = p->core;
+	const char *login = core_peer_login(p);
+
+	return p->uid == 0 || p->uid == c->uid ||
+	    (login != NULL && c->policy != NULL && policy_person_by_login(c->policy, str_z(login)) != NULL);
+}
+
+static int
+call_verb(struct core_call *call, const struct core_peer *p, struct str verb, struct err *err)
+{
+	if (!may_ask(p)) {
+		log_warn("control: uid %u is no person of the policy", (unsigned)p->uid);
+		return err_set(err, ERR_UNAUTHORISED, "uid %u is no person's login in the policy", (unsigned)p->uid);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(verbs); i++) {
+		if (!str_eqz(verb, verbs[i].verb))
+			continue;
+		if (verbs[i].needs_live && !call->core->live)
+			return err_set(err, ERR_UNAVAILABLE, "the decision log is not available now, try again");
+		return verbs[i].fn(call, err);
+	}
+	return err_set(err, ERR_INVALID, "there is no verb \"%.*s\"", STR_ARG(verb));
+}
+
+int
+core_control_on_call(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err)
+{
+	AUTO(json) struct json_doc *doc = NULL;
+	AUTO_BUF struct buf out = BUF(RESULT_MAX);
+	struct core *c = p->core;
+	struct core_call call = {.core = c, .peer = p->serial};
+	uint32_t version = rd_u32(body);
+	struct str verb = rd_lstr(body), args = rd_lstr(body);
+	struct err why = {0};
+	int rc;
+
+	(void)fds;
+	(void)nfds;
+	if (!rd_end(body))
+		return err_set(err, ERR_PROTOCOL, "Q_CALL is malformed");
+	rc = version != IPC_VERSION ? err_set(&why, ERR_UNSUPPORTED, "version %u, this broker speaks %d", version, IPC_VERSION) :
+	    json_parse(args, "arguments", &doc, &why);
+	jcs_init(&call.j, &out);
+	jcs_open(&call.j, NULL);
+	if (rc == 0) {
+		call.args = json_root(doc);
+		rc = call_verb(&call, p, verb, &why);
+	}
+	if (rc == CORE_CALL_LATER)
+		return 0;
+	if (rc == 0) {
+		jcs_close(&call.j);
+		if (buf_over(&out))
+			rc = err_set(&why, ERR_TOO_LARGE, "the answer is over %zu bytes", RESULT_MAX);
+	}
+	core_control_reply(c, call.peer, rc, rc == 0 ? buf_str(&out) : str_z(why.msg));
+	return 0;
+}

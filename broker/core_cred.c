@@ -1,0 +1,103 @@
+/*
+ * The vault in use (process: core). A credential leaves core in one message only, U_OPEN,
+ * after its action is durable, and only towards the host, port and user it is bound to: a
+ * policy that names it for another place does not move it there.
+ */
+#include "broker/core_cred.h"
+
+#include <errno.h>
+#include <sodium.h>
+
+#include "common/hash.h"
+
+#include "common/banned.h"
+
+#define FP_BYTES 8
+
+int
+core_cred_find(const struct core *c, const struct policy_target *t, const struct vault_entry **ret,
+    struct err *err)
+{
+	const struct vault_entry *e = c->vault != NULL ? vault_find(c->vault, t->credential) : NULL;
+
+	if (e == NULL)
+		return err_set(err, ERR_CONFIG, "the vault has no credential \"%.*s\" (cofferdam credential add)",
+		    STR_ARG(t->credential));
+	if (!str_ieqz(t->host, e->host) || t->port != e->port)
+		return err_set(err, ERR_CONFIG,
+		    "credential %s is bound to %s:%u, target %.*s is %.*s:%u", e->name, e->host,
+		    (unsigned)e->port, STR_ARG(t->id), STR_ARG(t->host), (unsigned)t->port);
+	if (!str_eqz(t->user, e->user))
+		return err_set(err, ERR_CONFIG, "credential %s is of user %s, target %.*s has user %.*s",
+		    e->name, e->user, STR_ARG(t->id), STR_ARG(t->user));
+	*ret = e;
+	return 0;
+}
+
+void
+core_cred_fingerprint(const struct core *c, const struct vault_entry *e, char out[17])
+{
+	uint8_t mac[crypto_auth_hmacsha256_BYTES];
+	struct str s = secret_str(e->secret);
+	AUTO_BUF struct buf hex = BUF(2 * FP_BYTES);
+
+	(void)crypto_auth_hmacsha256(mac, (const uint8_t *)s.p, s.n,
+	    (const uint8_t *)secret_str(c->fp_key).p);
+	enc_hex(&hex, str_mem(mac, FP_BYTES));
+	memcpy(out, hex.p, hex.n);
+	out[hex.n] = '\0';
+}
+
+void
+core_cred_key(struct core *c, struct secret *key)
+{
+	static const char domain[] = "cofferdam-credential-fp/v1"; /* with its NUL */
+	struct str parts[2] = {str_mem(domain, sizeof(domain)), secret_str(key)};
+	struct hash h = hash_sha256_parts(parts, 2);
+
+	secret_free(c->vault_key);
+	c->vault_key = key;
+	secret_free(c->fp_key);
+	c->fp_key = secret_copy(str_mem(h.b, HASH_LEN));
+	explicit_bzero(&h, sizeof(h));
+}
+
+static int
+read_all(int fd, struct buf *b, struct err *err)
+{
+	off_t at = 0;
+
+	for (;;) {
+		uint8_t chunk[16384];
+		ssize_t k = pread(fd, chunk, sizeof(chunk), at);
+
+		if (k < 0 && errno == EINTR)
+			continue;
+		if (k < 0)
+			return err_sys(err, ERR_SYSTEM, errno, "reading the vault");
+		if (k == 0)
+			return 0;
+		buf_put(b, chunk, (size_t)k);
+		at += k;
+		if (buf_over(b))
+			return err_set(err, ERR_TOO_LARGE, "vault is over %zu bytes", b->max);
+	}
+}
+
+int
+core_cred_load(struct core *c, int vault_fd, struct err *err)
+{
+	AUTO_BUF struct buf b = BUF(VAULT_FILE_MAX);
+	struct vault *v = NULL;
+	int rc = read_all(vault_fd, &b, err);
+
+	if (rc == 0 && c->vault_key == NULL)
+		rc = err_set(err, ERR_CONFIG, "the vault came without its key");
+	if (rc == 0)
+		rc = vault_open(buf_str(&b), c->vault_key, &v, err);
+	if (rc != 0)
+		return rc;
+	vault_free(c->vault);
+	c->vault = v;
+	return 0;
+}

@@ -1,0 +1,360 @@
+/*
+ * The content of records (process: core). Text from outside goes in lossily (invalid UTF-8
+ * becomes U+FFFD), never raw; statements and parameters go to sealed blobs, not here.
+ */
+#include "broker/core_data.h"
+
+#include "broker/core_pg.h"
+
+#include "common/banned.h"
+
+static void
+put_time(struct jcs *j, const char *key, int64_t us)
+{
+	char t[CLOCK_TEXT_SIZE];
+
+	clock_format(us, t);
+	jcs_z(j, key, t);
+}
+
+static void
+put_hash(struct jcs *j, const char *key, const struct hash *h)
+{
+	if (h != NULL)
+		jcs_hex(j, key, h->b, HASH_LEN);
+	else
+		jcs_z(j, key, "");
+}
+
+/* Counts from another process: what a record cannot hold is shown as the largest it can. */
+static void
+put_count(struct jcs *j, const char *key, uint64_t n)
+{
+	const uint64_t max = (UINT64_C(1) << 53) - 1;
+
+	jcs_int(j, key, (int64_t)(n < max ? n : max));
+}
+
+static void
+put_attr(struct jcs *j, const char *key, struct str s)
+{
+	if (s.p != NULL)
+		jcs_str_lossy(j, key, s);
+}
+
+void
+core_data_input(struct jcs *j, const char *key, const struct policy_input *in)
+{
+	jcs_open(j, key);
+	put_attr(j, "agent", in->agent);
+	effect_jcs(j, "effects", in->effects);
+	put_attr(j, "env", in->env);
+	put_attr(j, "kind", in->kind);
+	put_attr(j, "owner", in->owner);
+	jcs_array(j, "relations");
+	for (size_t i = 0; i < in->nrelations; i++)
+		jcs_str_lossy(j, NULL, in->relations[i]);
+	jcs_array_end(j);
+	jcs_int(j, "statements", in->statements);
+	put_attr(j, "target", in->target);
+	jcs_close(j);
+}
+
+void
+core_data_slots(struct jcs *j, const char *key, const struct policy_slot *s, size_t n)
+{
+	jcs_array(j, key);
+	for (size_t i = 0; i < n; i++) {
+		AUTO_BUF struct buf b = BUF(256);
+
+		buf_printf(&b, "%.*s:%u", STR_ARG(s[i].role), s[i].count);
+		jcs_str(j, NULL, buf_str(&b));
+	}
+	jcs_array_end(j);
+}
+
+/* --- action ------------------------------------------------------------------------------ */
+
+static void
+put_grants(struct jcs *j, const struct policy_grant *g, size_t n)
+{
+	jcs_array(j, "grants");
+	for (size_t i = 0; i < n; i++) {
+		jcs_open(j, NULL);
+		jcs_str(j, "person", g[i].person);
+		jcs_str(j, "role", g[i].role);
+		jcs_close(j);
+	}
+	jcs_array_end(j);
+}
+
+static void
+put_decision(struct jcs *j, const struct core_action *a, const struct policy *p)
+{
+	const struct decision *d = &a->d;
+
+	jcs_open(j, "decision");
+	if (a->request != NULL)
+		jcs_z(j, "approval", core_request_id(a->request));
+	put_time(j, "at", a->now.us);
+	if (d->calendar.n != 0)
+		jcs_str(j, "calendar", d->calendar);
+	jcs_z(j, "clock", p != NULL && policy_clock(p) == CLOCK_MODE_TRUSTED ? "trusted" : "kernel-sync");
+	jcs_bool(j, "clock_known", a->now.known);
+	jcs_z(j, "engine", EFFECTS_ENGINE);
+	put_grants(j, a->grants, a->ngrants);
+	if (a->linked)
+		jcs_int(j, "link", (int64_t)a->link);
+	if (d->max_rows >= 0 && p != NULL)
+		jcs_int(j, "max_rows", d->max_rows);
+	put_hash(j, "policy", p != NULL ? policy_digest(p) : NULL);
+	jcs_str_lossy(j, "reason",
+	    d->verdict != VERDICT_ALLOW && a->message != NULL ? str_z(a->message) : str_z(d->text));
+	jcs_array(j, "rules");
+	for (size_t i = 0; i < d->nrules; i++)
+		jcs_str(j, NULL, d->rules[i]);
+	jcs_array_end(j);
+	core_data_slots(j, "slots", d->slots, d->nslots);
+	if (d->until_us != 0)
+		put_time(j, "until", d->until_us);
+	jcs_z(j, "verdict", verdict_name(d->verdict));
+	jcs_close(j);
+}
+
+static void
+put_dispatch(struct jcs *j, const struct core_data_action *d)
+{
+	bool sent = d->sent != NULL, own = d->wrap || d->poison != NULL;
+
+	jcs_open(j, "dispatch");
+	if (sent) {
+		jcs_z(j, "credential", d->conn->credential);
+		jcs_z(j, "credential_fp", d->conn->credential_fp);
+	}
+	if (sent && d->wrap)
+		jcs_int(j, "max_rows", d->a->d.max_rows);
+	if (own)
+		jcs_z(j, "origin", "broker"); /* of the statements that core adds */
+	if (d->poison != NULL)
+		jcs_z(j, "poison", d->poison);
+	jcs_bool(j, "sent", sent);
+	if (sent && d->wrap)
+		jcs_bool(j, "wrap", true);
+	jcs_close(j);
+}
+
+static void
+put_request(struct jcs *j, const struct core_data_action *d)
+{
+	const struct core_action *a = d->a;
+	struct policy_input in = core_decide_input(d->conn->run, str_z(d->conn->target->id), a);
+	struct hash text = hash_sha256(a->text);
+	char state[2] = {a->txn_state, '\0'};
+
+	jcs_open(j, "request");
+	jcs_z(j, "address", d->conn->address);
+	jcs_int(j, "conn", (int64_t)(d->conn->id & ((UINT64_C(1) << 53) - 1)));
+	put_hash(j, "digest", &a->digest);
+	effect_jcs(j, "effects", a->effects);
+	jcs_raw(j, "facts", a->facts != NULL ? str_z(a->facts->json) : STR("{}"));
+	blob_ref_jcs(j, "head", d->head);
+	core_data_input(j, "input", &in);
+	jcs_z(j, "kind", d->kind);
+	jcs_z(j, "operation", core_op_name(a->op));
+	jcs_z(j, "protocol", "postgresql");
+	put_hash(j, "sent", d->sent);
+	jcs_z(j, "target", d->conn->target->id);
+	put_hash(j, "text_sha256", &text);
+	jcs_z(j, "txn", state);
+	effect_jcs(j, "txn_effects", a->txn_effects);
+	jcs_close(j);
+}
+
+void
+core_data_action(struct buf *out, const struct core_data_action *d)
+{
+	struct jcs j;
+
+	jcs_init(&j, out);
+	jcs_open(&j, NULL);
+	jcs_z(&j, "action", d->a->id);
+	put_decision(&j, d->a, d->conn->run->core->policy);
+	put_dispatch(&j, d);
+	put_request(&j, d);
+	jcs_close(&j);
+}
+
+void
+core_data_outcome(struct buf *out, const struct core_data_outcome *d)
+{
+	struct jcs j;
+
+	jcs_init(&j, out);
+	jcs_open(&j, NULL);
+	jcs_z(&j, "action", d->action);
+	jcs_int(&j, "action_seq", (int64_t)d->seq);
+	put_count(&j, "answer_bytes", d->answer_bytes);
+	put_count(&j, "duration_us", d->duration_us);
+	if (d->shared > 1)
+		jcs_int(&j, "exchange", d->shared);
+	if (d->peer.n != 0)
+		jcs_str_lossy(&j, "peer", d->peer);
+	if (d->peer_cert.n != 0)
+		jcs_str_lossy(&j, "peer_cert", d->peer_cert);
+	put_count(&j, "rows", d->rows);
+	put_hash(&j, "sent", d->sent);
+	jcs_str_lossy(&j, "sqlstate", d->sqlstate);
+	jcs_z(&j, "status", d->status);
+	jcs_str_lossy(&j, "tag", d->tag);
+	jcs_close(&j);
+}
+
+/* --- approvals ----------------------------------------------------------------------------- */
+
+void
+core_data_request(struct buf *out, const struct core_request *rq, const struct blob_ref *show,
+    struct str frame)
+{
+	AUTO_FREE struct str *rels = NULL;
+	struct policy_input in = core_approve_input(rq, &rels);
+	AUTO_BUF struct buf b64 = BUF(2 * CORE_SHOW_FRAME_MAX);
+	struct jcs j;
+
+	jcs_init(&j, out);
+	jcs_open(&j, NULL);
+	put_hash(&j, "action", &rq->action);
+	jcs_str_lossy(&j, "agent", str_z(rq->run->agent));
+	put_time(&j, "approve_by", rq->approve_by_us);
+	effect_jcs(&j, "effects", rq->effects);
+	jcs_z(&j, "first", rq->first);
+	jcs_z(&j, "id", rq->id);
+	core_data_input(&j, "input", &in);
+	if (rq->max_rows >= 0)
+		jcs_int(&j, "max_rows", rq->max_rows);
+	put_time(&j, "not_before", rq->not_before_us);
+	jcs_z(&j, "owner", rq->run->owner);
+	put_hash(&j, "policy", &rq->policy);
+	jcs_z(&j, "rule", rq->rule);
+	blob_ref_jcs(&j, "show", show);
+	if (frame.n <= CORE_SHOW_FRAME_MAX) {
+		enc_base64(&b64, frame);
+		jcs_str(&j, "show_frame", buf_str(&b64));
+	}
+	core_data_slots(&j, "slots", rq->slots, rq->nslots);
+	jcs_z(&j, "target", rq->target);
+	jcs_int(&j, "use_within", rq->use_within_s);
+	jcs_int(&j, "within", rq->within_s);
+	jcs_close(&j);
+}
+
+/* `key` sorts before or after "id" as it may. */
+void
+core_data_id(struct buf *out, const char *id, const char *key, const char *value)
+{
+	bool before = key != NULL && strcmp(key, "id") < 0;
+	struct jcs j;
+
+	jcs_init(&j, out);
+	jcs_open(&j, NULL);
+	if (before)
+		jcs_z(&j, key, value);
+	jcs_z(&j, "id", id);
+	if (key != NULL && !before)
+		jcs_z(&j, key, value);
+	jcs_close(&j);
+}
+
+void
+core_data_grant(struct buf *out, const struct core_data_grant *g)
+{
+	struct jcs j;
+
+	jcs_init(&j, out);
+	jcs_open(&j, NULL);
+	put_time(&j, "at", g->at_us);
+	jcs_z(&j, "id", g->id);
+	jcs_str(&j, "key", g->key);
+	jcs_str(&j, "person", g->person);
+	if (g->reason.n != 0)
+		jcs_str(&j, "reason", g->reason);
+	jcs_str_lossy(&j, "role", g->role);
+	jcs_str_lossy(&j, "signature", g->signature);
+	put_hash(&j, "statement", &g->statement);
+	jcs_close(&j);
+}
+
+void
+core_data_rejected(struct buf *out, const char *id, struct str person, struct str key,
+    const char *reason)
+{
+	struct jcs j;
+
+	jcs_init(&j, out);
+	jcs_open(&j, NULL);
+	jcs_z(&j, "id", id);
+	if (key.n != 0)
+		jcs_str_lossy(&j, "key", key);
+	if (person.n != 0)
+		jcs_str_lossy(&j, "person", person);
+	jcs_z(&j, "reason", reason);
+	jcs_close(&j);
+}
+
+/* --- runs and policy ------------------------------------------------------------------------ */
+
+void
+core_data_run_start(struct buf *out, const struct core_run *run, const struct blob_ref *task,
+    struct str level)
+{
+	struct jcs j;
+
+	jcs_init(&j, out);
+	jcs_open(&j, NULL);
+	jcs_str_lossy(&j, "agent", str_z(run->agent));
+	jcs_raw(&j, "level", level);
+	jcs_z(&j, "login", run->login);
+	jcs_z(&j, "owner", run->owner);
+	jcs_array(&j, "targets");
+	for (size_t i = 0; i < run->ntargets; i++) {
+		const struct core_target *t = &run->targets[i];
+
+		jcs_open(&j, NULL);
+		jcs_z(&j, "address", t->address);
+		jcs_z(&j, "host", t->host);
+		jcs_z(&j, "kind", t->kind);
+		jcs_int(&j, "port", t->port);
+		jcs_z(&j, "target", t->id);
+		jcs_close(&j);
+	}
+	jcs_array_end(&j);
+	blob_ref_jcs(&j, "task", task);
+	jcs_close(&j);
+}
+
+void
+core_data_run_end(struct buf *out, const char *status, struct str text)
+{
+	struct jcs j;
+
+	jcs_init(&j, out);
+	jcs_open(&j, NULL);
+	jcs_z(&j, "status", status);
+	jcs_str_lossy(&j, "text", text);
+	jcs_close(&j);
+}
+
+void
+core_data_policy_load(struct buf *out, const struct policy *p, const struct blob_ref *bundle)
+{
+	struct jcs j;
+
+	jcs_init(&j, out);
+	jcs_open(&j, NULL);
+	blob_ref_jcs(&j, "bundle", bundle);
+	jcs_z(&j, "clock", policy_clock(p) == CLOCK_MODE_TRUSTED ? "trusted" : "kernel-sync");
+	put_hash(&j, "digest", policy_digest(p));
+	jcs_str(&j, "policy", policy_name(p));
+	jcs_int(&j, "serial", policy_serial(p));
+	jcs_str_lossy(&j, "tzdata", policy_tzdata(p));
+	jcs_close(&j);
+}

@@ -1,0 +1,56 @@
+/* `data` of each record that core writes: canonical JSON, keys as docs/format-log.md lists them. */
+#ifndef BROKER_CORE_DATA_H
+#define BROKER_CORE_DATA_H
+
+#include "broker/core_approve.h"
+
+struct core_act;
+
+void core_data_input(struct jcs *j, const char *key, const struct policy_input *in);
+/* "dba:1" of each slot. */
+void core_data_slots(struct jcs *j, const char *key, const struct policy_slot *s, size_t n);
+
+struct core_data_action {
+	const struct core_action *a;
+	const struct core_conn *conn;
+	const char *kind;	    /* query sync flush cut, or "startup" */
+	const struct blob_ref *head;
+	const struct hash *sent;  /* NULL: nothing goes upstream */
+	bool wrap;
+	const char *poison; /* token that goes upstream instead; NULL none */
+};
+void core_data_action(struct buf *out, const struct core_data_action *d);
+
+struct core_data_outcome {
+	const char *action;
+	uint64_t seq;
+	const char *status;
+	struct str tag, sqlstate;
+	uint64_t rows, answer_bytes, duration_us;
+	const struct hash *sent; /* NULL: "" */
+	unsigned shared; /* actions in the same exchange, when more than one */
+	struct str peer, peer_cert; /* connect: who answered */
+};
+void core_data_outcome(struct buf *out, const struct core_data_outcome *d);
+
+void core_data_request(struct buf *out, const struct core_request *rq, const struct blob_ref *show,
+    struct str frame);
+/* {id}, {id,reason}, {id,use_by}, {id,action} */
+void core_data_id(struct buf *out, const char *id, const char *key, const char *value);
+void core_data_run_start(struct buf *out, const struct core_run *run, const struct blob_ref *task,
+    struct str level);
+void core_data_run_end(struct buf *out, const char *status, struct str text);
+void core_data_policy_load(struct buf *out, const struct policy *p, const struct blob_ref *bundle);
+/* approval.grant, approval.deny: also a signed revoke */
+struct core_data_grant {
+	const char *id;
+	struct str person, role, key, signature, reason; /* reason: only of a void */
+	struct hash statement;
+	int64_t at_us;
+};
+void core_data_grant(struct buf *out, const struct core_data_grant *g);
+/* person and key are left out when empty */
+void core_data_rejected(struct buf *out, const char *id, struct str person, struct str key,
+    const char *reason);
+
+#endif

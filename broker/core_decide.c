@@ -1,0 +1,377 @@
+/*
+ * Verdicts (process: core). Facts come from the parser, the policy from the recorded bundle,
+ * time from core's own clock. Whatever core refuses for reasons of its own is expressed as
+ * an effect first, so that the recorded input gives the recorded verdict when replayed.
+ */
+#include "broker/core_decide.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "broker/core_approve.h"
+#include "broker/core_pg.h"
+#include "common/xalloc.h"
+
+#include "common/banned.h"
+
+#define LINKING (EFFECT_SET_DESTRUCTIVE | EFFECT_SET_ESCAPE)
+
+/* --- transactions ------------------------------------------------------------------------- */
+
+static void
+grants_free(struct core_txn *t)
+{
+	for (size_t i = 0; i < t->ngrants; i++) {
+		free((void *)(uintptr_t)t->grants[i].person.p);
+		free((void *)(uintptr_t)t->grants[i].role.p);
+	}
+	free(t->grants);
+	t->grants = NULL;
+	t->ngrants = 0;
+}
+
+void
+core_txn_reset(struct core_txn *t)
+{
+	grants_free(t);
+	*t = (struct core_txn){.state = 'I'};
+}
+
+void
+core_txn_grants_add(struct core_txn *t, const struct policy_grant *g, size_t n)
+{
+	for (size_t i = 0; i < n && t->ngrants < APPROVAL_GRANTS_MAX; i++) {
+		struct policy_grant *to;
+
+		t->grants = xreallocarray(t->grants, t->ngrants + 1, sizeof(*t->grants));
+		to = &t->grants[t->ngrants++];
+		to->person = str_mem(str_dup(g[i].person), g[i].person.n);
+		to->role = str_mem(str_dup(g[i].role), g[i].role.n);
+	}
+}
+
+void
+core_txn_copy(struct core_txn *to, const struct core_txn *from)
+{
+	core_txn_reset(to);
+	to->state = from->state;
+	to->effects = from->effects;
+	to->chain = from->chain;
+	to->n = from->n;
+	core_txn_grants_add(to, from->grants, from->ngrants);
+}
+
+/* --- actions ------------------------------------------------------------------------------ */
+
+struct core_action *
+core_action_new(enum core_op op)
+{
+	struct core_action *a = xcalloc(1, sizeof(*a));
+
+	core_id(a->id, "a-");
+	a->op = op;
+	return a;
+}
+
+void
+core_action_free(struct core_action *a)
+{
+	if (a == NULL)
+		return;
+	core_stmt_unref(a->stmt);
+	free(a->inner);
+	core_facts_unref(a->facts);
+	free(a->show);
+	free(a->sqlstate);
+	free(a->message);
+	free(a->detail);
+	free(a->hint);
+	free(a);
+}
+
+const char *
+core_op_name(enum core_op op)
+{
+	switch (op) {
+	case CORE_OP_CONNECT:
+		return "connect";
+	case CORE_OP_QUERY:
+		return "query";
+	case CORE_OP_EXECUTE:
+		return "execute";
+	case CORE_OP_PREPARE:
+		return "prepare";
+	case CORE_OP_FUNCTION:
+		return "function_call";
+	}
+	return "invalid";
+}
+
+struct policy_input
+core_decide_input(const struct core_run *run, struct str target, const struct core_action *a)
+{
+	struct policy_input in = {0};
+
+	if (run->core->policy != NULL)
+		in = policy_input_for(run->core->policy, target);
+	in.agent = str_z(run->agent);
+	in.run = str_z(run->id);
+	in.owner = str_z(run->owner);
+	in.effects = a->effects;
+	in.statements = a->statements;
+	in.relations = a->rels;
+	in.nrelations = a->nrels;
+	in.at = a->now;
+	return in;
+}
+
+/* --- words for people --------------------------------------------------------------------- */
+
+static void
+rules_put(struct buf *b, const struct decision *d)
+{
+	buf_put_z(b, d->nrules == 1 ? "rule " : "rules ");
+	for (size_t i = 0; i < d->nrules; i++) {
+		if (i != 0)
+			buf_put_z(b, ", ");
+		buf_put_str(b, d->rules[i]);
+	}
+	if (d->calendar.n != 0)
+		buf_printf(b, " (calendar %.*s%s)", STR_ARG(d->calendar),
+		    d->calendar_unknown ? ", not known now" : "");
+	if (d->until_us != 0) {
+		char t[CLOCK_TEXT_SIZE];
+
+		clock_format_s(d->until_us, t);
+		buf_printf(b, " until %s", t);
+	}
+}
+
+static void
+slots_put(struct buf *b, const struct decision *d)
+{
+	for (size_t i = 0; i < d->nslots; i++)
+		buf_printf(b, "%s%.*s:%u", i != 0 ? ", " : "", STR_ARG(d->slots[i].role),
+		    d->slots[i].count);
+}
+
+static void
+detail_put(struct buf *b, const struct core_action *a)
+{
+	const struct decision *d = &a->d;
+
+	buf_printf(b, "action=%s rule=", a->id);
+	for (size_t i = 0; i < d->nrules; i++)
+		buf_printf(b, "%s%.*s", i != 0 ? "," : "", STR_ARG(d->rules[i]));
+	if (d->calendar.n != 0)
+		buf_printf(b, " calendar=%.*s", STR_ARG(d->calendar));
+	if (d->until_us != 0) {
+		char t[CLOCK_TEXT_SIZE];
+
+		clock_format_s(d->until_us, t);
+		buf_printf(b, " until=%s", t);
+	}
+	buf_put_z(b, " effects=");
+	effect_put(b, a->effects);
+	if (a->linked)
+		buf_printf(b, " link=%llu", (unsigned long long)a->link);
+	if (d->why.n != 0)
+		buf_printf(b, "\n%.*s", STR_ARG(d->why));
+}
+
+static void
+hint_put(struct buf *b, const struct core_action *a)
+{
+	if (a->d.verdict != VERDICT_NEEDS_APPROVAL)
+		return;
+	if (a->request != NULL) {
+		buf_printf(b, "request %s: ask ", core_request_id(a->request));
+		slots_put(b, &a->d);
+		buf_printf(b, " to run: cofferdam approve %s; then send exactly the same statement again",
+		    core_request_id(a->request));
+	} else if (a->d.unsatisfiable) {
+		buf_put_z(b, "nobody can give this approval: too few people hold the roles besides the run's owner");
+	} else {
+		buf_printf(b, "the run has %d open requests, the limit", CORE_PENDING_MAX);
+	}
+}
+
+/* A statement that does not parse gets the server's own SQLSTATE: drivers act on it. */
+static const char *
+sqlstate_for(const struct core_action *a)
+{
+	if (a->refuse_state != NULL)
+		return a->refuse_state;
+	if (a->facts != NULL && a->facts->status == CORE_FACTS_INVALID)
+		return "42601";
+	if (a->facts != NULL && a->facts->status == CORE_FACTS_COMPLEX)
+		return "54001";
+	return "42501";
+}
+
+static void
+message_put(struct buf *b, const struct core_action *a)
+{
+	const char *why = a->refuse_why;
+
+	if (why == NULL && a->facts != NULL && a->facts->status != CORE_FACTS_OK)
+		why = a->facts->why;
+	if (a->d.verdict == VERDICT_NEEDS_APPROVAL) {
+		buf_put_z(b, "needs approval by ");
+		slots_put(b, &a->d);
+		buf_put_z(b, ": ");
+	} else if (why != NULL) {
+		buf_printf(b, "%s (denied by policy: ", why);
+	} else {
+		buf_put_z(b, "denied by policy: ");
+	}
+	rules_put(b, &a->d);
+	if (a->d.verdict != VERDICT_NEEDS_APPROVAL && why != NULL)
+		buf_put_c(b, ')');
+}
+
+static void
+words(struct core_action *a)
+{
+	AUTO_BUF struct buf m = BUF(8192);
+	AUTO_BUF struct buf d = BUF(8192);
+	AUTO_BUF struct buf h = BUF(4096);
+
+	message_put(&m, a);
+	detail_put(&d, a);
+	hint_put(&h, a);
+	free(a->sqlstate);
+	free(a->message);
+	free(a->detail);
+	free(a->hint);
+	a->sqlstate = xstrdup(sqlstate_for(a));
+	a->message = buf_dup_z(&m);
+	a->detail = buf_dup_z(&d);
+	a->hint = buf_dup_z(&h);
+}
+
+/* --- the verdict --------------------------------------------------------------------------- */
+
+static void
+link_find(const struct core_run *run, struct str target, struct core_action *a)
+{
+	size_t n = run->nrefused < CORE_REFUSED_MAX ? run->nrefused : CORE_REFUSED_MAX;
+
+	for (size_t i = 1; i <= n && !a->linked; i++) {
+		const struct core_refused *r = &run->refused[(run->nrefused - i) % CORE_REFUSED_MAX];
+
+		if ((r->effects & a->effects & LINKING) != 0 && str_eqz(target, r->target)) {
+			a->linked = true;
+			a->link = r->seq;
+		}
+	}
+}
+
+void
+core_decide_remember(struct core_run *run, struct str target, const struct core_action *a)
+{
+	struct core_refused *r = &run->refused[run->nrefused % CORE_REFUSED_MAX];
+
+	if ((a->effects & LINKING) == 0 || target.n > POLICY_ID_MAX)
+		return;
+	*r = (struct core_refused){.seq = a->seq, .effects = a->effects & LINKING};
+	memcpy(r->target, target.p, target.n);
+	run->nrefused++;
+}
+
+static void
+eval_with(const struct core *c, const struct policy_input *in, struct core_action *a,
+    const struct policy_grant *g, size_t n)
+{
+	a->ngrants = n < APPROVAL_GRANTS_MAX ? n : APPROVAL_GRANTS_MAX;
+	for (size_t i = 0; i < a->ngrants; i++)
+		a->grants[i] = g[i];
+	policy_eval(c->policy, in, a->grants, a->ngrants, &a->d);
+}
+
+/*
+ * An armed request: its people's signatures count if everything still holds. If the policy
+ * now asks for more, the grants that count are shown in the record, and what was signed is
+ * void; if it only has run out, it is as if nobody had asked.
+ */
+static struct core_request *
+try_armed(struct core_run *run, struct core_request *rq, const struct policy_input *in,
+    struct core_action *a)
+{
+	AUTO_FREE struct approval_result *r = xcalloc(1, sizeof(*r));
+	bool more;
+
+	core_approve_judge(run->core, rq, &a->digest, in, r);
+	if (r->verdict == VERDICT_ALLOW && r->decision.verdict == VERDICT_ALLOW) {
+		eval_with(run->core, in, a, r->counted, r->ncounted);
+		a->consume = a->d.verdict == VERDICT_ALLOW;
+		return rq;
+	}
+	more = r->decision.verdict != VERDICT_ALLOW;
+	eval_with(run->core, in, a, r->counted, more ? r->ncounted : 0);
+	if (r->ended) {
+		core_approve_end_for(rq, r->reason);
+		return NULL;
+	}
+	if (a->d.verdict == VERDICT_NEEDS_APPROVAL && r->reason == APPROVAL_REASON_freeze_started) {
+		core_approve_end_for(rq, r->reason);
+		return NULL;
+	}
+	return rq;
+}
+
+void
+core_decide_judge(struct core_conn *conn, struct core_action *a, const struct core_txn *txn)
+{
+	struct core_run *run = conn->run;
+	struct core *c = run->core;
+	struct core_request *rq = NULL;
+	struct policy_input in;
+
+	a->now = core_now(c);
+	in = core_decide_input(run, str_z(conn->target->id), a);
+	if (c->policy == NULL) { /* the zero decision denies */
+		a->d = (struct decision){0};
+		return;
+	}
+	if (a->op != CORE_OP_CONNECT && a->refuse_why == NULL)
+		rq = core_approve_find(run, &a->digest);
+	if (rq != NULL && core_request_armed(rq))
+		rq = try_armed(run, rq, &in, a);
+	else if (a->commits)
+		eval_with(c, &in, a, txn->grants, txn->ngrants);
+	else
+		eval_with(c, &in, a, NULL, 0);
+	if (a->d.verdict == VERDICT_NEEDS_APPROVAL || a->consume)
+		a->request = rq;
+}
+
+void
+core_decide_refuse(struct core_conn *conn, struct core_action *a, const struct core_txn *txn,
+    const char *sqlstate, const char *why)
+{
+	a->effects |= EFFECT_opaque;
+	a->refuse_state = sqlstate;
+	a->refuse_why = why;
+	a->consume = false;
+	a->request = NULL;
+	core_decide_judge(conn, a, txn);
+	/* No policy can permit opaque (a load error); core would not let it pass either. */
+	a->d.verdict = VERDICT_DENY;
+}
+
+void
+core_decide_finish(struct core_conn *conn, struct core_action *a)
+{
+	struct core_run *run = conn->run;
+
+	if (a->d.verdict == VERDICT_ALLOW)
+		return;
+	link_find(run, str_z(conn->target->id), a);
+	if (a->d.verdict == VERDICT_NEEDS_APPROVAL && a->request == NULL && !a->d.unsatisfiable &&
+	    a->op != CORE_OP_CONNECT && run->npending < CORE_PENDING_MAX) {
+		a->request = core_approve_new(conn, a);
+		a->request_new = true;
+	}
+	words(a);
+}

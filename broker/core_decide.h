@@ -1,0 +1,94 @@
+/*
+ * One action: what it is, what it does, what the policy says to it now. The one place where
+ * core asks policy_eval() about an action, so that there is one verdict for all ways in.
+ */
+#ifndef BROKER_CORE_DECIDE_H
+#define BROKER_CORE_DECIDE_H
+
+#include "broker/core_facts.h"
+#include "broker/core_stmt.h"
+
+struct core_act;
+
+enum core_op {
+	CORE_OP_CONNECT,
+	CORE_OP_QUERY,
+	CORE_OP_EXECUTE,
+	CORE_OP_PREPARE, /* an exchange that executes nothing, or a Parse that is refused at once */
+	CORE_OP_FUNCTION,
+};
+
+/* What a transaction has done so far. */
+struct core_txn {
+	char state; /* I T E, as the server last said */
+	uint32_t effects;
+	struct hash chain; /* over the digests of its actions: what a COMMIT commits */
+	unsigned n;
+	size_t ngrants;
+	struct policy_grant *grants; /* consumed in it; strings owned */
+};
+void core_txn_reset(struct core_txn *t); /* idle, nothing done */
+void core_txn_copy(struct core_txn *to, const struct core_txn *from);
+void core_txn_grants_add(struct core_txn *t, const struct policy_grant *g, size_t n);
+
+#define CORE_ACTION_RELS (2 * FACTS_RELATIONS_MAX)
+struct core_action {
+	char id[CORE_ID_SIZE];
+	enum core_op op;
+	struct core_act *act; /* NULL for a connect */
+	size_t at; /* offset of its message in the act */
+
+	/* What it is. */
+	struct str text;	 /* the statement; borrowed from the act, or from stmt */
+	struct core_stmt *stmt;	 /* owned reference */
+	char *inner;		 /* texts that EXECUTEs in it run; owned, NULL: none */
+	struct core_facts *facts; /* owned reference */
+	struct str params; /* Bind body behind its names; borrowed */
+	bool dml, hidden_dml, fence, txn; /* changes rows; not all countable; not inside a block; controls a transaction */
+	uint32_t max_fetch; /* Execute's own row count */
+	uint32_t effects;
+	unsigned statements;
+	size_t nrels;
+	struct str rels[CORE_ACTION_RELS];
+	char txn_state; /* before it */
+	uint32_t txn_effects;
+	bool commits; /* judged with the transaction's union */
+	const char *refuse_state, *refuse_why; /* core itself cannot let it pass; an @escape effect says so too */
+	char *show;   /* the action in full, as people are shown it */
+	struct hash digest;
+
+	/* What was decided. */
+	struct instant now;
+	struct decision d; /* its strings belong to the policy: valid until it is replaced */
+	size_t ngrants;
+	struct policy_grant grants[APPROVAL_GRANTS_MAX];
+	struct core_request *request; /* asked for, still pending, or to be consumed */
+	bool request_new, consume;
+	bool linked;
+	uint64_t link; /* seq */
+	char *sqlstate, *message, *detail, *hint; /* of a refusal */
+
+	uint64_t seq; /* once durable */
+};
+struct core_act;
+struct core_action *core_action_new(enum core_op op);
+void core_action_free(struct core_action *a);
+const char *core_op_name(enum core_op op);
+
+/* As policy_eval() gets it; borrowed from run and action. */
+struct policy_input core_decide_input(const struct core_run *run, struct str target,
+    const struct core_action *a);
+/*
+ * Three steps; effects, digest and show are set before. Judge: verdict, grants, an armed or
+ * pending request of the same digest. Refuse: for what core cannot do although it might be
+ * permitted; judged again with EFFECT_opaque. Finish: link, request (a new one in memory when
+ * approval is needed), and the words of a refusal.
+ */
+void core_decide_judge(struct core_conn *conn, struct core_action *a, const struct core_txn *txn);
+void core_decide_refuse(struct core_conn *conn, struct core_action *a, const struct core_txn *txn,
+    const char *sqlstate, const char *why);
+void core_decide_finish(struct core_conn *conn, struct core_action *a);
+/* It is in the log: remember it for later links. */
+void core_decide_remember(struct core_run *run, struct str target, const struct core_action *a);
+
+#endif

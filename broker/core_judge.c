@@ -1,0 +1,478 @@
+/*
+ * The walk over one act's messages (process: core). Each Execute and Query is judged on its
+ * own with the state that the messages before it leave; the first that is not allowed cuts the
+ * act there. Messages come from front, which may lie: they were checked to be of their
+ * layouts, and what is judged here is what is leased.
+ */
+#include "broker/core_act.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "broker/core_approve.h"
+#include "common/pgwire.h"
+#include "common/xalloc.h"
+
+#include "common/banned.h"
+
+#define SHOWN_MAX ((size_t)65536) /* an action larger than that is not put before people */
+#define INNER_MAX ((size_t)262144)
+
+struct walk {
+	struct core_act *act;
+	struct core_conn *conn;
+	size_t at;    /* of the message */
+	size_t facts; /* texts seen */
+};
+
+/* --- what an action does ------------------------------------------------------------------ */
+
+static void
+rels_add(struct core_action *a, const struct core_facts *f)
+{
+	for (size_t i = 0; i < f->rel.n && a->nrels < CORE_ACTION_RELS; i++)
+		a->rels[a->nrels++] = f->rel.s[i];
+}
+
+/* PREPARE alone changes nothing yet; its EXECUTE is judged when it comes. */
+static bool
+only_prepares(const struct core_facts *f)
+{
+	return f->prep.n != 0 && f->view.statements == 1;
+}
+
+static void
+facts_add(struct core_action *a, struct core_facts *f)
+{
+	a->facts = core_facts_ref(f);
+	a->effects |= f->view.effects;
+	a->statements = f->view.statements;
+	a->dml = f->view.dml != 0 && !only_prepares(f);
+	a->hidden_dml = f->view.hidden_dml && !only_prepares(f);
+	a->fence = f->view.fence;
+	a->txn = f->txn;
+	rels_add(a, f);
+}
+
+static bool
+name_in(const struct core_names *l, struct str name)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (str_eq(l->s[i], name))
+			return true;
+	return false;
+}
+
+/*
+ * EXECUTE p(...): with the effects of what p holds, if core knows that. Otherwise the mark
+ * stays what it is, opaque. What this very text prepares is among its own effects already.
+ */
+static void
+executes_add(struct walk *w, struct core_action *a)
+{
+	AUTO_BUF struct buf b = BUF(INNER_MAX);
+	const struct core_facts *f = a->facts;
+	uint32_t inner = 0;
+
+	for (size_t i = 0; i < f->exec.n; i++) {
+		const struct core_name *n =
+		    core_stmts_get(&w->conn->stmts, CORE_NAME_STMT, f->exec.s[i]);
+		const struct core_facts *g = n != NULL && !n->unknown && n->stmt != NULL ?
+		    n->stmt->facts : NULL;
+
+		if (n == NULL && name_in(&f->prep, f->exec.s[i]))
+			continue;
+		if (g == NULL || g->status != CORE_FACTS_OK || g->exec.n != 0)
+			return;
+		inner |= g->view.effects;
+		a->dml = a->dml || g->view.dml != 0;
+		a->hidden_dml = a->hidden_dml || g->view.hidden_dml;
+		a->fence = a->fence || g->view.fence;
+		a->txn = a->txn || g->txn;
+		a->commits = a->commits || g->commit;
+		rels_add(a, g);
+		buf_printf(&b, "%s%.*s: %.*s", i != 0 ? "; " : "", STR_ARG(f->exec.s[i]),
+		    STR_ARG(str_mem(n->stmt->text, n->stmt->n)));
+	}
+	if (f->exec.n == 0 || buf_over(&b))
+		return;
+	a->effects = f->view.effects_resolved | inner;
+	if (b.n != 0)
+		a->inner = buf_dup_z(&b);
+}
+
+/* In a failed transaction a lone COMMIT rolls back: it commits nothing. */
+static bool
+commits(const struct walk *w, const struct core_facts *f)
+{
+	return f->commit && !(w->act->txn.state == 'E' && f->view.statements == 1);
+}
+
+/* --- one verdict ------------------------------------------------------------------------------ */
+
+static const char *
+uncountable(const struct walk *w, const struct core_action *a)
+{
+	if (a->hidden_dml)
+		return "rows changed under WITH, EXPLAIN or COPY cannot be counted against the row limit";
+	if (!a->dml)
+		return NULL;
+	if (a->txn || a->fence)
+		return "a change under a row limit cannot be sent together with transaction control";
+	if (w->act->nexec > 1 || w->conn->pipeline)
+		return "a change under a row limit must be the only statement of its exchange: "
+		       "send it alone, or in a transaction that is open already";
+	return NULL;
+}
+
+static void
+limits(struct walk *w, struct core_action *a)
+{
+	struct core_act *act = w->act;
+	const char *why = NULL;
+
+	if (a->d.verdict == VERDICT_DENY)
+		return;
+	if (a->d.max_rows >= 0)
+		why = uncountable(w, a);
+	if (why != NULL) {
+		core_decide_refuse(w->conn, a, &act->txn, "0A000", why);
+	} else if (a->d.verdict == VERDICT_NEEDS_APPROVAL && strlen(a->show) > SHOWN_MAX) {
+		core_decide_refuse(w->conn, a, &act->txn, "54000",
+		    "the statement with its parameters is over 65536 bytes, more than people can be shown");
+	}
+}
+
+/* What the names and the transaction are after this action, if it runs. */
+static void
+apply(struct walk *w, struct core_action *a)
+{
+	struct core_act *act = w->act;
+	struct core_txn *t = &act->txn;
+	const struct core_facts *f = a->facts;
+	struct hash link[2] = {t->chain, a->digest};
+
+	act->effects |= a->effects;
+	t->effects |= a->effects;
+	t->chain = hash_sha256(str_mem(link, sizeof(link)));
+	t->n++;
+	if (a->consume)
+		core_txn_grants_add(t, a->grants, a->ngrants);
+	if (f == NULL)
+		return;
+	if (a->commits || f->commit || f->rollback) {
+		core_txn_reset(t);
+		if (f->view.statements > 1 || a->inner != NULL)
+			t->effects = a->effects; /* what of the same text comes after is not known apart */
+	} else if (f->txn) {
+		t->state = 'T'; /* BEGIN; or in a failed one, ROLLBACK TO */
+	}
+}
+
+static bool
+judge(struct walk *w, struct core_action *a)
+{
+	struct core_act *act = w->act;
+
+	a->act = act;
+	if (a->effects == 0)
+		a->effects = EFFECT_opaque;
+	a->at = w->at;
+	if (a->commits)
+		a->effects |= act->txn.effects;
+	a->txn_state = act->txn.state;
+	a->txn_effects = act->txn.effects;
+	a->show = core_act_show(a);
+	a->digest = core_act_digest(w->conn, a, &act->txn);
+	if (a->refuse_why != NULL)
+		core_decide_refuse(w->conn, a, &act->txn, a->refuse_state, a->refuse_why);
+	else
+		core_decide_judge(w->conn, a, &act->txn);
+	limits(w, a);
+	core_decide_finish(w->conn, a);
+	act->actions[act->nactions++] = a;
+	if (a->d.verdict != VERDICT_ALLOW) {
+		act->refused = true;
+		return false;
+	}
+	if (a->consume && !core_approve_consume(a->request, a->id))
+		act->failed = true;
+	act->wrap = act->wrap || (a->d.max_rows >= 0 && a->dml);
+	apply(w, a);
+	return true;
+}
+
+/* --- messages --------------------------------------------------------------------------------- */
+
+/* A ceiling or an impossible name: opaque, with these words. */
+static void
+cannot(struct core_action *a, const struct err *err)
+{
+	a->refuse_state = err_sqlstate(err->code);
+	a->refuse_why = err->code == ERR_TOO_LARGE ?
+	    "over a limit of prepared statements and portals of one connection" : "not supported";
+}
+
+static void
+sql_names(struct walk *w, struct core_action *a)
+{
+	struct core_stmts *s = &w->conn->stmts;
+	const struct core_facts *f = a->facts;
+	struct err err = {0};
+
+	for (size_t i = 0; i < f->dealloc.n; i++)
+		core_stmts_close(s, CORE_NAME_STMT, f->dealloc.s[i]);
+	if (f->dealloc_all)
+		core_stmts_close_all(s);
+	for (size_t i = 0; i < f->prep.n; i++) {
+		struct core_stmt *st = core_stmt_new(a->text, STR(""), a->facts);
+
+		/* Over a ceiling the name stays what it was; the act was judged already, so it ends opaque later. */
+		if (core_stmts_put(s, CORE_NAME_STMT, f->prep.s[i], st, STR(""), &err) != 0)
+			core_stmts_close(s, CORE_NAME_STMT, f->prep.s[i]);
+		core_stmt_unref(st);
+	}
+}
+
+static bool
+on_query(struct walk *w, struct rd *r)
+{
+	struct core_action *a = core_action_new(CORE_OP_QUERY);
+	struct core_facts *f = w->act->facts[w->facts++];
+
+	a->text = pgwire_rd_z(r);
+	facts_add(a, f);
+	executes_add(w, a);
+	a->commits = a->commits || commits(w, f);
+	if (f->view.copy_in) {
+		a->refuse_state = "0A000";
+		a->refuse_why = "COPY FROM STDIN is not supported";
+	}
+	if (!judge(w, a))
+		return false;
+	/* A simple Query ends the unnamed ones. */
+	core_stmts_close(&w->conn->stmts, CORE_NAME_STMT, STR(""));
+	core_stmts_close(&w->conn->stmts, CORE_NAME_PORTAL, STR(""));
+	sql_names(w, a);
+	return true;
+}
+
+static bool
+on_function(struct walk *w, struct rd *r)
+{
+	struct core_action *a = core_action_new(CORE_OP_FUNCTION);
+
+	a->text = str_mem(r->p, r->n);
+	a->effects = EFFECT_opaque;
+	a->statements = 1;
+	return judge(w, a);
+}
+
+static bool
+refuse_parse(struct walk *w, struct str text, struct core_facts *f, const struct err *err)
+{
+	struct core_action *a = core_action_new(CORE_OP_PREPARE);
+
+	a->text = text;
+	facts_add(a, f);
+	if (err != NULL)
+		cannot(a, err);
+	return judge(w, a);
+}
+
+static bool
+on_parse(struct walk *w, struct rd *r)
+{
+	struct core_facts *f = w->act->facts[w->facts++];
+	struct str name = pgwire_rd_z(r), text = pgwire_rd_z(r), types;
+	struct core_stmt *st;
+	struct err err = {0};
+	int rc;
+
+	types = rd_bytes(r, (size_t)4 * rd_u16(r));
+	/* EXECUTE is resolved when it runs; everything else that escapes is refused at once. */
+	if ((f->view.effects & EFFECT_SET_ESCAPE) != 0 &&
+	    !(f->exec.n != 0 && (f->view.effects_resolved & EFFECT_SET_ESCAPE) == 0))
+		return refuse_parse(w, text, f, NULL);
+	st = core_stmt_new(text, types, f);
+	rc = core_stmts_put(&w->conn->stmts, CORE_NAME_STMT, name, st, STR(""), &err);
+	core_stmt_unref(st);
+	return rc == 0 || refuse_parse(w, text, f, &err);
+}
+
+static struct core_stmt *
+known(const struct core_name *n)
+{
+	return n != NULL && !n->unknown ? n->stmt : NULL;
+}
+
+static bool
+on_bind(struct walk *w, struct rd *r)
+{
+	struct str portal = pgwire_rd_z(r), name = pgwire_rd_z(r), body = str_mem(r->p, r->n);
+	struct core_stmt *st = known(core_stmts_get(&w->conn->stmts, CORE_NAME_STMT, name));
+	struct core_action *a;
+	struct err err = {0};
+
+	if (name.n <= CORE_NAME_MAX &&
+	    core_stmts_put(&w->conn->stmts, CORE_NAME_PORTAL, portal, st, body, &err) == 0)
+		return true;
+	a = core_action_new(CORE_OP_PREPARE);
+	a->text = st != NULL ? str_mem(st->text, st->n) : STR("");
+	a->stmt = core_stmt_ref(st);
+	a->statements = 1;
+	a->effects = EFFECT_opaque;
+	if (err.code == 0)
+		(void)err_set(&err, ERR_TOO_LARGE, "name");
+	cannot(a, &err);
+	return judge(w, a);
+}
+
+static bool
+has_params(struct str body)
+{
+	struct rd r = rd_init(body);
+
+	(void)rd_bytes(&r, (size_t)2 * rd_u16(&r));
+	return rd_u16(&r) != 0;
+}
+
+static bool
+on_execute(struct walk *w, struct rd *r)
+{
+	struct core_action *a = core_action_new(CORE_OP_EXECUTE);
+	struct str portal = pgwire_rd_z(r), body;
+	const struct core_name *n = core_stmts_get(&w->conn->stmts, CORE_NAME_PORTAL, portal);
+
+	a->max_fetch = rd_u32(r);
+	a->statements = 1;
+	if (known(n) == NULL) { /* bound to a statement, or by a way, that core does not know */
+		a->effects = EFFECT_opaque;
+		a->refuse_state = "42501";
+		a->refuse_why = "the broker does not know which statement this portal runs: prepare it again";
+		return judge(w, a);
+	}
+	a->stmt = core_stmt_ref(n->stmt);
+	a->text = str_mem(n->stmt->text, n->stmt->n);
+	body = str_mem(n->params, n->nparams);
+	if (has_params(body))
+		a->params = body;
+	facts_add(a, n->stmt->facts);
+	executes_add(w, a);
+	a->commits = a->commits || commits(w, n->stmt->facts);
+	if (n->stmt->facts->view.copy_in) {
+		a->refuse_state = "0A000";
+		a->refuse_why = "COPY FROM STDIN is not supported";
+	}
+	if (!judge(w, a))
+		return false;
+	sql_names(w, a);
+	return true;
+}
+
+static bool
+on_close(struct walk *w, struct rd *r)
+{
+	enum core_name_kind kind = rd_u8(r) == 'S' ? CORE_NAME_STMT : CORE_NAME_PORTAL;
+
+	core_stmts_close(&w->conn->stmts, kind, pgwire_rd_z(r));
+	return true;
+}
+
+static bool
+on_other(struct walk *w, struct rd *r) /* Describe, Sync, Flush */
+{
+	(void)w;
+	(void)r;
+	return true;
+}
+
+static const struct {
+	char type;
+	bool (*fn)(struct walk *w, struct rd *body); /* false: refused here */
+} messages[] = {
+    {'Q', on_query},
+    {'F', on_function},
+    {'P', on_parse},
+    {'B', on_bind},
+    {'E', on_execute},
+    {'C', on_close},
+    {'D', on_other},
+    {'S', on_other},
+    {'H', on_other},
+};
+
+static bool
+step(struct walk *w, const struct pgwire_msg *m)
+{
+	struct rd r = rd_init(m->body);
+
+	for (size_t i = 0; i < ARRAY_LEN(messages); i++)
+		if (messages[i].type == m->type)
+			return messages[i].fn(w, &r);
+	return false; /* not reached: core_act.c has checked the types */
+}
+
+/* An exchange that executes nothing still sends bytes: it is one action, a read. */
+static void
+prepare_only(struct walk *w)
+{
+	struct core_act *act = w->act;
+	struct core_action *a = core_action_new(CORE_OP_PREPARE);
+	struct pgwire_msg m;
+
+	a->effects = EFFECT_read;
+	a->statements = 1;
+	w->at = 0;
+	for (struct str s = buf_str(&act->msgs); pgwire_next(s, SIZE_MAX, &m, NULL) == 1;
+	     s = str_mem(s.p + m.whole.n, s.n - m.whole.n)) {
+		struct rd r = rd_init(m.body);
+
+		if (m.type != 'P')
+			continue;
+		(void)pgwire_rd_z(&r);
+		a->text = pgwire_rd_z(&r);
+		a->facts = core_facts_ref(act->facts[0]);
+		break;
+	}
+	(void)judge(w, a);
+}
+
+static void
+poison(struct core_act *act)
+{
+	uint8_t r[16];
+	AUTO_BUF struct buf b = BUF(64);
+
+	rand_bytes(r, sizeof(r));
+	buf_put_z(&b, "cofferdam_refused_");
+	enc_hex(&b, str_mem(r, sizeof(r)));
+	memcpy(act->poison, b.p, b.n);
+}
+
+void
+core_act_judge(struct core_act *act)
+{
+	struct core_conn *conn = act->conn;
+	struct walk w = {.act = act, .conn = conn};
+	struct str s = buf_str(&act->msgs);
+	bool whole = act->kind == CORE_ACT_QUERY || act->kind == CORE_ACT_SYNC;
+	struct pgwire_msg m;
+
+	act->send = s.n;
+	while (!act->refused && s.n != 0 && pgwire_next(s, SIZE_MAX, &m, NULL) == 1) {
+		w.at = (size_t)(s.p - (const char *)act->msgs.p);
+		(void)step(&w, &m);
+		s.p += m.whole.n;
+		s.n -= m.whole.n;
+	}
+	if (act->nactions == 0)
+		prepare_only(&w);
+	if (!act->refused)
+		return;
+	/* Bytes go upstream only under an action that is allowed. */
+	act->send = act->nactions > 1 ? act->actions[act->nactions - 1]->at : 0;
+	act->nothing_sent = act->nactions == 1 && conn->txn.state == 'I' && !conn->pipeline && whole;
+	if (!act->nothing_sent)
+		poison(act);
+}

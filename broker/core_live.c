@@ -1,0 +1,448 @@
+/*
+ * Rebuilding memory from the log (process: core). The writer's records are core's own, checked
+ * by it when it read the disk; still, one that does not have the form it must have ends the
+ * wire: core then refuses everything rather than go on with half of the truth.
+ */
+#include "broker/core_live.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "broker/core_act.h"
+#include "broker/core_approve.h"
+#include "broker/core_boot.h"
+#include "broker/core_peer.h"
+#include "broker/core_pg.h"
+#include "broker/core_run.h"
+#include "common/log.h"
+#include "common/xalloc.h"
+
+#include "common/banned.h"
+
+#define DOUBT_MAX ((size_t)1 << 24) /* bytes of ids and runs */
+
+struct rec {
+	struct core *core;
+	struct str run, time;
+	uint64_t seq;
+	const struct json *data;
+	struct hash root;
+};
+
+void
+core_live_begin(struct core *c)
+{
+	struct core_run *run;
+
+	TAILQ_FOREACH(run, &c->runs, link) {
+		run->seen = false;
+		core_approve_free_all(run);
+	}
+	buf_reset(&c->doubt);
+	buf_reset(&c->doubt_more);
+	c->live_policy_known = false;
+}
+
+/* --- reading ------------------------------------------------------------------------------- */
+
+static struct str
+field(const struct rec *r, const char *key)
+{
+	return json_str(json_get(r->data, key));
+}
+
+static int
+bad(const struct rec *r, const char *what, struct err *err)
+{
+	return err_set(err, ERR_TAMPER, "live record %llu: %s is missing or malformed",
+	    (unsigned long long)r->seq, what);
+}
+
+static bool
+time_field(const struct rec *r, const char *key, int64_t *ret)
+{
+	return clock_parse(field(r, key), ret, NULL) == 0;
+}
+
+static int
+on_policy(struct rec *r, struct err *err)
+{
+	if (!hash_from_hex(field(r, "digest"), &r->core->live_policy))
+		return bad(r, "digest", err);
+	r->core->live_policy_known = true;
+	return 0;
+}
+
+/* --- runs ------------------------------------------------------------------------------------ */
+
+static void
+run_target(struct core_run *run, const struct json *v)
+{
+	const struct policy *p = run->core->policy_next != NULL ? run->core->policy_next : run->core->policy;
+	struct str id = json_str(json_get(v, "target"));
+	const struct policy_target *t = p != NULL ? policy_target(p, id) : NULL;
+	AUTO_FREE char *z = str_dup(id), *kind = str_dup(json_str(json_get(v, "kind"))),
+		       *host = str_dup(json_str(json_get(v, "host"))),
+		       *address = str_dup(json_str(json_get(v, "address"))),
+		       *db = str_dup(t != NULL ? t->database : STR("")),
+		       *user = str_dup(t != NULL ? t->user : STR(""));
+
+	core_run_target_add(run, &(struct core_target){.id = z, .kind = kind, .host = host, .address = address,
+				     .database = db, .user = user,
+				     .port = (uint16_t)json_int(json_get(v, "port"))});
+}
+
+static int
+on_run(struct rec *r, struct err *err)
+{
+	AUTO_FREE char *id = str_dup(r->run);
+	struct core_run *run = core_run_find(r->core, r->run);
+	const struct json *targets = json_get(r->data, "targets");
+	struct err why;
+
+	if (r->run.n == 0 || r->run.n >= CORE_ID_SIZE || json_count(targets) > CORE_TARGETS_MAX)
+		return bad(r, "run", err);
+	if (run != NULL) {
+		run->seen = true;
+		return 0;
+	}
+	if (core_run_new(r->core, id, &run, &why) != 0) {
+		log_error("run %s cannot be taken up again: %s", id, why.msg);
+		return 0;
+	}
+	run->state = CORE_RUN_LIVE;
+	run->seen = run->recorded = true;
+	run->agent = str_dup(field(r, "agent"));
+	run->owner = str_dup(field(r, "owner"));
+	run->login = str_dup(field(r, "login"));
+	for (size_t i = 0; i < json_count(targets); i++)
+		run_target(run, json_at(targets, i));
+	return 0;
+}
+
+/* --- requests -------------------------------------------------------------------------------- */
+
+static bool
+slots_read(struct core_request *rq, const struct json *v)
+{
+	if (json_type(v) != JSON_ARRAY || json_count(v) > POLICY_SLOTS_MAX)
+		return false;
+	for (size_t i = 0; i < json_count(v); i++) {
+		struct str s = json_str(json_at(v, i)), role;
+		uint64_t n;
+
+		if (!str_cut(&s, ':', &role) || !str_to_u64(s, POLICY_QUORUM_MAX * POLICY_SLOTS_MAX, &n))
+			return false;
+		rq->slots[rq->nslots++] = (struct policy_slot){str_mem(str_dup(role), role.n), (unsigned)n};
+	}
+	return true;
+}
+
+static void
+rels_read(struct core_request *rq, const struct json *v)
+{
+	size_t n = json_count(v) < CORE_ACTION_RELS ? json_count(v) : CORE_ACTION_RELS;
+
+	rq->rels = xcalloc(n, sizeof(*rq->rels));
+	for (rq->nrels = 0; rq->nrels < n; rq->nrels++)
+		rq->rels[rq->nrels] = str_dup(json_str(json_at(v, rq->nrels)));
+}
+
+/* The action in full: sealed in the record itself; NULL when it was too large or cannot be opened. */
+static char *
+show_open(const struct core_run *run, const struct rec *r)
+{
+	AUTO_BUF struct buf frame = BUF(CORE_SHOW_FRAME_MAX);
+	AUTO_BUF struct buf plain = BUF(BLOB_PLAIN_MAX);
+	struct blob_ref ref;
+	struct err err;
+
+	if (field(r, "show_frame").n == 0 || !enc_unbase64(field(r, "show_frame"), &frame) ||
+	    blob_ref_parse(json_get(r->data, "show"), &ref, &err) != 0 ||
+	    blob_open(run->key, buf_str(&frame), &ref, &plain, &err) != 0)
+		return NULL;
+	return buf_dup_z(&plain);
+}
+
+static bool
+request_fields(struct core_request *rq, const struct rec *r)
+{
+	const struct json *input = json_get(r->data, "input"), *max = json_get(r->data, "max_rows");
+	struct str id = field(r, "id"), first = field(r, "first");
+
+	if (id.n == 0 || id.n >= sizeof(rq->id) || first.n >= sizeof(rq->first))
+		return false;
+	memcpy(rq->id, id.p, id.n);
+	if (first.n != 0)
+		memcpy(rq->first, first.p, first.n);
+	rq->target = str_dup(field(r, "target"));
+	rq->rule = str_dup(field(r, "rule"));
+	rq->statements = (unsigned)json_int(json_get(input, "statements"));
+	rels_read(rq, json_get(input, "relations"));
+	rq->max_rows = max != NULL ? json_int(max) : -1;
+	rq->within_s = json_int(json_get(r->data, "within"));
+	rq->use_within_s = json_int(json_get(r->data, "use_within"));
+	return hash_from_hex(field(r, "action"), &rq->action) && hash_from_hex(field(r, "policy"), &rq->policy) &&
+	    effect_from_json(json_get(r->data, "effects"), &rq->effects) &&
+	    time_field(r, "not_before", &rq->not_before_us) && time_field(r, "approve_by", &rq->approve_by_us) &&
+	    slots_read(rq, json_get(r->data, "slots"));
+}
+
+static int
+on_request(struct rec *r, struct core_run *run, struct err *err)
+{
+	struct core_request *rq = core_approve_alloc(run);
+	AUTO_BUF struct buf root = BUF(64);
+
+	enc_base64(&root, str_mem(r->root.b, HASH_LEN));
+	rq->state = CORE_RQ_PENDING;
+	rq->log_head = xasprintf("%s %llu %.*s", r->core->origin, (unsigned long long)(r->seq + 1),
+	    STR_ARG(buf_str(&root)));
+	if (!request_fields(rq, r))
+		return bad(r, "request", err);
+	rq->show = show_open(run, r);
+	return 0;
+}
+
+/* The record names the key by its fingerprint: the person's key that has it, or none (then it does not count). */
+static void
+grant_read(struct rec *r, struct core_request *rq, bool deny)
+{
+	const struct policy *p = r->core->policy_next != NULL ? r->core->policy_next : r->core->policy;
+	const struct policy_person *q = p != NULL ? policy_person(p, field(r, "person")) : NULL;
+	const struct sig_pubkey *key = NULL;
+	int64_t at;
+	char fp[64];
+
+	for (size_t i = 0; q != NULL && i < q->nkeys; i++) {
+		sig_pubkey_fingerprint(&q->keys[i], fp);
+		if (str_eqz(field(r, "key"), fp))
+			key = &q->keys[i];
+	}
+	if (!time_field(r, "at", &at))
+		at = 0;
+	core_approve_grant_add(rq, field(r, "person"), field(r, "role"), key, at, deny);
+}
+
+static const struct {
+	const char *type;
+	enum core_request_state state;
+} ends[] = {
+    {"approval.consumed", CORE_RQ_CONSUMED},
+    {"approval.expired", CORE_RQ_EXPIRED},
+    {"approval.void", CORE_RQ_VOID},
+    {"approval.deny", CORE_RQ_DENIED},
+};
+
+static int
+on_approval(struct rec *r, const char *type, struct err *err)
+{
+	struct core_run *run = core_run_find(r->core, r->run);
+	struct core_request *rq;
+
+	if (run == NULL)
+		return 0; /* said before: its run cannot be taken up */
+	if (strcmp(type, "approval.request") == 0)
+		return on_request(r, run, err);
+	rq = core_approve_by_id(r->core, field(r, "id"));
+	if (rq == NULL || rq->run != run)
+		return 0; /* approval.rejected of an id that never was */
+	if (strcmp(type, "approval.grant") == 0) {
+		grant_read(r, rq, false);
+	} else if (strcmp(type, "approval.armed") == 0) {
+		if (!time_field(r, "use_by", &rq->use_by_us))
+			return bad(r, "use_by", err);
+		rq->state = CORE_RQ_ARMED;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(ends); i++)
+		if (strcmp(type, ends[i].type) == 0)
+			core_approve_state(rq, ends[i].state, type + strlen("approval."));
+	return 0;
+}
+
+/* --- doubtful actions ------------------------------------------------------------------------- */
+
+static int
+on_action(struct rec *r, struct err *err)
+{
+	char id[CORE_ID_SIZE] = "", run[CORE_ID_SIZE] = "";
+	struct str a = field(r, "action");
+
+	if (a.n == 0 || a.n >= CORE_ID_SIZE || r->run.n >= CORE_ID_SIZE)
+		return bad(r, "action", err);
+	memcpy(id, a.p, a.n);
+	if (r->run.n != 0)
+		memcpy(run, r->run.p, r->run.n);
+	buf_put(&r->core->doubt, id, sizeof(id));
+	buf_put(&r->core->doubt_more, run, sizeof(run));
+	buf_u64(&r->core->doubt_more, r->seq);
+	if (r->core->doubt_more.n > DOUBT_MAX)
+		return err_set(err, ERR_TOO_LARGE, "over %zu bytes of actions without outcome", DOUBT_MAX);
+	return 0;
+}
+
+static bool
+in_flight(const struct core *c, const char *id)
+{
+	struct core_conn *conn;
+
+	for (size_t b = 0; b < CORE_CONN_BUCKETS; b++)
+		LIST_FOREACH(conn, &c->conns[b], link) {
+			if (conn->open != NULL && conn->state == CORE_CONN_OPENING &&
+			    strcmp(conn->open->id, id) == 0)
+				return true;
+			for (size_t i = 0; conn->act != NULL && i < conn->act->nactions; i++)
+				if (strcmp(conn->act->actions[i]->id, id) == 0 &&
+				    conn->act->phase == CORE_PHASE_SENT)
+					return true;
+		}
+	return false;
+}
+
+static bool
+listed(const struct buf *list, const char *id)
+{
+	for (size_t i = 0; i + CORE_ID_SIZE <= list->n; i += CORE_ID_SIZE)
+		if (strncmp((const char *)list->p + i, id, CORE_ID_SIZE) == 0)
+			return true;
+	return false;
+}
+
+/* What was sent and has no outcome: this process may know better than "unknown". */
+static void
+settle_doubts(struct core *c)
+{
+	struct rd more = rd_init(buf_str(&c->doubt_more));
+
+	for (size_t i = 0; i + CORE_ID_SIZE <= c->doubt.n; i += CORE_ID_SIZE) {
+		const char *id = (const char *)c->doubt.p + i;
+		struct str run = rd_bytes(&more, CORE_ID_SIZE);
+		uint64_t seq = rd_u64(&more);
+
+		if (in_flight(c, id) || core_record_keeps(c, id))
+			continue;
+		core_record_outcome(c, run.p[0] != '\0' ? run.p : NULL, id, seq,
+		    listed(&c->not_sent, id) ? "not_sent" : "unknown");
+	}
+	core_record_settle(c);
+	buf_reset(&c->not_sent);
+	buf_reset(&c->doubt);
+	buf_reset(&c->doubt_more);
+}
+
+/* --- the wire --------------------------------------------------------------------------------- */
+
+static int
+dispatch(struct rec *r, struct str type, struct err *err)
+{
+	AUTO_FREE char *z = str_dup(type);
+
+	if (strcmp(z, "policy.load") == 0)
+		return on_policy(r, err);
+	if (strcmp(z, "run.start") == 0)
+		return on_run(r, err);
+	if (strcmp(z, "action") == 0)
+		return on_action(r, err);
+	if (str_has_prefix(type, "approval."))
+		return on_approval(r, z, err);
+	return 0;
+}
+
+int
+core_live_on_record(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err)
+{
+	AUTO(json) struct json_doc *doc = NULL;
+	struct rec r = {.core = p->core};
+	struct str text = rd_lstr(body), root = rd_bytes(body, HASH_LEN);
+	const struct json *o;
+	int rc;
+
+	(void)fds;
+	(void)nfds;
+	if (!rd_end(body))
+		return err_set(err, ERR_PROTOCOL, "W_LIVE is malformed");
+	memcpy(r.root.b, root.p, HASH_LEN);
+	rc = json_parse(text, "live record", &doc, err);
+	if (rc != 0)
+		return rc;
+	o = json_root(doc);
+	r.run = json_str(json_get(o, "run"));
+	r.time = json_str(json_get(o, "time"));
+	r.seq = (uint64_t)json_int(json_get(o, "seq"));
+	r.data = json_get(o, "data");
+	return dispatch(&r, json_str(json_get(o, "type")), err);
+}
+
+static struct core_request *
+unshown(const struct core *c)
+{
+	struct core_run *run;
+	struct core_request *rq;
+
+	TAILQ_FOREACH(run, &c->runs, link)
+		TAILQ_FOREACH(rq, &run->requests, link)
+			if (core_request_open(rq) && rq->show == NULL)
+				return rq;
+	return NULL;
+}
+
+/* An action that cannot be shown any more cannot be signed for. */
+static void
+settle_requests(struct core *c)
+{
+	struct core_run *run;
+	struct core_request *rq;
+
+	while ((rq = unshown(c)) != NULL)
+		core_approve_end(rq, CORE_RQ_VOID, "not_shown_after_restart");
+	TAILQ_FOREACH(run, &c->runs, link)
+		TAILQ_FOREACH(rq, &run->requests, link)
+			if (core_request_open(rq))
+				core_approve_timer(rq);
+}
+
+static struct core_run *
+vanished(const struct core *c)
+{
+	struct core_run *run;
+
+	TAILQ_FOREACH(run, &c->runs, link)
+		if (!run->seen && run->state == CORE_RUN_LIVE)
+			return run;
+	return NULL;
+}
+
+int
+core_live_on_end(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err)
+{
+	struct core *c = p->core;
+	uint64_t size = rd_u64(body);
+	struct str time = rd_lstr(body), vkey = rd_lstr(body);
+	struct core_run *run;
+	struct hash h;
+	int64_t us = 0;
+
+	(void)fds;
+	(void)nfds;
+	if (!rd_end(body) || (time.n != 0 && clock_parse(time, &us, err) != 0))
+		return err_set(err, ERR_PROTOCOL, "W_LIVE_END is malformed");
+	if (us > c->last_us)
+		c->last_us = us;
+	h = hash_sha256(str_trim(vkey));
+	hash_hex(&h, c->vkey_hash);
+	c->log_size = size;
+	c->live = true;
+	p->state = CORE_S_OPEN;
+	while ((run = vanished(c)) != NULL)
+		core_run_end(run, "lost", STR("the log does not have its start"), false);
+	settle_doubts(c);
+	settle_requests(c);
+	core_boot_policy(c);
+	if (c->policy != NULL)
+		core_approve_policy_changed(c);
+	core_approve_settle_all(c);
+	core_run_settle(c);
+	core_peer_listen(c);
+	c->was_live = true;
+	return 0;
+}

@@ -1,0 +1,162 @@
+/*
+ * Accepting agents and people (process: core). The socket's mode decides who can connect, the
+ * kernel says who did (SO_PEERCRED); what they may ask is the request table's business.
+ */
+#include "broker/core_peer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "broker/core_login.h"
+#include "broker/core_run.h"
+#include "broker/core_table.h"
+#include "common/log.h"
+#include "common/xalloc.h"
+
+#include "common/banned.h"
+
+#define ACCEPTS_A_TURN 16
+
+static bool
+is_agent(const struct core_peer *p)
+{
+	return p->role == IPC_ROLE_AGENT;
+}
+
+const char *
+core_peer_login(const struct core_peer *p)
+{
+	return core_login(p->core->logins, p->uid);
+}
+
+struct core_peer *
+core_peer_by_serial(const struct core *c, uint64_t serial)
+{
+	struct core_peer *p;
+
+	TAILQ_FOREACH(p, &c->agents, link)
+		if (p->serial == serial)
+			return p;
+	TAILQ_FOREACH(p, &c->people, link)
+		if (p->serial == serial)
+			return p;
+	return NULL;
+}
+
+void
+core_peer_free(struct core_peer *p)
+{
+	struct core *c = p->core;
+
+	if (is_agent(p)) {
+		TAILQ_REMOVE(&c->agents, p, link);
+		c->nagents--;
+	} else {
+		TAILQ_REMOVE(&c->people, p, link);
+		c->npeople--;
+	}
+	if (p->run != NULL && p->run->peer == p)
+		p->run->peer = NULL;
+	loop_timer_del(p->timer);
+	ipc_free(p->wire);
+	free(p);
+}
+
+/* An agent that goes away without A_END takes its run with it: nobody watches the sandbox any more. */
+static void
+gone(void *arg, struct ipc *w, const char *why)
+{
+	struct core_peer *p = arg;
+	struct core_run *run = p->run;
+
+	(void)w;
+	if (is_agent(p) && p->state != CORE_S_ENDED)
+		log_warn("agent of run %s: %s", run != NULL ? run->id : "(none)", why);
+	core_peer_free(p);
+	if (run != NULL)
+		core_run_end(run, "lost", STR("the agent's wire is gone"), false);
+}
+
+static void
+idle(void *arg)
+{
+	struct core_peer *p = arg;
+
+	p->timer = NULL;
+	core_peer_free(p);
+}
+
+struct core_peer *
+core_peer_new(struct core *c, enum ipc_role role, int fd, uid_t uid)
+{
+	struct core_peer *p = xcalloc(1, sizeof(*p));
+
+	p->core = c;
+	p->role = role;
+	p->uid = uid;
+	p->serial = ++c->last_serial;
+	p->wire = ipc_new(c->loop, fd, IPC_ROLE_CORE, role, core_table_dispatch, gone, p);
+	if (is_agent(p)) {
+		p->state = CORE_S_NEW;
+		TAILQ_INSERT_TAIL(&c->agents, p, link);
+		c->nagents++;
+	} else {
+		p->state = CORE_S_OPEN;
+		p->timer = loop_timer_add(c->loop, CORE_CONTROL_MS, idle, p);
+		TAILQ_INSERT_TAIL(&c->people, p, link);
+		c->npeople++;
+	}
+	return p;
+}
+
+static void
+accept_from(struct core *c, int listener, enum ipc_role role, size_t *count, size_t max)
+{
+	for (int i = 0; i < ACCEPTS_A_TURN; i++) {
+		AUTO_FD int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		struct ucred cred;
+		socklen_t n = sizeof(cred);
+
+		if (fd < 0)
+			return;
+		if (*count >= max) {
+			log_warn("%zu %s connections, the limit: one more is closed", *count,
+			    ipc_role_name(role));
+			continue;
+		}
+		if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &n) != 0 || n != sizeof(cred))
+			continue;
+		(void)core_peer_new(c, role, TAKE_FD(fd), cred.uid);
+	}
+}
+
+static void
+on_control(void *arg, uint32_t events)
+{
+	struct core *c = arg;
+
+	(void)events;
+	accept_from(c, c->control_fd, IPC_ROLE_CLI, &c->npeople, CORE_CONTROL_MAX);
+}
+
+static void
+on_agent(void *arg, uint32_t events)
+{
+	struct core *c = arg;
+
+	(void)events;
+	accept_from(c, c->agent_fd, IPC_ROLE_AGENT, &c->nagents, CORE_AGENTS_MAX);
+}
+
+void
+core_peer_listen(struct core *c)
+{
+	if (!c->serving)
+		return;
+	if (c->control_io == NULL && c->control_fd >= 0)
+		c->control_io = loop_io_add(c->loop, c->control_fd, EPOLLIN, on_control, c);
+	if (c->agent_io == NULL && c->agent_fd >= 0 && c->live && c->policy_next == NULL)
+		c->agent_io = loop_io_add(c->loop, c->agent_fd, EPOLLIN, on_agent, c);
+}

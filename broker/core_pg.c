@@ -1,0 +1,494 @@
+/*
+ * Opening and closing of PostgreSQL connections (process: core). Front says on which listener
+ * a client came and what its start-up packet held; which run, target, user, database and
+ * credential that means is core's own knowledge. Nothing is opened unrecorded.
+ */
+#include "broker/core_pg.h"
+
+#include <stdlib.h>
+
+#include "broker/core_act.h"
+#include "broker/core_cred.h"
+#include "broker/core_data.h"
+#include "broker/core_lease.h"
+#include "broker/core_run.h"
+#include "common/log.h"
+#include "common/pgwire.h"
+#include "common/xalloc.h"
+
+#include "common/banned.h"
+
+#define CLOSING_MS 5000
+#define TEXT_MAX 8192
+#define GONE_MAX 2048
+
+static struct core_conns *
+bucket(const struct core *c, uint64_t id)
+{
+	return (struct core_conns *)(uintptr_t)&c->conns[(id ^ id >> 32) % CORE_CONN_BUCKETS];
+}
+
+struct core_conn *
+core_pg_find(const struct core *c, uint64_t id)
+{
+	struct core_conn *conn;
+
+	LIST_FOREACH(conn, bucket(c, id), link)
+		if (conn->id == id)
+			return conn;
+	return NULL;
+}
+
+/* --- what front is told -------------------------------------------------------------------- */
+
+void
+core_pg_send_done(const struct core_conn *conn, uint64_t act, uint64_t bytes)
+{
+	AUTO_BUF struct buf b = BUF(64);
+
+	buf_u64(&b, conn->id);
+	buf_u64(&b, act);
+	buf_u64(&b, bytes);
+	core_send(conn->run->core->front, MSG_PG_DONE, &b);
+}
+
+/* Texts of servers are cut: the message has a ceiling. */
+static void
+put_text(struct buf *b, const char *z)
+{
+	struct str s = str_z(z);
+
+	buf_lstr(b, str_mem(s.p, s.n < TEXT_MAX ? s.n : TEXT_MAX));
+}
+
+static void
+send_refused(const struct core *c, uint64_t conn, uint64_t act, bool close, const char *sqlstate,
+    const char *message, const char *detail, const char *hint)
+{
+	AUTO_BUF struct buf b = BUF(32768);
+
+	buf_u64(&b, conn);
+	buf_u64(&b, act);
+	buf_u8(&b, close ? 0 : 1);
+	buf_lz(&b, sqlstate);
+	put_text(&b, message);
+	put_text(&b, detail);
+	put_text(&b, hint);
+	core_send(c->front, MSG_PG_REFUSED, &b);
+}
+
+void
+core_pg_send_refused(const struct core_conn *conn, uint64_t act, bool close, const char *sqlstate,
+    const char *message, const char *detail, const char *hint)
+{
+	send_refused(conn->run->core, conn->id, act, close, sqlstate, message, detail, hint);
+}
+
+static void
+send_gone(const struct core_conn *conn, const char *sqlstate, const char *message)
+{
+	AUTO_BUF struct buf b = BUF(4096);
+
+	buf_u64(&b, conn->id);
+	buf_lz(&b, sqlstate);
+	buf_lstr(&b, str_mem(message, strnlen(message, GONE_MAX)));
+	core_send(conn->run->core->front, MSG_PG_GONE, &b);
+}
+
+/* --- ends -------------------------------------------------------------------------------------- */
+
+void
+core_pg_free(struct core_conn *conn)
+{
+	LIST_REMOVE(conn, link);
+	conn->run->nconns--;
+	if (conn->act != NULL)
+		core_act_free(conn->act);
+	core_record_forget(conn->ticket);
+	core_action_free(conn->open);
+	loop_timer_del(conn->timer);
+	core_stmts_free(&conn->stmts);
+	core_txn_reset(&conn->txn);
+	for (size_t i = 0; i < CORE_FACTS_CACHE; i++)
+		core_facts_unref(conn->facts[i]);
+	buf_free(&conn->params);
+	free(conn->address);
+	free(conn->credential);
+	free(conn->peer_id);
+	free(conn->pins);
+	free(conn);
+}
+
+/* What was sent and not answered. */
+static void
+settle_in_flight(struct core_conn *conn)
+{
+	struct core_run *run = conn->run;
+
+	if (conn->act != NULL)
+		core_act_lost(conn->act, "lost");
+	if (conn->state == CORE_CONN_OPENING)
+		core_record_outcome(run->core, run->id, conn->open->id, conn->open->seq, "lost");
+}
+
+void
+core_pg_kill(struct core_conn *conn, const char *sqlstate, const char *message)
+{
+	if (conn->state == CORE_CONN_RECORDING || conn->state == CORE_CONN_OPENING)
+		core_pg_send_refused(conn, 0, true, sqlstate, message, "", "");
+	else if (conn->state == CORE_CONN_READY)
+		send_gone(conn, sqlstate, message);
+	if (conn->state != CORE_CONN_RECORDING)
+		core_lease_close(conn);
+	settle_in_flight(conn);
+	core_pg_free(conn);
+}
+
+static struct core_conn *
+any_conn(const struct core *c, const struct core_run *run)
+{
+	struct core_conn *conn;
+
+	for (size_t i = 0; i < CORE_CONN_BUCKETS; i++)
+		LIST_FOREACH(conn, &c->conns[i], link)
+			if (run == NULL || conn->run == run)
+				return conn;
+	return NULL;
+}
+
+void
+core_pg_run_ended(struct core_run *run, const char *why)
+{
+	struct core_conn *conn;
+
+	while (run->nconns != 0 && (conn = any_conn(run->core, run)) != NULL)
+		core_pg_kill(conn, "57P01", why);
+}
+
+void
+core_pg_front_gone(struct core *c)
+{
+	struct core_conn *conn;
+
+	/* Front is NULL already: nobody is told. */
+	while ((conn = any_conn(c, NULL)) != NULL)
+		core_pg_kill(conn, "57P01", "front restarts");
+}
+
+void
+core_pg_upstream_gone(struct core *c)
+{
+	struct core_conn *conn;
+
+	while ((conn = any_conn(c, NULL)) != NULL)
+		core_pg_kill(conn, "08006", "the broker's connection to the server was lost");
+}
+
+static void
+closing_timeout(void *arg)
+{
+	struct core_conn *conn = arg;
+
+	conn->timer = NULL;
+	settle_in_flight(conn);
+	core_pg_free(conn);
+}
+
+int
+core_pg_on_close(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err)
+{
+	uint64_t id = rd_u64(body);
+	struct core_conn *conn = core_pg_find(p->core, id);
+
+	(void)fds;
+	(void)nfds;
+	if (!rd_end(body))
+		return err_set(err, ERR_PROTOCOL, "PG_CLOSE is malformed");
+	if (conn == NULL || conn->state == CORE_CONN_CLOSING)
+		return 0;
+	if (conn->state != CORE_CONN_RECORDING)
+		core_lease_close(conn);
+	/* Its outcome may be on the way: upstream answers U_CLOSE with U_DONE for what was in flight. */
+	if (conn->act != NULL && conn->act->phase == CORE_PHASE_SENT) {
+		conn->state = CORE_CONN_CLOSING;
+		conn->timer = loop_timer_add(p->core->loop, CLOSING_MS, closing_timeout, conn);
+		return 0;
+	}
+	settle_in_flight(conn);
+	core_pg_free(conn);
+	return 0;
+}
+
+int
+core_pg_on_gone(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err)
+{
+	uint64_t id = rd_u64(body);
+	AUTO_FREE char *sqlstate = str_dup(rd_lstr(body)), *message = str_dup(rd_lstr(body));
+	struct core_conn *conn = core_pg_find(p->core, id);
+
+	(void)fds;
+	(void)nfds;
+	if (!rd_end(body))
+		return err_set(err, ERR_PROTOCOL, "U_GONE is malformed");
+	if (conn != NULL)
+		core_pg_kill(conn, sqlstate, message);
+	return 0;
+}
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+/* u32 count and pairs, as U_OPEN carries them; what each does joins *ret_effects. */
+static int
+params_read(struct core_conn *conn, struct rd *body, uint32_t *ret_effects, struct err *err)
+{
+	uint32_t n = rd_u32(body), kept = 0;
+	AUTO_BUF struct buf list = BUF(60000);
+	AUTO_BUF struct buf pins = BUF(60000);
+
+	*ret_effects = EFFECT_read;
+	if (n > PGWIRE_STARTUP_PARAMS)
+		return err_set(err, ERR_TOO_LARGE, "start-up packet has %u parameters, limit %d", n,
+		    PGWIRE_STARTUP_PARAMS);
+	for (uint32_t i = 0; i < n && !body->bad; i++) {
+		struct str key = rd_lstr(body), value = rd_lstr(body);
+
+		if (str_eqz(key, "user"))
+			continue; /* whoever the client says it is, it is the target's user */
+		if (str_eqz(key, "database")) {
+			if (!str_eqz(value, conn->target->database))
+				*ret_effects |= EFFECT_session; /* elsewhere than the policy says */
+			continue;
+		}
+		*ret_effects |= effects_pg_startup(key, value);
+		buf_lstr(&list, key);
+		buf_lstr(&list, value);
+		kept++;
+		if (!str_eqz(key, "application_name")) {
+			buf_lstr(&pins, key);
+			buf_lstr(&pins, value);
+		}
+	}
+	if (!rd_end(body))
+		return err_set(err, ERR_PROTOCOL, "PG_OPEN is malformed");
+	buf_u32(&conn->params, kept);
+	buf_put_str(&conn->params, buf_str(&list));
+	/* A digest of them: what changes how a statement is read is part of what is approved. */
+	{
+		struct hash h = hash_sha256(buf_str(&pins));
+		char hex[HASH_HEX_SIZE];
+
+		hash_hex(&h, hex);
+		conn->pins = xasprintf("database=%s user=%s startup=%s", conn->target->database,
+		    conn->target->user, hex);
+	}
+	return 0;
+}
+
+static struct core_conn *
+conn_new(struct core_run *run, const struct core_target *t, uint64_t id)
+{
+	struct core *c = run->core;
+	struct core_conn *conn = xcalloc(1, sizeof(*conn));
+
+	conn->run = run;
+	conn->id = id;
+	conn->target = t;
+	conn->address = xasprintf("%s:%u", t->host, (unsigned)t->port);
+	conn->peer_id = xstrdup("");
+	core_txn_reset(&conn->txn);
+	core_stmts_init(&conn->stmts);
+	buf_init(&conn->params, 65536);
+	run->nconns++;
+	LIST_INSERT_HEAD(bucket(c, id), conn, link);
+	return conn;
+}
+
+/* The policy may have changed since the run was planned: then its target must still be the same place. */
+static const char *
+credential_for(struct core_conn *conn)
+{
+	struct core *c = conn->run->core;
+	const struct policy_target *t =
+	    c->policy != NULL ? policy_target(c->policy, str_z(conn->target->id)) : NULL;
+	const struct vault_entry *e;
+	struct err err;
+
+	conn->credential = xstrdup("");
+	if (t == NULL || !str_eqz(t->host, conn->target->host) || t->port != conn->target->port ||
+	    !str_eqz(t->database, conn->target->database) || !str_eqz(t->user, conn->target->user))
+		return "the target is not in the policy any more, or is another place";
+	free(conn->credential);
+	conn->credential = str_dup(t->credential);
+	if (core_cred_find(c, t, &e, &err) != 0) {
+		log_warn("target %s: %s", conn->target->id, err.msg);
+		return "the broker has no credential for this target that is bound to it";
+	}
+	core_cred_fingerprint(c, e, conn->credential_fp);
+	return NULL;
+}
+
+static void
+outcome_of_open(struct core_conn *conn, bool ok, struct str sqlstate, struct str peer, struct str cert)
+{
+	struct core_run *run = conn->run;
+	AUTO_BUF struct buf b = BUF(CORE_RECORD_DATA_MAX);
+
+	core_data_outcome(&b,
+	    &(struct core_data_outcome){.action = conn->open->id, .seq = conn->open->seq,
+		.status = ok ? "ok" : "error", .sqlstate = sqlstate,
+		.duration_us = clock_boot_us() - conn->opened_us, .peer = peer, .peer_cert = cert});
+	(void)core_record(run->core, &(struct core_append){.type = "outcome", .run = run->id, .data = &b,
+					 .outcome_of = conn->open->id});
+}
+
+static void
+open_acked(void *arg, const struct core_ack *ack)
+{
+	struct core_conn *conn = arg;
+	struct core_action *a = conn->open;
+	struct err err;
+
+	conn->ticket = NULL;
+	if (ack->code != 0) {
+		core_pg_kill(conn, "57P03", "the decision log is not available: nothing passes unrecorded");
+		return;
+	}
+	a->seq = ack->seq;
+	if (a->d.verdict != VERDICT_ALLOW) {
+		core_decide_remember(conn->run, str_z(conn->target->id), a);
+		core_pg_send_refused(conn, 0, true, a->sqlstate, a->message, a->detail, a->hint);
+		core_pg_free(conn);
+		return;
+	}
+	conn->state = CORE_CONN_OPENING;
+	conn->opened_us = clock_boot_us();
+	if (core_lease_open(conn, &err) != 0) {
+		core_record_outcome(conn->run->core, conn->run->id, a->id, a->seq, "not_sent");
+		conn->state = CORE_CONN_RECORDING; /* upstream knows nothing of it */
+		core_pg_kill(conn, err_sqlstate(err.code), err.msg);
+	}
+}
+
+static void
+open_judge(struct core_conn *conn, uint32_t effects)
+{
+	struct core_action *a = core_action_new(CORE_OP_CONNECT);
+	const char *why = credential_for(conn);
+
+	conn->open = a;
+	a->effects = effects;
+	a->statements = 1;
+	a->text = str_mem(conn->params.p, conn->params.n);
+	a->txn_state = 'I';
+	a->show = xstrdup("connect");
+	a->digest = core_act_digest(conn, a, &conn->txn);
+	if (why != NULL)
+		core_decide_refuse(conn, a, &conn->txn, "28000", why);
+	else
+		core_decide_judge(conn, a, &conn->txn);
+	core_decide_finish(conn, a);
+}
+
+static void
+open_record(struct core_conn *conn)
+{
+	struct core_action *a = conn->open;
+	struct core_run *run = conn->run;
+	bool allowed = a->d.verdict == VERDICT_ALLOW;
+	AUTO_BUF struct buf data = BUF(CORE_RECORD_DATA_MAX);
+	AUTO_BUF struct buf frame = BUF(CORE_RECORD_FRAMES_MAX);
+	struct hash sent = hash_sha256(a->text);
+	struct blob_ref head;
+	struct err err;
+
+	if (blob_seal(run->key, str_z(run->id), "application/octet-stream", a->text, &frame, &head, &err) == 0) {
+		core_data_action(&data,
+		    &(struct core_data_action){.a = a, .conn = conn, .kind = "startup", .head = &head,
+			.sent = allowed ? &sent : NULL});
+		conn->ticket = core_record(run->core,
+		    &(struct core_append){.type = "action", .run = run->id, .data = &data, .frame = &frame,
+			.dispatched = allowed ? a->id : NULL, .fn = open_acked, .arg = conn});
+	}
+	if (conn->ticket == NULL)
+		core_pg_kill(conn, "57P03", "the decision log is not available: nothing passes unrecorded");
+}
+
+int
+core_pg_on_open(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err)
+{
+	struct core *c = p->core;
+	uint64_t id = rd_u64(body);
+	uint32_t listener = rd_u32(body), effects;
+	struct core_run *run = NULL;
+	const struct core_target *t = core_run_listener(c, listener, &run);
+	struct core_conn *conn = core_pg_find(c, id);
+	int rc;
+
+	(void)fds;
+	(void)nfds;
+	(void)rd_u32(body); /* protocol version: front has settled it */
+	if (conn != NULL && conn->state == CORE_CONN_CLOSING) { /* the number is used again */
+		settle_in_flight(conn);
+		core_pg_free(conn);
+	} else if (conn != NULL) {
+		return err_set(err, ERR_PROTOCOL, "PG_OPEN of connection %llu, which is open",
+		    (unsigned long long)id);
+	}
+	if (t == NULL || run->state != CORE_RUN_LIVE) {
+		send_refused(c, id, 0, true, "57P01", "the run has ended", "", "");
+		return 0;
+	}
+	if (run->nconns >= CORE_CONNS_MAX) {
+		send_refused(c, id, 0, true, "53300", "the run has 1024 connections, the limit", "", "");
+		return 0;
+	}
+	conn = conn_new(run, t, id);
+	rc = params_read(conn, body, &effects, err);
+	if (rc != 0) {
+		core_pg_free(conn);
+		return rc;
+	}
+	open_judge(conn, effects);
+	open_record(conn);
+	return 0;
+}
+
+/* --- upstream has answered ------------------------------------------------------------------------ */
+
+int
+core_pg_on_opened(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err)
+{
+	uint64_t id = rd_u64(body);
+	bool ok = rd_u8(body) == 1;
+	struct str sqlstate = rd_lstr(body), message = rd_lstr(body), peer = rd_lstr(body),
+		   cert = rd_lstr(body);
+	struct str params = str_mem(body->p, body->n);
+	struct core_conn *conn = core_pg_find(p->core, id);
+	AUTO_BUF struct buf b = BUF(65536);
+	AUTO_FREE char *state = str_dup(sqlstate), *text = str_dup(message);
+	uint32_t n = rd_u32(body);
+
+	(void)fds;
+	(void)nfds;
+	for (uint32_t i = 0; i < n && !body->bad; i++) {
+		(void)rd_lstr(body);
+		(void)rd_lstr(body);
+	}
+	if (!rd_end(body))
+		return err_set(err, ERR_PROTOCOL, "U_OPENED is malformed");
+	if (conn == NULL || conn->state != CORE_CONN_OPENING)
+		return 0;
+	outcome_of_open(conn, ok, sqlstate, peer, cert);
+	if (!ok) {
+		conn->state = CORE_CONN_RECORDING; /* settled, and upstream has forgotten it */
+		core_pg_kill(conn, state[0] != '\0' ? state : "08006", text);
+		return 0;
+	}
+	free(conn->peer_id);
+	conn->peer_id = xasprintf("%.*s %.*s", STR_ARG(peer), STR_ARG(cert));
+	conn->state = CORE_CONN_READY;
+	buf_u64(&b, id);
+	buf_put_str(&b, params);
+	core_send(p->core->front, MSG_PG_OPENED, &b);
+	return 0;
+}

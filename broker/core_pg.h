@@ -1,0 +1,65 @@
+/*
+ * PostgreSQL connections as core sees them: opened after a recorded decision, then one act
+ * at a time. Front names them; the number is the same on all wires.
+ */
+#ifndef BROKER_CORE_PG_H
+#define BROKER_CORE_PG_H
+
+#include "broker/core_decide.h"
+#include "broker/core_record.h"
+#include "broker/core_stmt.h"
+
+struct core_act;
+
+enum core_conn_state {
+	CORE_CONN_RECORDING, /* the connect action is on its way into the log */
+	CORE_CONN_OPENING,   /* upstream connects */
+	CORE_CONN_READY,
+	CORE_CONN_CLOSING, /* the client is gone; the answer to the act in flight is still awaited */
+};
+#define CORE_FACTS_CACHE 128 /* per connection; power of two */
+
+struct core_conn {
+	LIST_ENTRY(core_conn) link;
+	struct core_run *run;
+	uint64_t id;
+	enum core_conn_state state;
+	const struct core_target *target; /* of the run */
+	char *address;	/* "host:port" */
+	char *credential;
+	char credential_fp[17];
+	char *peer_id;	/* address and certificate of who answers */
+	char *pins;	/* what else of the session goes into digests: database, user, start-up parameters */
+	struct buf params; /* start-up parameters as U_OPEN carries them: u32 count, pairs */
+	uint64_t opened_us;
+	struct core_action *open;
+	struct core_ticket *ticket; /* of the connect action */
+	struct core_txn txn;
+	bool pipeline; /* extended messages were sent and no Sync yet */
+	bool skipping; /* and one of them failed: the server skips to Sync */
+	struct core_stmts stmts;
+	struct core_facts *facts[CORE_FACTS_CACHE];
+	struct core_act *act;
+	struct loop_timer *timer; /* CLOSING */
+};
+
+struct core_conn *core_pg_find(const struct core *c, uint64_t id); /* NULL: none */
+/* The connection is over: the client is told (PG_GONE), upstream closes, what was in flight gets its outcome. */
+void core_pg_kill(struct core_conn *conn, const char *sqlstate, const char *message);
+/* Gone from memory; nobody is told. */
+void core_pg_free(struct core_conn *conn);
+void core_pg_run_ended(struct core_run *run, const char *why);
+void core_pg_front_gone(struct core *c);
+void core_pg_upstream_gone(struct core *c);
+
+void core_pg_send_done(const struct core_conn *conn, uint64_t act, uint64_t bytes);
+/* close: the connection ends with it. */
+void core_pg_send_refused(const struct core_conn *conn, uint64_t act, bool close, const char *sqlstate,
+    const char *message, const char *detail, const char *hint);
+
+int core_pg_on_open(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
+int core_pg_on_opened(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
+int core_pg_on_close(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
+int core_pg_on_gone(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
+
+#endif

@@ -1,0 +1,464 @@
+/*
+ * Runs (process: core). A run is what the log says it is: it begins when run.start is durable
+ * and ends when run.end is. Listeners come from the agent, which is the owner's process, and
+ * go to front; the parent keeps a spare of each, so that a restart of core or front does not
+ * take the sandbox's database away.
+ */
+#include "broker/core_run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "broker/core_approve.h"
+#include "broker/core_data.h"
+#include "broker/core_facts.h"
+#include "broker/core_peer.h"
+#include "broker/core_pg.h"
+#include "common/log.h"
+#include "common/xalloc.h"
+
+#include "common/banned.h"
+
+#define PROTO_POSTGRESQL 1
+
+struct core_run *
+core_run_find(const struct core *c, struct str id)
+{
+	struct core_run *run;
+
+	TAILQ_FOREACH(run, &c->runs, link)
+		if (str_eqz(id, run->id))
+			return run;
+	return NULL;
+}
+
+struct core_target *
+core_run_listener(struct core *c, uint32_t listener, struct core_run **ret_run)
+{
+	struct core_run *run;
+
+	TAILQ_FOREACH(run, &c->runs, link)
+		for (size_t i = 0; listener != 0 && i < run->ntargets; i++)
+			if (run->targets[i].listener == listener) {
+				*ret_run = run;
+				return &run->targets[i];
+			}
+	return NULL;
+}
+
+/* Own loopback address per target, so that each can listen on its real port. */
+void
+core_run_address(size_t index, char out[16])
+{
+	(void)snprintf(out, 16, "127.77.%u.%u", (unsigned)(index / 250 % 250), (unsigned)(index % 250 + 1));
+}
+
+/* --- blob keys ------------------------------------------------------------------------------ */
+
+static int
+key_make(int dir, const char *name, struct secret **ret, struct err *err)
+{
+	AUTO(secret) struct secret *key = secret_new(BLOB_KEY_LEN);
+	AUTO_FD int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+	if (fd < 0)
+		return err_sys(err, ERR_SYSTEM, errno, "blob key %s", name);
+	rand_bytes(secret_bytes(key), BLOB_KEY_LEN);
+	if (write(fd, secret_bytes(key), BLOB_KEY_LEN) != BLOB_KEY_LEN || fsync(fd) != 0 || fsync(dir) != 0)
+		return err_sys(err, ERR_SYSTEM, errno, "blob key %s", name);
+	*ret = TAKE_PTR(key);
+	return 0;
+}
+
+static int
+key_read(int dir, const char *name, struct secret **ret, struct err *err)
+{
+	AUTO(secret) struct secret *key = NULL;
+	AUTO_FD int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	int rc;
+
+	if (fd < 0)
+		return err_sys(err, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYSTEM, errno, "blob key %s", name);
+	rc = secret_read_fd(fd, BLOB_KEY_LEN, &key, err);
+	if (rc != 0)
+		return err_wrap(err, "blob key %s", name);
+	if (secret_str(key).n != BLOB_KEY_LEN)
+		return err_set(err, ERR_CONFIG, "blob key %s must have %d bytes, has %zu", name,
+		    BLOB_KEY_LEN, secret_str(key).n);
+	*ret = TAKE_PTR(key);
+	return 0;
+}
+
+int
+core_run_key(struct core *c, const char *kid, bool make, struct secret **ret, struct err *err)
+{
+	AUTO_FREE char *name = xasprintf("%s.key", kid);
+
+	return make ? key_make(c->blobkeys_fd, name, ret, err) : key_read(c->blobkeys_fd, name, ret, err);
+}
+
+/* --- memory ----------------------------------------------------------------------------------- */
+
+int
+core_run_new(struct core *c, const char *id, struct core_run **ret, struct err *err)
+{
+	struct core_run *run;
+	struct secret *key = NULL;
+	char fresh[CORE_ID_SIZE];
+	int rc;
+
+	if (c->nruns >= CORE_RUNS_MAX)
+		return err_set(err, ERR_TOO_LARGE, "%d runs are open, the limit", CORE_RUNS_MAX);
+	if (id == NULL)
+		core_id(fresh, "r-");
+	rc = core_run_key(c, id != NULL ? id : fresh, id == NULL, &key, err);
+	if (rc != 0)
+		return rc;
+	run = xcalloc(1, sizeof(*run));
+	run->core = c;
+	run->key = key;
+	(void)snprintf(run->id, sizeof(run->id), "%s", id != NULL ? id : fresh);
+	TAILQ_INIT(&run->requests);
+	TAILQ_INIT(&run->asks);
+	TAILQ_INSERT_TAIL(&c->runs, run, link);
+	c->nruns++;
+	*ret = run;
+	return 0;
+}
+
+void
+core_run_target_add(struct core_run *run, const struct core_target *t)
+{
+	struct core_target *to;
+
+	run->targets = xreallocarray(run->targets, run->ntargets + 1, sizeof(*run->targets));
+	to = &run->targets[run->ntargets++];
+	*to = (struct core_target){.port = t->port, .fd = -1};
+	to->id = xstrdup(t->id);
+	to->kind = xstrdup(t->kind);
+	to->host = xstrdup(t->host);
+	to->address = xstrdup(t->address);
+	to->database = xstrdup(t->database);
+	to->user = xstrdup(t->user);
+}
+
+static void
+target_free(struct core_target *t)
+{
+	if (t->fd >= 0)
+		(void)close(t->fd);
+	free(t->id);
+	free(t->kind);
+	free(t->host);
+	free(t->address);
+	free(t->database);
+	free(t->user);
+}
+
+void
+core_run_free(struct core_run *run)
+{
+	TAILQ_REMOVE(&run->core->runs, run, link);
+	run->core->nruns--;
+	core_pg_run_ended(run, "the run has ended");
+	core_facts_drop(run);
+	core_approve_free_all(run);
+	core_run_parser_gone(run);
+	if (run->peer != NULL)
+		run->peer->run = NULL;
+	core_record_forget(run->ticket);
+	loop_timer_del(run->timer);
+	for (size_t i = 0; i < run->ntargets; i++)
+		target_free(&run->targets[i]);
+	free(run->targets);
+	secret_free(run->key);
+	free(run->agent);
+	free(run->owner);
+	free(run->login);
+	free(run->said);
+	free(run->task);
+	free(run->end_status);
+	free(run->end_text);
+	free(run);
+}
+
+/* --- serving ------------------------------------------------------------------------------------ */
+
+int
+core_run_listen(struct core_run *run, uint32_t index, int fd, struct err *err)
+{
+	AUTO_FD int own = fd;
+	int listening = 0, type = 0;
+	socklen_t n = sizeof(int);
+
+	if (index >= run->ntargets)
+		return err_set(err, ERR_INVALID, "listener %u: the plan has %zu targets", index, run->ntargets);
+	if (run->targets[index].fd >= 0)
+		return err_set(err, ERR_EXISTS, "listener %u came twice", index);
+	if (getsockopt(own, SOL_SOCKET, SO_ACCEPTCONN, &listening, &n) != 0 || listening == 0 ||
+	    getsockopt(own, SOL_SOCKET, SO_TYPE, &type, &n) != 0 || type != SOCK_STREAM)
+		return err_set(err, ERR_INVALID, "listener %u is not a listening stream socket", index);
+	run->targets[index].fd = TAKE_FD(own);
+	return 0;
+}
+
+static void
+tell_parent(struct core_run *run, uint16_t type)
+{
+	AUTO_BUF struct buf b = BUF(256);
+
+	buf_lz(&b, run->id);
+	core_send(&run->core->parent, type, &b);
+}
+
+static void
+listen_send(struct core_run *run, struct core_target *t)
+{
+	struct core *c = run->core;
+	AUTO_BUF struct buf b = BUF(4096);
+
+	t->listener = ++c->last_listener;
+	buf_u32(&b, t->listener);
+	buf_u8(&b, PROTO_POSTGRESQL);
+	buf_lz(&b, run->id);
+	buf_lz(&b, t->id);
+	buf_lz(&b, t->host);
+	ipc_send(c->front->wire, MSG_F_LISTEN, &b, &t->fd, 1);
+}
+
+void
+core_run_serve(struct core_run *run)
+{
+	struct core *c = run->core;
+
+	if (run->state != CORE_RUN_LIVE)
+		return;
+	if (!run->parser_asked) {
+		run->parser_asked = true;
+		tell_parent(run, MSG_K_PARSER);
+	}
+	for (size_t i = 0; c->front != NULL && i < run->ntargets; i++)
+		if (run->targets[i].fd >= 0 && run->targets[i].listener == 0)
+			listen_send(run, &run->targets[i]);
+}
+
+void
+core_run_front_up(struct core *c)
+{
+	struct core_run *run;
+
+	TAILQ_FOREACH(run, &c->runs, link)
+		core_run_serve(run);
+}
+
+void
+core_run_front_gone(struct core *c)
+{
+	struct core_run *run;
+
+	TAILQ_FOREACH(run, &c->runs, link)
+		for (size_t i = 0; i < run->ntargets; i++)
+			run->targets[i].listener = 0;
+}
+
+void
+core_run_parser_gone(struct core_run *run)
+{
+	struct core_peer *p = run->parser;
+
+	run->parser = NULL;
+	if (p == NULL)
+		return;
+	ipc_free(p->wire);
+	free(p);
+	core_facts_parser_down(run);
+}
+
+/* --- end ------------------------------------------------------------------------------------------ */
+
+static void
+tell_agent(struct core_run *run, int code)
+{
+	struct core_peer *p = run->peer;
+	AUTO_BUF struct buf b = BUF(4096);
+
+	if (p == NULL)
+		return;
+	if (code == 0) {
+		core_send(p, MSG_A_ENDED, NULL);
+	} else {
+		buf_u32(&b, (uint32_t)-code);
+		buf_lz(&b, "the end of the run could not be recorded");
+		core_send(p, MSG_A_ERROR, &b);
+	}
+	p->state = CORE_S_ENDED;
+	p->run = NULL;
+	run->peer = NULL;
+}
+
+static void
+end_acked(void *arg, const struct core_ack *ack)
+{
+	struct core_run *run = arg;
+
+	run->ticket = NULL;
+	/* Not durable: the log still has the run, and its end is recorded when the log is back. */
+	if (ack->code == 0)
+		log_info("run %s ended: %s", run->id, run->end_status);
+	tell_agent(run, ack->code);
+	core_run_free(run);
+}
+
+static void
+kill_agent(struct core_run *run, struct str text)
+{
+	AUTO_BUF struct buf b = BUF(4096);
+
+	if (run->peer == NULL)
+		return;
+	buf_lstr(&b, str_mem(text.p, text.n < 2048 ? text.n : 2048));
+	core_send(run->peer, MSG_A_KILL, &b);
+	run->peer->state = CORE_S_ENDED;
+	run->peer->run = NULL;
+	run->peer = NULL;
+}
+
+static void
+end_record(struct core_run *run, struct str text)
+{
+	AUTO_BUF struct buf b = BUF(16384);
+
+	core_data_run_end(&b, run->end_status, text);
+	run->ticket = core_record(run->core, &(struct core_append){.type = "run.end", .run = run->id,
+						 .data = &b, .fn = end_acked, .arg = run});
+	if (run->ticket == NULL) {
+		tell_agent(run, ERR_UNAVAILABLE);
+		core_run_free(run);
+	}
+}
+
+void
+core_run_end(struct core_run *run, const char *status, struct str text, bool by_agent)
+{
+	struct core *c = run->core;
+
+	if (run->state == CORE_RUN_ENDING)
+		return;
+	if (run->state == CORE_RUN_STARTING) { /* ends when its start is known to be durable or not */
+		free(run->end_status);
+		run->end_status = xstrdup(status);
+		if (!by_agent)
+			kill_agent(run, text);
+		return;
+	}
+	tell_parent(run, MSG_K_DROP);
+	if (run->state == CORE_RUN_PLANNED) {
+		AUTO_FREE char *key = xasprintf("%s.key", run->id);
+
+		if (!run->recorded)
+			(void)unlinkat(c->blobkeys_fd, key, 0);
+		if (by_agent)
+			tell_agent(run, 0);
+		core_run_free(run);
+		return;
+	}
+	run->state = CORE_RUN_ENDING;
+	if (!by_agent)
+		kill_agent(run, text);
+	loop_timer_del(run->timer);
+	run->timer = NULL;
+	core_pg_run_ended(run, "the run has ended");
+	core_approve_run_ended(run);
+	if (c->front != NULL) {
+		AUTO_BUF struct buf b = BUF(256);
+
+		buf_lz(&b, run->id);
+		core_send(c->front, MSG_F_UNLISTEN, &b);
+	}
+	if (run->parser_asked)
+		tell_parent(run, MSG_K_PARSER_END);
+	core_run_parser_gone(run);
+	free(run->end_status);
+	run->end_status = xstrdup(status);
+	end_record(run, text);
+}
+
+/* --- after a restart --------------------------------------------------------------------------------- */
+
+static void
+not_resumed(void *arg)
+{
+	struct core_run *run = arg;
+
+	run->timer = NULL;
+	core_run_end(run, "lost", STR("the agent did not come back"), false);
+}
+
+static void
+kept_take(struct core *c, struct core_kept *k)
+{
+	struct core_run *run = core_run_find(c, str_z(k->run));
+	struct err err;
+
+	TAILQ_REMOVE(&c->kept, k, link);
+	if (run == NULL) {
+		AUTO_BUF struct buf b = BUF(256);
+
+		(void)close(k->fd);
+		buf_lz(&b, k->run);
+		core_send(&c->parent, MSG_K_DROP, &b);
+	} else if (core_run_listen(run, k->index, k->fd, &err) != 0) {
+		log_warn("kept listener of run %s: %s", run->id, err.msg);
+	}
+	free(k);
+}
+
+void
+core_run_settle(struct core *c)
+{
+	struct core_run *run;
+	struct core_kept *k;
+
+	while ((k = TAILQ_FIRST(&c->kept)) != NULL)
+		kept_take(c, k);
+	TAILQ_FOREACH(run, &c->runs, link) {
+		core_run_serve(run);
+		if (run->state == CORE_RUN_LIVE && run->peer == NULL && run->timer == NULL)
+			run->timer = loop_timer_add(c->loop, CORE_RESUME_MS, not_resumed, run);
+	}
+}
+
+int
+core_run_on_kept(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err)
+{
+	struct core *c = p->core;
+	struct str run = rd_lstr(body);
+	uint32_t index = rd_u32(body);
+	struct core_kept *k;
+
+	if (!rd_end(body) || nfds != 1 || run.n >= CORE_ID_SIZE)
+		return err_set(err, ERR_PROTOCOL, "K_KEPT is malformed");
+	k = xcalloc(1, sizeof(*k));
+	memcpy(k->run, run.p, run.n);
+	k->index = index;
+	k->fd = TAKE_FD(fds[0]);
+	TAILQ_INSERT_TAIL(&c->kept, k, link);
+	if (c->live)
+		core_run_settle(c);
+	return 0;
+}
+
+int
+core_run_on_kept_end(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err)
+{
+	(void)fds;
+	(void)nfds;
+	if (!rd_end(body))
+		return err_set(err, ERR_PROTOCOL, "K_KEPT_END is malformed");
+	p->core->kept_end = true;
+	return 0;
+}

@@ -1,0 +1,338 @@
+/*
+ * Taking a signature (process: core). The caller's word counts for nothing: the statement is
+ * built here from core's own record of the request, and the signature over exactly these bytes
+ * must be by a key that the policy gives to that person. What is rejected is recorded too.
+ */
+#include "broker/core_sign.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "broker/core_data.h"
+#include "broker/core_peer.h"
+#include "common/log.h"
+#include "common/xalloc.h"
+
+#include "common/banned.h"
+
+/* --- the statement ------------------------------------------------------------------------- */
+
+static void
+sha256_text(char out[80], const struct hash *h)
+{
+	char hex[HASH_HEX_SIZE];
+
+	hash_hex(h, hex);
+	(void)snprintf(out, 80, "sha256:%s", hex);
+}
+
+void
+core_sign_statement(const struct core_request *rq, const char *decision, struct str role,
+    struct str person, struct core_statement *ret)
+{
+	const struct core_run *run = rq->run;
+
+	*ret = (struct core_statement){.effects = BUF(512)};
+	(void)snprintf(ret->broker, sizeof(ret->broker), "sha256:%s", run->core->vkey_hash);
+	sha256_text(ret->action, &rq->action);
+	sha256_text(ret->policy, &rq->policy);
+	effect_put(&ret->effects, rq->effects);
+	ret->s = (struct statement){
+	    .decision = str_z(decision),
+	    .broker = str_z(ret->broker),
+	    .request = str_z(rq->id),
+	    .action = str_z(ret->action),
+	    .policy = str_z(ret->policy),
+	    .log_head = str_z(rq->log_head),
+	    .agent = str_z(run->agent),
+	    .run = str_z(run->id),
+	    .owner = str_z(run->owner),
+	    .target = str_z(rq->target),
+	    .effects = buf_str(&ret->effects),
+	    .rule = str_z(rq->rule),
+	    .role = role,
+	    .approver = person,
+	    .max_rows = rq->max_rows,
+	    .not_before_us = rq->not_before_us,
+	    .approve_by_us = rq->approve_by_us,
+	    .use_within_s = rq->use_within_s,
+	    .show = str_z(rq->show),
+	};
+}
+
+void
+core_sign_statement_free(struct core_statement *st)
+{
+	buf_free(&st->effects);
+}
+
+/* --- one signature, on its way into the log --------------------------------------------------- */
+
+struct sign {
+	struct core *core;
+	uint64_t peer;
+	const char *decision;
+	char id[CORE_ID_SIZE];
+	char *person, *role;
+	struct sig_pubkey key;
+	int64_t at_us;
+	char *rejected; /* why; NULL: it counts */
+};
+
+static void
+sign_free(struct sign *s)
+{
+	if (s == NULL)
+		return;
+	free(s->person);
+	free(s->role);
+	free(s->rejected);
+	free(s);
+}
+DEFINE_AUTO(sign, struct sign, sign_free)
+
+static void
+sign_settle(struct sign *s, struct core_request *rq)
+{
+	AUTO_FREE char *by = xasprintf("%s by %s", strcmp(s->decision, "deny") == 0 ? "denied" : "revoked", s->person);
+
+	if (strcmp(s->decision, "approve") == 0) {
+		core_approve_grant_add(rq, str_z(s->person), str_z(s->role), &s->key, s->at_us, false);
+		core_approve_settle(rq);
+	} else {
+		core_approve_state(rq, strcmp(s->decision, "deny") == 0 ? CORE_RQ_DENIED : CORE_RQ_VOID, by);
+	}
+}
+
+static void
+reply_state(struct core *c, uint64_t peer, const struct core_request *rq)
+{
+	AUTO_BUF struct buf b = BUF(65536);
+	struct jcs j;
+
+	jcs_init(&j, &b);
+	jcs_open(&j, NULL);
+	core_control_state(&j, rq);
+	jcs_close(&j);
+	core_control_reply(c, peer, 0, buf_str(&b));
+}
+
+static void
+sign_acked(void *arg, const struct core_ack *ack)
+{
+	AUTO(sign) struct sign *s = arg;
+	struct core_request *rq = core_approve_by_id(s->core, str_z(s->id));
+
+	if (rq != NULL)
+		rq->busy = false;
+	if (s->rejected != NULL)
+		core_control_reply(s->core, s->peer, ERR_SIGNATURE, str_z(s->rejected));
+	else if (ack->code != 0 || rq == NULL)
+		core_control_reply(s->core, s->peer, ERR_UNAVAILABLE,
+		    STR("the decision log is not available: the signature does not count"));
+	else if (!core_request_open(rq))
+		core_control_reply(s->core, s->peer, ERR_STATE, str_z(core_request_state_name(rq->state)));
+	if (s->rejected != NULL || ack->code != 0 || rq == NULL || !core_request_open(rq))
+		return;
+	sign_settle(s, rq);
+	reply_state(s->core, s->peer, rq);
+}
+
+/* --- checks ---------------------------------------------------------------------------------------- */
+
+static bool
+in_slots(const struct core_request *rq, struct str role)
+{
+	for (size_t i = 0; i < rq->nslots; i++)
+		if (str_eq(rq->slots[i].role, role))
+			return true;
+	return false;
+}
+
+static bool
+has_key(const struct policy_person *q, const struct sig_pubkey *key)
+{
+	for (size_t i = 0; i < q->nkeys; i++)
+		if (sig_pubkey_eq(&q->keys[i], key))
+			return true;
+	return false;
+}
+
+struct check {
+	const struct core_request *rq;
+	struct str person, role, signature;
+	const char *decision;
+	struct hash statement;
+	struct sig_pubkey key;
+	bool key_known;
+};
+
+/* The reason why it does not count, or NULL. *why has words for the person. */
+static const char *
+reject(struct check *k, struct err *why)
+{
+	const struct policy *p = k->rq->run->core->policy;
+	const struct policy_person *q = p != NULL ? policy_person(p, k->person) : NULL;
+	bool approve = strcmp(k->decision, "approve") == 0;
+	AUTO_BUF struct buf bytes = BUF(STATEMENT_MAX);
+	struct core_statement st;
+	struct sig_sshsig sig;
+	int rc;
+
+	if (q == NULL) {
+		(void)err_set(why, ERR_SIGNATURE, "\"%.*s\" is no person of the policy", STR_ARG(k->person));
+		return "not_a_person";
+	}
+	if (k->signature.n == 0) {
+		(void)err_set(why, ERR_SIGNATURE, "a name alone is no signature");
+		return "no_signature";
+	}
+	core_sign_statement(k->rq, k->decision, k->role, k->person, &st);
+	rc = statement_bytes(&st.s, &bytes, why);
+	core_sign_statement_free(&st);
+	if (rc != 0)
+		return "statement";
+	k->statement = hash_sha256(buf_str(&bytes));
+	if (sig_sshsig_verify(k->signature, STATEMENT_NAMESPACE, buf_str(&bytes), &sig, why) != 0)
+		return "signature";
+	k->key = sig.key;
+	k->key_known = true;
+	if (!has_key(q, &sig.key)) {
+		(void)err_set(why, ERR_SIGNATURE, "the key is not one of %.*s's in the policy", STR_ARG(k->person));
+		return "unknown_key";
+	}
+	if (approve && str_eqz(k->person, k->rq->run->owner)) {
+		(void)err_set(why, ERR_SIGNATURE, "%.*s owns the run and cannot approve it", STR_ARG(k->person));
+		return "separation_of_duties";
+	}
+	if (approve && (!policy_person_has_role(q, k->role) || !in_slots(k->rq, k->role))) {
+		(void)err_set(why, ERR_SIGNATURE, "role \"%.*s\" is not asked for, or %.*s does not have it",
+		    STR_ARG(k->role), STR_ARG(k->person));
+		return "role";
+	}
+	return NULL;
+}
+
+static bool
+granted_before(const struct core_request *rq, struct str person)
+{
+	for (size_t i = 0; i < rq->ngrants; i++)
+		if (str_eq(rq->grants[i].person, person))
+			return true;
+	return false;
+}
+
+/* --- records ------------------------------------------------------------------------------------------ */
+
+static struct sign *
+sign_new(const struct core_call *call, const struct check *k)
+{
+	struct sign *s = xcalloc(1, sizeof(*s));
+
+	s->core = call->core;
+	s->peer = call->peer;
+	s->decision = k->decision;
+	memcpy(s->id, k->rq->id, sizeof(s->id));
+	s->person = str_dup(k->person);
+	s->role = str_dup(k->role);
+	s->key = k->key;
+	s->at_us = clock_wall_us();
+	return s;
+}
+
+static int
+record_rejected(struct core_call *call, const struct check *k, const char *reason, const struct err *why,
+    struct err *err)
+{
+	AUTO(sign) struct sign *s = sign_new(call, k);
+	struct core_run *run = k->rq->run;
+	AUTO_BUF struct buf b = BUF(4096);
+	char fp[64] = "";
+
+	if (k->key_known)
+		sig_pubkey_fingerprint(&k->key, fp);
+	s->rejected = xasprintf("rejected: %s: %s", reason, why->msg);
+	log_warn("request %s: signature for %.*s %s", k->rq->id, STR_ARG(k->person), s->rejected);
+	core_data_rejected(&b, k->rq->id, str_mem(k->person.p, k->person.n < 128 ? k->person.n : 128), str_z(fp), reason);
+	if (core_record(call->core, &(struct core_append){.type = "approval.rejected", .src = "human",
+					.run = run->id, .data = &b, .fn = sign_acked, .arg = s}) == NULL)
+		return err_set(err, ERR_SIGNATURE, "%s", s->rejected);
+	(void)TAKE_PTR(s);
+	return CORE_CALL_LATER;
+}
+
+static const char *
+record_type(const char *decision)
+{
+	if (strcmp(decision, "approve") == 0)
+		return "approval.grant";
+	return strcmp(decision, "deny") == 0 ? "approval.deny" : "approval.void";
+}
+
+static int
+record_signed(struct core_call *call, struct core_request *rq, const struct check *k, struct err *err)
+{
+	AUTO(sign) struct sign *s = sign_new(call, k);
+	AUTO_BUF struct buf b = BUF(CORE_RECORD_DATA_MAX);
+	char fp[64];
+
+	sig_pubkey_fingerprint(&k->key, fp);
+	core_data_grant(&b, &(struct core_data_grant){.id = rq->id, .person = k->person, .role = k->role,
+				.key = str_z(fp), .signature = k->signature, .statement = k->statement,
+				.at_us = s->at_us,
+				.reason = strcmp(k->decision, "revoke") == 0 ? STR("revoked") : STR("")});
+	if (core_record(call->core, &(struct core_append){.type = record_type(k->decision), .src = "human",
+					.flags = CORE_REC_CHECKPOINT, .run = rq->run->id, .data = &b,
+					.fn = sign_acked, .arg = s}) == NULL)
+		return err_set(err, ERR_UNAVAILABLE, "the decision log is not available: the signature does not count");
+	rq->busy = true;
+	(void)TAKE_PTR(s);
+	return CORE_CALL_LATER;
+}
+
+static int
+sign(struct core_call *call, const char *decision, struct err *err)
+{
+	struct str id = json_str(json_get(call->args, "id"));
+	struct core_request *rq = core_approve_by_id(call->core, id);
+	struct check k = {.rq = rq, .person = json_str(json_get(call->args, "person")),
+	    .role = json_str(json_get(call->args, "role")),
+	    .signature = json_str(json_get(call->args, "signature")), .decision = decision};
+	struct err why = {0};
+	const char *reason;
+
+	if (rq == NULL)
+		return err_set(err, ERR_NOT_FOUND, "there is no request \"%.*s\"", STR_ARG(id));
+	if (!core_request_open(rq) || rq->state == CORE_RQ_RECORDING || rq->busy)
+		return err_set(err, ERR_STATE, "request %s is %s%s%s", rq->id,
+		    rq->busy ? "taking another signature, try again" : core_request_state_name(rq->state),
+		    rq->reason != NULL ? ": " : "", rq->reason != NULL ? rq->reason : "");
+	if (k.signature.n > SIG_SSHSIG_MAX)
+		return err_set(err, ERR_TOO_LARGE, "signature has %zu bytes, limit %d", k.signature.n, SIG_SSHSIG_MAX);
+	reason = reject(&k, &why);
+	if (reason != NULL)
+		return record_rejected(call, &k, reason, &why, err);
+	if (strcmp(decision, "approve") == 0 && granted_before(rq, k.person)) {
+		core_control_state(&call->j, rq);
+		return 0;
+	}
+	return record_signed(call, rq, &k, err);
+}
+
+int
+core_sign_approve(struct core_call *call, struct err *err)
+{
+	return sign(call, "approve", err);
+}
+
+int
+core_sign_deny(struct core_call *call, struct err *err)
+{
+	return sign(call, "deny", err);
+}
+
+int
+core_sign_revoke(struct core_call *call, struct err *err)
+{
+	return sign(call, "revoke", err);
+}
