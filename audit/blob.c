@@ -109,6 +109,15 @@ blob_ref_jcs(struct jcs *j, const char *key, const struct blob_ref *r)
 	jcs_close(j);
 }
 
+/* "" when the member is not there. */
+static struct str
+member(const struct json *v, const char *key)
+{
+	const struct json *m = json_get(v, key);
+
+	return m != NULL ? json_str(m) : STR("");
+}
+
 int
 blob_ref_parse(const struct json *v, struct blob_ref *ret, struct err *err)
 {
@@ -119,11 +128,10 @@ blob_ref_parse(const struct json *v, struct blob_ref *ret, struct err *err)
 	if (v == NULL || json_type(v) != JSON_OBJECT || json_count(v) != 5 || len == NULL ||
 	    json_type(len) != JSON_INT || json_int(len) < 0)
 		return err_set(err, ERR_INVALID, "blob reference must have c, ct, kid, len, media");
-	kid = json_str(json_get(v, "kid"));
-	media = json_str(json_get(v, "media"));
-	if (!hash_from_hex(json_str(json_get(v, "c")), &r.c) ||
-	    !hash_from_hex(json_str(json_get(v, "ct")), &r.ct) || kid.n == 0 ||
-	    kid.n >= sizeof(r.kid) || media.n >= sizeof(r.media))
+	kid = member(v, "kid");
+	media = member(v, "media");
+	if (!hash_from_hex(member(v, "c"), &r.c) || !hash_from_hex(member(v, "ct"), &r.ct) ||
+	    kid.n == 0 || kid.n >= sizeof(r.kid) || media.n == 0 || media.n >= sizeof(r.media))
 		return err_set(err, ERR_INVALID, "blob reference is not of the form");
 	put_z(r.kid, sizeof(r.kid), kid);
 	put_z(r.media, sizeof(r.media), media);

@@ -249,7 +249,7 @@ show_run_start(struct timeline *t, const struct record *r)
 	put_field(t, "agent", canon_get(r->data, "agent"));
 	put_field(t, "owner", canon_get(r->data, "owner"));
 	put_field(t, "login", canon_get(r->data, "login"));
-	put_field(t, "sandbox", canon_get(canon_get(r->data, "level"), "level"));
+	put_field(t, "sandbox", canon_get(canon_get(r->data, "level"), "back_end"));
 	buf_put_c(&t->b, '\n');
 	put_targets(t, canon_get(r->data, "targets"));
 	put_content(t, canon_get(r->data, "task"));

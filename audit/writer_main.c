@@ -58,7 +58,8 @@ static int
 on_config(void *arg, const struct json *config, struct err *err)
 {
 	struct writer *w = arg;
-	struct str origin = json_str(json_get(config, "origin"));
+	const struct json *v = json_get(config, "origin");
+	struct str origin = v != NULL ? json_str(v) : STR("");
 
 	if (!vkey_name_ok(origin))
 		return err_set(err, ERR_CONFIG,

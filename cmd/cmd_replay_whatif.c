@@ -166,8 +166,8 @@ read_lists(const struct json *input, const struct json *decision, struct judged 
 	ret->in.relations = ret->relations;
 	ret->in.nrelations = json_count(rel);
 	for (size_t i = 0; i < json_count(g); i++)
-		ret->grants[i] = (struct policy_grant){json_str(json_get(json_at(g, i), "person")),
-		    json_str(json_get(json_at(g, i), "role"))};
+		ret->grants[i] = (struct policy_grant){
+		    attribute(json_at(g, i), "person"), attribute(json_at(g, i), "role")};
 	ret->ngrants = json_count(g);
 	return true;
 }
@@ -190,8 +190,9 @@ read_action(const struct json *data, const struct record *r, struct judged *ret,
 	const struct json *q = json_get(data, "request"), *d = json_get(data, "decision");
 	const struct json *in = q != NULL ? json_get(q, "input") : NULL;
 	const struct json *clock = d != NULL ? json_get(d, "clock_known") : NULL;
+	const struct json *n = in != NULL ? json_get(in, "statements") : NULL;
 
-	if (in == NULL || clock == NULL)
+	if (in == NULL || clock == NULL || n == NULL)
 		return err_set(err, ERR_NOT_FOUND, "the record holds no input");
 	ret->in = (struct policy_input){.target = attribute(in, "target"),
 	    .kind = attribute(in, "kind"),
@@ -199,7 +200,7 @@ read_action(const struct json *data, const struct record *r, struct judged *ret,
 	    .agent = attribute(in, "agent"),
 	    .owner = attribute(in, "owner"),
 	    .run = r->run,
-	    .statements = (unsigned)json_int(json_get(in, "statements")),
+	    .statements = (unsigned)json_int(n),
 	    .at.known = json_bool(clock)};
 	if (json_get(in, "effects") == NULL ||
 	    !effect_from_json(json_get(in, "effects"), &ret->in.effects) ||

@@ -120,6 +120,7 @@ a_reference_with_a_member_missing_or_of_another_form_is_refused(void **state)
 	    "{\"c\":\"" H "\",\"ct\":\"" H "\",\"kid\":\"r\",\"len\":1}",
 	    "{\"c\":\"" H "\",\"ct\":\"" H "\",\"kid\":\"r\",\"len\":-1,\"media\":\"t\"}",
 	    "{\"c\":\"" H "\",\"ct\":\"" H "\",\"kid\":\"\",\"len\":1,\"media\":\"t\"}",
+	    "{\"a\":1,\"b\":\"" H "\",\"d\":\"r\",\"len\":1,\"media\":\"t\"}",
 	    "{\"c\":\"" H "\",\"ct\":\"0\",\"kid\":\"r\",\"len\":1,\"media\":\"t\"}",
 	    "{\"c\":\"" H "\",\"ct\":\"" H "\",\"kid\":\"r\",\"len\":\"1\",\"media\":\"t\"}"};
 	struct blob_ref ref;
