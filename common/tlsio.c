@@ -78,6 +78,10 @@ ssl_failed(struct tlsio *t, int rc, bool writing, struct err *err)
 		(void)err_sys(err, ERR_UPSTREAM, saved != 0 ? saved : ECONNRESET, "TLS");
 		return TLSIO_ERROR;
 	default:
+		if (ERR_GET_REASON(ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING) {
+			ERR_clear_error();
+			return 0;
+		}
 		(void)err_set(err, ERR_UPSTREAM, "TLS: %s", tlsio_reason(reason, sizeof(reason)));
 		return TLSIO_ERROR;
 	}

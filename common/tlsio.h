@@ -30,7 +30,7 @@ void tlsio_init(struct tlsio *t, int fd);
 void tlsio_start(struct tlsio *t, struct ssl_st *ssl);
 /* 1 done, 0 not yet, or an error. Plain: 1. */
 int tlsio_handshake(struct tlsio *t, struct err *err);
-/* Bytes, 0 at the end of the stream (only a proper close counts under TLS), or TLSIO_*. */
+/* Bytes, 0 at the end of the stream (whether too early, the protocol inside tells), or TLSIO_*. */
 ssize_t tlsio_read(struct tlsio *t, void *p, size_t n, struct err *err);
 ssize_t tlsio_write(struct tlsio *t, const void *p, size_t n, struct err *err);
 /* EPOLLIN and EPOLLOUT for somebody who wants to read resp. write. */
