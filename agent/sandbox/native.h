@@ -45,6 +45,7 @@ int native_spec_decode(struct str body, struct native_spec *ret, struct err *err
 struct native_cgroup {
 	int version; /* 1, 2; 0: none */
 	char *dirs[NATIVE_CGROUP_DIRS]; /* v1: memory, pids, cpu (some may be one); v2: one */
+	int tasks[NATIVE_CGROUP_DIRS]; /* v1: open for the child; 0 or -1: none */
 	size_t ndirs;
 	char *memory; /* the directory that counts memory; one of dirs */
 	bool swap_counted;
@@ -52,6 +53,10 @@ struct native_cgroup {
 /* Directory of the caller's own cgroup for a v1 controller, or (NULL) of v2. The texts are those of /proc/self. */
 char *native_cgroup_own(const char *mountinfo, const char *self, const char *controller);
 int native_cgroup_create(const struct sandbox_limits *l, struct native_cgroup *ret, struct err *err);
+/* Version 1: open in the launcher, join in the child. Version 2: add in the launcher. */
+int native_cgroup_open(struct native_cgroup *c, struct err *err);
+int native_cgroup_join(const struct native_cgroup *c, struct err *err);
+void native_cgroup_close(struct native_cgroup *c);
 int native_cgroup_add(const struct native_cgroup *c, pid_t pid, struct err *err);
 /* How many processes the memory limit has killed so far. */
 uint64_t native_cgroup_ooms(const struct native_cgroup *c);
@@ -64,6 +69,9 @@ struct native_filter {
 	unsigned allowed;			/* system calls */
 };
 int native_filter_build(struct native_filter *ret, struct err *err);
+/* To the child: built by the launcher while the child builds its world. Both in this order on one machine. */
+void native_filter_encode(const struct native_filter *f, struct buf *out);
+int native_filter_decode(struct str body, struct native_filter *ret, struct err *err);
 int native_filter_load(const struct native_filter *f, struct err *err);
 
 /* --- native_mount.c, native_etc.c ------------------------------------------------------ */
@@ -100,10 +108,10 @@ int native_reset(struct err *err); /* umask, nice, rlimits, own session, keyring
 struct native_child {
 	const struct native_spec *spec;
 	struct native_view *view;
-	const struct native_filter *filter;
+	struct native_filter filter;
 	int wire, exe_fd;
 	bool root;	/* the launcher is the host's root: sources are already open */
-	int cgroup_version;
+	const struct native_cgroup *cgroup;
 };
 _Noreturn void native_child_main(struct native_child *c);
 int native_launcher_main(void);

@@ -258,12 +258,39 @@ native_cgroup_create(const struct sandbox_limits *l, struct native_cgroup *c, st
 	    "(version 2: %s; version 1: %s): " FIX, e2.msg, e1.msg);
 }
 
+/*
+ * Version 1: the child puts itself in, through files opened here with our rights. Writing "0"
+ * to `tasks` moves the calling thread alone and so needs no machine-wide lock, whose
+ * grace period would cost more than everything else at the start.
+ */
+int
+native_cgroup_open(struct native_cgroup *c, struct err *err)
+{
+	for (size_t i = 0; c->version == 1 && i < c->ndirs; i++) {
+		AUTO_FREE char *path = xasprintf("%s/tasks", c->dirs[i]);
+
+		c->tasks[i] = open(path, O_WRONLY | O_CLOEXEC);
+		if (c->tasks[i] < 0)
+			return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox: limits: %s", path);
+	}
+	return 0;
+}
+
+int
+native_cgroup_join(const struct native_cgroup *c, struct err *err)
+{
+	for (size_t i = 0; c->version == 1 && i < c->ndirs; i++)
+		if (write(c->tasks[i], "0", 1) != 1)
+			return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox: limits: joining %s",
+			    c->dirs[i]);
+	return 0;
+}
+
 int
 native_cgroup_add(const struct native_cgroup *c, pid_t pid, struct err *err)
 {
-	for (size_t i = 0; i < c->ndirs; i++)
-		if (put_num(c->dirs[i], "cgroup.procs", (uint64_t)pid, err) != 0)
-			return err_wrap(err, "sandbox: limits: " FIX);
+	if (c->version == 2 && put_num(c->dirs[0], "cgroup.procs", (uint64_t)pid, err) != 0)
+		return err_wrap(err, "sandbox: limits: " FIX);
 	return 0;
 }
 
@@ -291,6 +318,16 @@ native_cgroup_ooms(const struct native_cgroup *c)
 }
 
 void
+native_cgroup_close(struct native_cgroup *c)
+{
+	for (size_t i = 0; i < NATIVE_CGROUP_DIRS; i++) {
+		if (c->tasks[i] > 0)
+			(void)close(c->tasks[i]);
+		c->tasks[i] = -1;
+	}
+}
+
+void
 native_cgroup_remove(struct native_cgroup *c)
 {
 	for (size_t i = 0; i < c->ndirs; i++) {
@@ -299,5 +336,6 @@ native_cgroup_remove(struct native_cgroup *c)
 			(void)usleep(k < 20 ? 500 : 5000);
 		free(c->dirs[i]);
 	}
+	native_cgroup_close(c);
 	*c = (struct native_cgroup){0};
 }

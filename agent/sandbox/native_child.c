@@ -28,6 +28,8 @@ go_wait(struct native_child *c, struct err *err)
 		return err->code;
 	if (m.type != WIRE_GO)
 		return err_set(err, ERR_PROTOCOL, "sandbox: child was not told to go");
+	if (native_cgroup_join(c->cgroup, err) != 0)
+		return err->code;
 	/* From here the group is the limits' group, so its name can be hidden. */
 	if (unshare(CLONE_NEWCGROUP) != 0)
 		return native_missing(err, errno, "a cgroup namespace", "Linux 4.6 or later");
@@ -83,6 +85,18 @@ root_make(struct native_child *c, struct err *err)
 }
 
 static int
+filter_take(struct native_child *c, struct err *err)
+{
+	AUTO_WIRE struct wire_msg m = WIRE_MSG;
+
+	if (wire_recv(c->wire, WIRE_SEND_MS, WIRE_INSIDE_MAX, &m, err) != 0)
+		return err->code;
+	if (m.type != WIRE_FILTER)
+		return err_set(err, ERR_PROTOCOL, "sandbox: child got no filter");
+	return native_filter_decode(buf_str(&m.body), &c->filter, err);
+}
+
+static int
 lock_down(struct native_child *c, struct err *err)
 {
 	int abi = 0, rc;
@@ -100,7 +114,7 @@ lock_down(struct native_child *c, struct err *err)
 	if ((rc = native_caps_drop(err)) != 0 ||
 	    (rc = native_landlock(NATIVE_EXE_FD, &abi, err)) != 0)
 		return rc;
-	return native_filter_load(c->filter, err);
+	return native_filter_load(&c->filter, err);
 }
 
 static int
@@ -122,7 +136,7 @@ _Noreturn void
 native_child_main(struct native_child *c)
 {
 	static int (*const steps[])(struct native_child *, struct err *) = {
-	    go_wait, identity_take, network_make, root_make, signals_reset, lock_down};
+	    go_wait, identity_take, network_make, root_make, signals_reset, filter_take, lock_down};
 	char name[] = "init", *argv[] = {name, NULL}, *envp[] = {NULL};
 	struct err e = {0};
 

@@ -91,8 +91,8 @@ child_clone(struct launcher *l, struct err *err)
 	    .flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC |
 		CLONE_NEWUTS | CLONE_PIDFD};
 	int pair[2], exe = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-	struct native_child c = {.spec = &l->spec, .view = &l->view, .filter = &l->filter,
-	    .root = l->root, .exe_fd = exe, .cgroup_version = l->cgroup.version};
+	struct native_child c = {.spec = &l->spec, .view = &l->view,
+	    .root = l->root, .exe_fd = exe, .cgroup = &l->cgroup};
 	long pid;
 
 	if (exe < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
@@ -129,6 +129,21 @@ child_expect(struct launcher *l, uint8_t type, struct wire_msg *m, struct err *e
 	return 0;
 }
 
+/* Costs the library a millisecond or two, in which the child builds its file system. */
+static int
+filter_send(struct launcher *l, struct err *err)
+{
+	AUTO_BUF struct buf b = BUF(WIRE_INSIDE_MAX);
+	int rc = native_filter_build(&l->filter, err);
+
+	if (rc != 0)
+		return rc;
+	native_filter_encode(&l->filter, &b);
+	rc = wire_send(l->inside, WIRE_FILTER, &b, NULL, 0, err);
+	/* A child that has ended has said why; that is read next. */
+	return rc == ERR_UNAVAILABLE ? 0 : rc;
+}
+
 static int
 limits_make(struct launcher *l, struct err *err)
 {
@@ -149,15 +164,17 @@ sandbox_start(struct launcher *l, struct wire_msg *listeners, struct err *err)
 	l->root = can_map(NATIVE_UID_BASE);
 	l->outside_uid = l->root ? NATIVE_UID_BASE + (uid_t)getpid() % NATIVE_UID_COUNT : geteuid();
 	l->outside_gid = l->root ? l->outside_uid : getegid();
-	if ((rc = limits_make(l, err)) != 0 ||
+	if ((rc = limits_make(l, err)) != 0 || (rc = native_cgroup_open(&l->cgroup, err)) != 0 ||
 	    (rc = native_view_plan(&l->spec, &l->view, err)) != 0 ||
 	    (l->root && (rc = native_view_open(&l->view, l->outside_uid, err)) != 0) ||
-	    (rc = native_filter_build(&l->filter, err)) != 0 || (rc = child_clone(l, err)) != 0)
+	    (rc = child_clone(l, err)) != 0)
 		return rc;
 	native_view_close(&l->view);
+	native_cgroup_close(&l->cgroup);
 	if ((rc = maps_write(l, err)) != 0 ||
 	    (rc = native_cgroup_add(&l->cgroup, l->child, err)) != 0 ||
 	    (rc = wire_send(l->inside, WIRE_GO, NULL, NULL, 0, err)) != 0 ||
+	    (rc = filter_send(l, err)) != 0 ||
 	    (rc = child_expect(l, WIRE_LISTENERS, listeners, err)) != 0 ||
 	    (rc = child_expect(l, WIRE_READY, &ready, err)) != 0)
 		return rc;

@@ -248,6 +248,31 @@ native_filter_build(struct native_filter *f, struct err *err)
 	return 0;
 }
 
+void
+native_filter_encode(const struct native_filter *f, struct buf *out)
+{
+	for (size_t i = 0; i < ARRAY_LEN(f->prog); i++)
+		buf_lstr(out, str_mem(f->prog[i].filter, f->prog[i].len * sizeof(*f->prog[i].filter)));
+}
+
+int
+native_filter_decode(struct str body, struct native_filter *f, struct err *err)
+{
+	struct rd r = rd_init(body);
+
+	for (size_t i = 0; i < ARRAY_LEN(f->prog); i++) {
+		struct str s = rd_lstr(&r);
+		size_t n = s.n / sizeof(*f->prog[i].filter);
+
+		if (n == 0 || n > BPF_MAXINSNS || s.n % sizeof(*f->prog[i].filter) != 0)
+			return err_set(err, ERR_PROTOCOL, "sandbox: malformed filter");
+		f->prog[i].len = (unsigned short)n;
+		f->prog[i].filter = xmalloc(s.n);
+		memcpy(f->prog[i].filter, s.p, s.n);
+	}
+	return rd_end(&r) ? 0 : err_set(err, ERR_PROTOCOL, "sandbox: malformed filter");
+}
+
 int
 native_filter_load(const struct native_filter *f, struct err *err)
 {

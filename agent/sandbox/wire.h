@@ -32,6 +32,7 @@ enum wire_type {
 	WIRE_KILL = 7,	  /* caller -> launcher -> pid 1: u8 sandbox_cause */
 	WIRE_GO = 8,	  /* launcher -> child: maps and limits are in place */
 	WIRE_LISTENERS = 9, /* child -> launcher: fds */
+	WIRE_FILTER = 11, /* launcher -> child: str program (struct sock_filter), for each filter */
 	WIRE_READY = 10,  /* pid 1 -> launcher: str facts JSON members */
 };
 
