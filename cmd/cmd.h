@@ -22,5 +22,6 @@ int cmd_approve(int argc, char **argv); /* also deny and revoke: argv[0] tells *
 int cmd_log(int argc, char **argv);
 int cmd_replay(int argc, char **argv);
 int cmd_status(int argc, char **argv);
+int cmd_run_end(int argc, char **argv);
 
 #endif

@@ -26,6 +26,7 @@ static const struct cmd cmds[] = {
     {"approve", cmd_approve, "ID --as PERSON [--key FILE] [--role ROLE]", "sign for a request"},
     {"deny", cmd_approve, "ID --as PERSON [--key FILE]", "end a request"},
     {"revoke", cmd_approve, "ID --as PERSON [--key FILE]", "take a signature back"},
+    {"run-end", cmd_run_end, "RUN", "end a run now: nothing more of it passes"},
     {"log", cmd_log, "verify|show|head ...", "check and print the decision log"},
     {"replay", cmd_replay, "timeline|whatif ...",
 	"the decision path, and what another policy says"},

@@ -1,0 +1,254 @@
+/*
+ * `cofferdam approve | deny | revoke`. Runs on the approver's machine, as the approver: the statement
+ * is built here from what is shown, and signed by ssh-keygen with the person's own key, which
+ * this program never sees. What you see is what you sign.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cmd/cmd.h"
+#include "cmd/cmd_file.h"
+#include "cmd/cmd_request.h"
+#include "common/jcs.h"
+#include "common/sig.h"
+#include "common/xalloc.h"
+
+#include "common/banned.h"
+
+struct sign_args {
+	const char *decision, *state, *id, *person, *key, *role;
+	bool yes;
+};
+
+static bool
+args_read(int argc, char **argv, struct sign_args *a)
+{
+	static const struct option options[] = {
+	    {"state", required_argument, NULL, 's'},
+	    {"as", required_argument, NULL, 'a'},
+	    {"key", required_argument, NULL, 'k'},
+	    {"role", required_argument, NULL, 'r'},
+	    {"yes", no_argument, NULL, 'y'},
+	    {0},
+	};
+	int c;
+
+	optind = 1;
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		switch (c) {
+		case 's': a->state = optarg; break;
+		case 'a': a->person = optarg; break;
+		case 'k': a->key = optarg; break;
+		case 'r': a->role = optarg; break;
+		case 'y': a->yes = true; break;
+		default: return false;
+		}
+	}
+	if (optind + 1 != argc)
+		return false;
+	a->id = argv[optind];
+	return a->person != NULL;
+}
+
+/* --- ssh-keygen ---------------------------------------------------------------------------- */
+
+static void __attribute__((noreturn))
+keygen_exec(int in, int out, const char *key)
+{
+	const char *argv[] = {"ssh-keygen", "-q", "-Y", "sign", "-n", STATEMENT_NAMESPACE, "-f", key, NULL};
+
+	if (dup2(in, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0)
+		(void)execvp(argv[0], (char *const *)(uintptr_t)argv);
+	(void)fprintf(stderr, "cofferdam: ssh-keygen: %s\n", strerror(errno));
+	_exit(127);
+}
+
+static int
+keygen_wait(pid_t pid, struct err *err)
+{
+	int status = 0;
+
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+		return err_set(err, ERR_SIGNATURE, "ssh-keygen did not sign (exit status %d)",
+		    WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+	return 0;
+}
+
+/* Through pipes: no file of ours ever holds statement or signature. */
+static int
+sign(const char *key, struct str statement, struct buf *ret, struct err *err)
+{
+	int in[2], out[2], rc;
+	pid_t pid;
+
+	if (pipe2(in, O_CLOEXEC) != 0)
+		return err_sys(err, ERR_SYSTEM, errno, "pipe");
+	if (pipe2(out, O_CLOEXEC) != 0) {
+		(void)close(in[0]);
+		(void)close(in[1]);
+		return err_sys(err, ERR_SYSTEM, errno, "pipe");
+	}
+	pid = fork();
+	if (pid == 0)
+		keygen_exec(in[0], out[1], key);
+	(void)close(in[0]);
+	(void)close(out[1]);
+	/* A statement is at most 32 KiB, what a pipe takes: no need to read meanwhile. */
+	rc = pid < 0 ? err_sys(err, ERR_SYSTEM, errno, "fork") : 0;
+	if (rc == 0 && file_write_all(in[1], statement) != 0)
+		rc = err_sys(err, ERR_SYSTEM, errno, "writing to ssh-keygen");
+	(void)close(in[1]);
+	if (rc == 0)
+		rc = file_read_fd(out[0], "ssh-keygen", ret, err);
+	(void)close(out[0]);
+	if (pid > 0) {
+		struct err own;
+		int rc2 = keygen_wait(pid, &own);
+
+		if (rc2 != 0 && rc == 0)
+			rc = err_set(err, rc2, "%s", own.msg);
+	}
+	return rc;
+}
+
+/* --- one decision -------------------------------------------------------------------------------- */
+
+static bool
+in_list(const struct json *list, struct str role)
+{
+	for (size_t i = 0; i < json_count(list); i++) {
+		struct str s = json_str(json_at(list, i)), head = s;
+
+		(void)str_cut(&s, ':', &head);
+		if (str_eq(head, role))
+			return true;
+	}
+	return false;
+}
+
+/* The role asked for that this person has, an open one first; the broker has the last word. */
+static struct str
+role_for(const struct sign_args *a, const struct json *o)
+{
+	const struct json *roles = json_get(o, "roles"), *slots = json_get(o, "slots");
+	struct str s, head;
+
+	if (a->role != NULL)
+		return str_z(a->role);
+	for (size_t i = 0; i < json_count(roles); i++)
+		if (in_list(json_get(o, "missing"), json_str(json_at(roles, i))))
+			return json_str(json_at(roles, i));
+	if (json_count(roles) != 0)
+		return json_str(json_at(roles, 0));
+	if (json_count(slots) != 0 && strcmp(a->decision, "approve") == 0) {
+		s = head = json_str(json_at(slots, 0));
+		(void)str_cut(&s, ':', &head);
+		return head;
+	}
+	return STR("none");
+}
+
+static bool
+confirmed(const struct sign_args *a)
+{
+	char line[16];
+
+	if (a->yes)
+		return true;
+	if (!isatty(STDIN_FILENO)) {
+		(void)fprintf(stderr, "cofferdam: not a terminal: say --yes to sign without being asked\n");
+		return false;
+	}
+	(void)printf("\n%s this as %s? [y/N] ", a->decision, a->person);
+	(void)fflush(stdout);
+	return fgets(line, sizeof(line), stdin) != NULL && (line[0] == 'y' || line[0] == 'Y');
+}
+
+static int
+send_signature(const struct sign_args *a, struct str role, struct str signature, struct json_doc **ret,
+    struct err *err)
+{
+	AUTO_BUF struct buf args = BUF(16384);
+	struct jcs j;
+
+	jcs_init(&j, &args);
+	jcs_open(&j, NULL);
+	jcs_str_lossy(&j, "id", str_z(a->id));
+	jcs_str_lossy(&j, "person", str_z(a->person));
+	jcs_str_lossy(&j, "role", role);
+	jcs_str_lossy(&j, "signature", signature);
+	jcs_close(&j);
+	return control_call(a->state, a->decision, buf_str(&args), ret, err);
+}
+
+static void
+print_state(const struct json *o)
+{
+	AUTO_FREE char *state = control_text(o, "state"), *missing = control_list(o, "missing"),
+		       *id = control_text(o, "id"), *by = control_text(o, "use_by");
+
+	(void)printf("\nrequest %s: %s", id, state);
+	if (strcmp(state, "pending") == 0)
+		(void)printf(", missing %s", missing);
+	if (by[0] != '\0')
+		(void)printf(": the agent can use it once until %s", by);
+	(void)printf("\n");
+}
+
+static int
+decide(const struct sign_args *a, struct err *err)
+{
+	AUTO(json) struct json_doc *shown = NULL;
+	AUTO(json) struct json_doc *result = NULL;
+	AUTO_BUF struct buf action = BUF((size_t)4 << 20);
+	AUTO_BUF struct buf bytes = BUF(STATEMENT_MAX);
+	AUTO_BUF struct buf signature = BUF(SIG_SSHSIG_MAX);
+	struct statement st;
+	struct str role;
+	int rc = request_fetch(a->state, a->id, a->person, &shown, err);
+
+	if (rc == 0)
+		rc = request_action(json_root(shown), &action, err);
+	if (rc == 0)
+		rc = request_print(json_root(shown), err);
+	if (rc != 0)
+		return rc;
+	role = role_for(a, json_root(shown));
+	st = request_statement(json_root(shown), a->decision, role, str_z(a->person), buf_str(&action));
+	rc = statement_bytes(&st, &bytes, err);
+	if (rc != 0)
+		return rc;
+	(void)printf("\nthe statement that is signed:\n%.*s", STR_ARG(buf_str(&bytes)));
+	(void)fflush(stdout);
+	if (!confirmed(a))
+		return err_set(err, ERR_DENIED, "nothing was signed");
+	rc = sign(a->key, buf_str(&bytes), &signature, err);
+	if (rc == 0)
+		rc = send_signature(a, role, buf_str(&signature), &result, err);
+	if (rc == 0)
+		print_state(json_root(result));
+	return rc;
+}
+
+int
+cmd_approve(int argc, char **argv)
+{
+	const char *home = getenv("HOME");
+	AUTO_FREE char *key = xasprintf("%s/.ssh/id_ed25519", home != NULL ? home : "");
+	struct sign_args a = {.decision = argv[0], .key = key};
+	struct err err;
+
+	if (!args_read(argc, argv, &a)) {
+		(void)fprintf(stderr, "usage: cofferdam %s [--state DIR] ID --as PERSON [--key FILE] [--role ROLE] [--yes]\n",
+		    argv[0]);
+		return CMD_USAGE;
+	}
+	return decide(&a, &err) == 0 ? CMD_OK : cmd_fail(&err);
+}

@@ -1,0 +1,205 @@
+/*
+ * `cofferdam status | pending | show | run-end`: what the broker says of itself. Runs as the person;
+ * prints encoded text only.
+ */
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cmd/cmd.h"
+#include "cmd/cmd_file.h"
+#include "cmd/cmd_request.h"
+#include "common/jcs.h"
+
+#include "common/banned.h"
+
+struct look_args {
+	const char *state, *id;
+	bool json;
+};
+
+/* --state DIR, --json, and one argument when `id` is wanted. */
+static bool
+args_read(int argc, char **argv, bool id, struct look_args *a)
+{
+	static const struct option options[] = {
+	    {"state", required_argument, NULL, 's'},
+	    {"json", no_argument, NULL, 'j'},
+	    {0},
+	};
+	int c;
+
+	optind = 1;
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		switch (c) {
+		case 's': a->state = optarg; break;
+		case 'j': a->json = true; break;
+		default: return false;
+		}
+	}
+	if (optind + (id ? 1 : 0) != argc)
+		return false;
+	a->id = id ? argv[optind] : NULL;
+	return true;
+}
+
+static int
+usage(const char *name, const char *rest)
+{
+	(void)fprintf(stderr, "usage: cofferdam %s [--state DIR]%s\n", name, rest);
+	return CMD_USAGE;
+}
+
+/* The result as it came, canonical. */
+static int
+print_json(const struct json *o, struct err *err)
+{
+	AUTO_BUF struct buf b = BUF((size_t)8 << 20);
+	struct jcs j;
+	int rc;
+
+	jcs_init(&j, &b);
+	rc = jcs_value(&j, NULL, o, err);
+	if (rc == 0)
+		(void)printf("%.*s\n", STR_ARG(buf_str(&b)));
+	return rc;
+}
+
+static void
+print_runs(const struct json *o)
+{
+	const struct json *runs = json_get(o, "runs");
+
+	for (size_t i = 0; i < json_count(runs); i++) {
+		const struct json *r = json_at(runs, i);
+		AUTO_FREE char *id = control_text(r, "id"), *agent = control_text(r, "agent"),
+			       *owner = control_text(r, "owner"), *state = control_text(r, "state");
+
+		(void)printf("  %s  %s, of %s, by %s, %" PRId64 " connections, %" PRId64 " pending\n", id, state,
+		    owner, agent, json_int(json_get(r, "connections")), json_int(json_get(r, "pending")));
+	}
+}
+
+static bool
+serving(const struct json *o)
+{
+	return str_eqz(json_str(json_get(o, "state")), "serving");
+}
+
+static int
+print_status(const struct look_args *a, const struct json *o, struct err *err)
+{
+	AUTO(json) struct json_doc *runs = NULL;
+	const struct json *p = json_get(o, "policy");
+	AUTO_FREE char *state = control_text(o, "state"), *origin = control_text(o, "origin"),
+		       *name = control_text(p, "name"), *digest = control_text(p, "digest");
+	int rc = control_call(a->state, "runs", STR("{}"), &runs, err);
+
+	if (rc != 0)
+		return rc;
+	(void)printf("broker   %s\nlog      %s, %" PRId64 " records\n", state, origin,
+	    json_int(json_get(o, "log_size")));
+	if (p != NULL)
+		(void)printf("policy   %s, serial %" PRId64 ", sha256:%s\n", name,
+		    json_int(json_get(p, "serial")), digest);
+	(void)printf("pending  %" PRId64 "\nruns     %" PRId64 "\n", json_int(json_get(o, "pending")),
+	    json_int(json_get(o, "runs")));
+	print_runs(json_root(runs));
+	return 0;
+}
+
+/* Exit 0 only when actions can pass. */
+int
+cmd_status(int argc, char **argv)
+{
+	AUTO(json) struct json_doc *doc = NULL;
+	struct look_args a = {0};
+	struct err err;
+	int rc;
+
+	if (!args_read(argc, argv, false, &a))
+		return usage(argv[0], " [--json]");
+	rc = control_call(a.state, "status", STR("{}"), &doc, &err);
+	if (rc == 0)
+		rc = a.json ? print_json(json_root(doc), &err) : print_status(&a, json_root(doc), &err);
+	if (rc != 0)
+		return cmd_fail(&err);
+	return serving(json_root(doc)) ? CMD_OK : CMD_FAILED;
+}
+
+static void
+print_pending(const struct json *o)
+{
+	const struct json *list = json_get(o, "pending");
+
+	if (json_count(list) == 0)
+		(void)printf("nothing waits for people\n");
+	for (size_t i = 0; i < json_count(list); i++) {
+		const struct json *r = json_at(list, i);
+		AUTO_FREE char *id = control_text(r, "id"), *state = control_text(r, "state"),
+			       *target = control_text(r, "target"), *effects = control_text(r, "effects"),
+			       *show = control_text(r, "show"), *missing = control_list(r, "missing"),
+			       *by = control_text(r, "approve_by"), *owner = control_text(r, "owner");
+
+		(void)printf("%s  %s\n  %s on %s, run of %s, until %s, missing %s\n  %s\n", id, state, effects,
+		    target, owner, by, missing[0] != '\0' ? missing : "nobody", show);
+	}
+}
+
+int
+cmd_pending(int argc, char **argv)
+{
+	AUTO(json) struct json_doc *doc = NULL;
+	struct look_args a = {0};
+	struct err err;
+	int rc;
+
+	if (!args_read(argc, argv, false, &a))
+		return usage(argv[0], " [--json]");
+	rc = control_call(a.state, "pending", STR("{}"), &doc, &err);
+	if (rc == 0 && a.json)
+		rc = print_json(json_root(doc), &err);
+	else if (rc == 0)
+		print_pending(json_root(doc));
+	return rc == 0 ? CMD_OK : cmd_fail(&err);
+}
+
+int
+cmd_show(int argc, char **argv)
+{
+	AUTO(json) struct json_doc *doc = NULL;
+	struct look_args a = {0};
+	struct err err;
+	int rc;
+
+	if (!args_read(argc, argv, true, &a))
+		return usage(argv[0], " [--json] ID");
+	rc = request_fetch(a.state, a.id, NULL, &doc, &err);
+	if (rc == 0)
+		rc = a.json ? print_json(json_root(doc), &err) : request_print(json_root(doc), &err);
+	return rc == 0 ? CMD_OK : cmd_fail(&err);
+}
+
+int
+cmd_run_end(int argc, char **argv)
+{
+	AUTO(json) struct json_doc *doc = NULL;
+	AUTO_BUF struct buf args = BUF(1024);
+	struct look_args a = {0};
+	struct err err;
+	struct jcs j;
+	int rc;
+
+	if (!args_read(argc, argv, true, &a))
+		return usage(argv[0], " RUN");
+	jcs_init(&j, &args);
+	jcs_open(&j, NULL);
+	jcs_str_lossy(&j, "run", str_z(a.id));
+	jcs_close(&j);
+	rc = control_call(a.state, "run-end", buf_str(&args), &doc, &err);
+	if (rc != 0)
+		return cmd_fail(&err);
+	(void)printf("run %s is ended\n", a.id);
+	return CMD_OK;
+}
