@@ -407,8 +407,10 @@ skipped(struct upstream_conn *c)
 
 	if (!c->skip)
 		return false;
-	a->failed = true;
-	(void)snprintf(a->message, sizeof(a->message), "skipped: an earlier message failed");
+	/* A Sync alone loses nothing. */
+	a->failed = a->kind != ACT_SYNC || a->messages.n > 5;
+	if (a->failed)
+		(void)snprintf(a->message, sizeof(a->message), "skipped: an earlier message failed");
 	if (a->kind != ACT_SYNC) {
 		upstream_act_done(c);
 		return true;
