@@ -50,9 +50,11 @@ expect(int fd, uint16_t want, struct buf *body)
 		die("hostrun: %s", err.msg);
 	if (type == MSG_A_ERROR) {
 		struct rd r = rd_init(buf_str(body));
+		struct str why;
 
 		(void)rd_u32(&r);
-		die("hostrun: refused: %.*s", STR_ARG(rd_lstr(&r)));
+		why = rd_lstr(&r);
+		die("hostrun: refused: %.*s", STR_ARG(why));
 	}
 	if (type != want)
 		die("hostrun: message %s, wanted %s", ipc_msg_name(type), ipc_msg_name(want));
@@ -101,6 +103,7 @@ open_run(int fd, int argc, char **argv, char *ret_run, size_t size)
 {
 	AUTO_BUF struct buf out = BUF(65536);
 	AUTO_BUF struct buf in = BUF(IPC_BODY_MAX);
+	struct str id;
 	struct rd r;
 	uint32_t n;
 
@@ -114,7 +117,8 @@ open_run(int fd, int argc, char **argv, char *ret_run, size_t size)
 	send_msg(fd, MSG_A_OPEN, &out, NULL, 0);
 	expect(fd, MSG_A_PLAN, &in);
 	r = rd_init(buf_str(&in));
-	(void)snprintf(ret_run, size, "%.*s", STR_ARG(rd_lstr(&r)));
+	id = rd_lstr(&r);
+	(void)snprintf(ret_run, size, "%.*s", STR_ARG(id));
 	(void)rd_lstr(&r); /* owner */
 	(void)rd_lstr(&r); /* CA */
 	(void)printf("run %s\n", ret_run);
