@@ -104,6 +104,7 @@ put_target(struct jcs *j, const struct target *t)
 
 	jcs_key(j, p->id);
 	jcs_open(j, NULL);
+	put_text(j, "address", p->address);
 	put_text(j, "ca_pem", p->ca_pem);
 	put_text(j, "credential", p->credential);
 	put_text(j, "database", p->database);

@@ -94,6 +94,21 @@ read_host(struct reader *r, const struct json *v, void *out, struct err *err)
 	return 0;
 }
 
+static int
+read_address(struct reader *r, const struct json *v, void *out, struct err *err)
+{
+	struct str *ret = out, address;
+	int rc = read_text(r, v, &address, err);
+
+	if (rc != 0)
+		return rc;
+	if (!host_is_address(address))
+		return json_err(r->doc, v, err, ERR_INVALID,
+		    "address must be a numeric IPv4 or IPv6 address, is \"%.*s\"", STR_ARG(address));
+	*ret = address;
+	return 0;
+}
+
 static bool
 host_is_loopback(struct str host)
 {
@@ -207,6 +222,7 @@ static const struct read_field target_fields[] = {
     {"kind", read_kind, AT(pub.kind), true},
     {"env", read_id, AT(pub.env), true},
     {"host", read_host, AT(pub.host), false},
+    {"address", read_address, AT(pub.address), false},
     {"port", read_port, AT(pub.port), false},
     {"origin", read_origin, AT(origin), false},
     {"database", read_text, AT(pub.database), false},
@@ -260,6 +276,9 @@ check_target_host(struct reader *r, const struct json *v, struct target *t, stru
 		if (p->port != 0)
 			return json_err(r->doc, json_get(v, "port"), err, ERR_INVALID,
 			    "a target with a port needs a host");
+		if (p->address.n != 0)
+			return json_err(r->doc, json_get(v, "address"), err, ERR_INVALID,
+			    "a target with an address needs a host");
 		read_warn(r, v,
 		    "target %.*s has no host: it can be tested and explained, not built",
 		    STR_ARG(p->id));
@@ -268,10 +287,10 @@ check_target_host(struct reader *r, const struct json *v, struct target *t, stru
 	for (size_t i = 0; p->port == 0 && i < ARRAY_LEN(kinds); i++)
 		if (kinds[i].kind == p->kind)
 			p->port = (uint16_t)kinds[i].port;
-	if (!p->tls_verify && !host_is_loopback(p->host))
+	if (!p->tls_verify && !host_is_loopback(p->address.n != 0 ? p->address : p->host))
 		return json_err(r->doc, v, err, ERR_INVALID,
 		    "target %.*s: without TLS the host must be a loopback address, is %.*s",
-		    STR_ARG(p->id), STR_ARG(p->host));
+		    STR_ARG(p->id), STR_ARG(p->address.n != 0 ? p->address : p->host));
 	if (p->kind == TARGET_POSTGRES &&
 	    (p->database.n == 0 || p->user.n == 0 || p->credential.n == 0))
 		return json_err(r->doc, v, err, ERR_INVALID,
