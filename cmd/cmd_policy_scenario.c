@@ -74,7 +74,7 @@ mutate(struct str sql, struct str how, struct buf *out)
 	key = how;
 	while (key.n != 0 && key.p[key.n - 1] != ' ')
 		key.n--;
-	at = key.n != 0 ? memmem(sql.p, sql.n, key.p, key.n) : NULL;
+	at = key.n != 0 && sql.n != 0 ? memmem(sql.p, sql.n, key.p, key.n) : NULL;
 	if (at == NULL)
 		return false;
 	buf_put(out, sql.p, (size_t)(at - sql.p));

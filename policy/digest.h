@@ -27,6 +27,6 @@ enum digest_tag {
 struct digest;
 struct digest *digest_begin(void);
 void digest_field(struct digest *d, enum digest_tag tag, struct str v); /* asserts ascending tags */
-struct hash digest_end(struct digest *d); /* frees */
+struct hash digest_end(struct digest *d);				/* frees */
 
 #endif

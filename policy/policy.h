@@ -15,8 +15,8 @@
 #define POLICY_RULES_MAX 1024
 #define POLICY_SLOTS_MAX 16 /* roles in one joined requirement */
 #define POLICY_QUORUM_MAX 9
-#define POLICY_KEYS_MAX 16  /* per person */
-#define POLICY_ID_MAX 64    /* bytes of an id, [A-Za-z0-9._-] */
+#define POLICY_KEYS_MAX 16 /* per person */
+#define POLICY_ID_MAX 64   /* bytes of an id, [A-Za-z0-9._-] */
 
 enum verdict { VERDICT_DENY = 0, VERDICT_NEEDS_APPROVAL = 1, VERDICT_ALLOW = 2 };
 const char *verdict_name(enum verdict v); /* deny, needs_approval, allow */
@@ -42,14 +42,22 @@ int64_t policy_serial(const struct policy *p);
 enum clock_mode policy_clock(const struct policy *p);
 struct str policy_tzdata(const struct policy *p); /* version the calendars were compiled with */
 
-enum target_kind { TARGET_POSTGRES = 1, TARGET_HTTP, TARGET_GIT, TARGET_K8S, TARGET_AWS, TARGET_REDIS };
+enum target_kind {
+	TARGET_POSTGRES = 1,
+	TARGET_HTTP,
+	TARGET_GIT,
+	TARGET_K8S,
+	TARGET_AWS,
+	TARGET_REDIS
+};
 struct policy_target {
 	struct str id, env, host, database, user, credential;
 	struct str address; /* "address": numeric, where `host` really is; empty: resolve host */
 	enum target_kind kind;
-	uint16_t port;	    /* 0: a target without a host, for test and explain only */
-	bool tls_verify;    /* "tls":"verify-full" (the default); false for "off" (loopback hosts only) */
-	struct str ca_pem;  /* contents of the CA file; empty: system store */
+	uint16_t port;	 /* 0: a target without a host, for test and explain only */
+	bool tls_verify; /* "tls":"verify-full" (the default); false for "off" (loopback hosts only)
+			  */
+	struct str ca_pem; /* contents of the CA file; empty: system store */
 };
 size_t policy_target_count(const struct policy *p);
 const struct policy_target *policy_target_at(const struct policy *p, size_t i);
@@ -66,19 +74,22 @@ size_t policy_person_count(const struct policy *p);
 const struct policy_person *policy_person_at(const struct policy *p, size_t i);
 const struct policy_person *policy_person(const struct policy *p, struct str id);
 const struct policy_person *policy_person_by_login(const struct policy *p, struct str login);
-const struct policy_person *policy_person_by_key(const struct policy *p, const struct sig_pubkey *k);
+const struct policy_person *policy_person_by_key(
+    const struct policy *p, const struct sig_pubkey *k);
 bool policy_person_has_role(const struct policy_person *q, struct str role);
 
-/* What is judged. Strings are borrowed. A str with p == NULL is a missing attribute: unknown tightens. */
+/* What is judged. Strings are borrowed. A str with p == NULL is a missing attribute: unknown
+ * tightens. */
 struct policy_input {
 	struct str target, kind, env, agent, run, owner;
-	uint32_t effects;    /* 0 counts as EFFECT_opaque */
+	uint32_t effects; /* 0 counts as EFFECT_opaque */
 	unsigned statements;
 	const struct str *relations; /* as in facts "rel" */
 	size_t nrelations;
 	struct instant at;
 };
-struct policy_input policy_input_for(const struct policy *p, struct str target_id); /* target, kind, env filled */
+struct policy_input policy_input_for(
+    const struct policy *p, struct str target_id); /* target, kind, env filled */
 
 struct policy_slot {
 	struct str role;
@@ -97,16 +108,17 @@ struct decision {
 	 * else the first permit; ids borrowed from the policy. */
 	size_t nrules;
 	struct str rules[DECISION_RULES_MAX];
-	size_t nslots; /* what is required in all (needs_approval, or allow by grants); sorted by role */
+	size_t nslots; /* what is required in all (needs_approval, or allow by grants); sorted by
+			  role */
 	struct policy_slot slots[POLICY_SLOTS_MAX];
 	int64_t within_s, use_within_s; /* the smallest of the joined; 0 none */
 	int64_t max_rows;		/* the smallest; -1 none */
-	struct str calendar;		/* of the first deciding rule that names one; empty if none */
-	bool calendar_unknown;		/* outside `valid` or the clock is unknown */
-	int64_t until_us;		/* next transition of that calendar; 0 unknown */
-	struct str why;			/* the rule's own words, if any */
-	bool unsatisfiable;		/* needs_approval that nobody can give (owner excluded) */
-	char text[512];			/* one sentence for people: what, rule, calendar, until when */
+	struct str calendar;   /* of the first deciding rule that names one; empty if none */
+	bool calendar_unknown; /* outside `valid` or the clock is unknown */
+	int64_t until_us;      /* next transition of that calendar; 0 unknown */
+	struct str why;	       /* the rule's own words, if any */
+	bool unsatisfiable;    /* needs_approval that nobody can give (owner excluded) */
+	char text[512];	       /* one sentence for people: what, rule, calendar, until when */
 };
 
 /*
@@ -116,8 +128,8 @@ struct decision {
 void policy_eval(const struct policy *p, const struct policy_input *in,
     const struct policy_grant *grants, size_t ngrants, struct decision *ret);
 /* Open part of the slots after matching the grants: role and how many are missing. */
-size_t policy_slots_open(const struct decision *d, const struct policy_grant *grants, size_t ngrants,
-    struct str owner, struct policy_slot out[POLICY_SLOTS_MAX]);
+size_t policy_slots_open(const struct decision *d, const struct policy_grant *grants,
+    size_t ngrants, struct str owner, struct policy_slot out[POLICY_SLOTS_MAX]);
 /* The condition-by-condition truth table, for `policy explain` and `show`. */
 void policy_explain(const struct policy *p, const struct policy_input *in, struct buf *out);
 

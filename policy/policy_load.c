@@ -9,6 +9,7 @@
 
 #include "common/banned.h"
 
+#define NOT_OURS "bundle is not what `cofferdam policy build` writes"
 #define POLICY_MEMORY_MAX ((size_t)512 << 20) /* far above what the limits on the text allow */
 
 static int
@@ -98,11 +99,12 @@ policy_load(struct str bundle, struct policy **ret, struct err *err)
 {
 	AUTO(policy) struct policy *p = policy_new();
 	AUTO(json) struct json_doc *doc = NULL;
+	AUTO_BUF struct buf again = BUF(POLICY_BUNDLE_MAX);
 	struct reader r = {.p = p, .name = "bundle"};
 	int rc;
 
 	if (!jcs_is_canonical(bundle, err))
-		return err_wrap(err, "bundle is not what `cofferdam policy build` writes");
+		return err_wrap(err, NOT_OURS);
 	rc = json_parse(bundle, "bundle", &doc, err);
 	if (rc != 0)
 		return rc;
@@ -113,6 +115,10 @@ policy_load(struct str bundle, struct policy **ret, struct err *err)
 		rc = policy_read_sections(&r, json_root(doc), err);
 	if (rc != 0)
 		return rc;
+	/* One policy, one spelling, one digest: what we would not write, we do not load. */
+	policy_emit(p, &again);
+	if (!str_eq(buf_str(&again), bundle))
+		return err_set(err, ERR_INVALID, NOT_OURS ": a value is spelled another way");
 	p->digest = hash_sha256(bundle);
 	*ret = TAKE_PTR(p);
 	return 0;

@@ -9,20 +9,21 @@
 #include "common/err.h"
 
 #define STATEMENT_NAMESPACE "cofferdam-approval"
-#define STATEMENT_SHOW_MAX 4096 /* bytes of the action shown in full; beyond it: digest and length */
+#define STATEMENT_SHOW_MAX \
+	4096 /* bytes of the action shown in full; beyond it: digest and length */
 #define STATEMENT_MAX ((size_t)32768)
 
 struct statement {
-	struct str decision; /* approve | deny | revoke */
-	struct str broker;   /* sha256:<hex of the log's verifier key line> */
-	struct str request;  /* base32 */
+	struct str decision;	   /* approve | deny | revoke */
+	struct str broker;	   /* sha256:<hex of the log's verifier key line> */
+	struct str request;	   /* base32 */
 	struct str action, policy; /* sha256:<hex> */
-	struct str log_head; /* ORIGIN SIZE ROOT(base64) */
+	struct str log_head;	   /* ORIGIN SIZE ROOT(base64) */
 	struct str agent, run, owner, target, effects, rule, role, approver;
-	int64_t max_rows;    /* -1: "none" */
+	int64_t max_rows; /* -1: "none" */
 	int64_t not_before_us, approve_by_us;
 	int64_t use_within_s;
-	struct str show;     /* the action as text, raw bytes; encoded here */
+	struct str show; /* the action as text, raw bytes; encoded here */
 };
 /* Percent-encodes what is not printable ASCII; ERR_INVALID when a field is empty or too long. */
 int statement_bytes(const struct statement *s, struct buf *out, struct err *err);

@@ -530,6 +530,8 @@ only_what_build_wrote_is_loaded(void **state UNUSED)
 		"\"kind\":\"postgres\",", "has no host"},
 	    {"\"only\":[\"read\",\"txn\"]", "\"only\":[\"exec\",\"read\"]", "cannot be permitted"},
 	    {"\"credential\":", "\"ca\":\"x.pem\",\"credential\":", "ca_pem, not a file"},
+	    {"\"use_within\":\"300s\"", "\"use_within\":\"5m\"", "spelled another way"},
+	    {"\"env\":[\"prod\"]", "\"env\":\"prod\"", "spelled another way"},
 	    {"\"serial\":42", "\"serial\":43", NULL},
 	};
 	AUTO(policy) struct policy *p = help_policy(good);
