@@ -254,6 +254,15 @@ for b in ("%s:/usr/x" % T, "%s:/etc" % T, "%s:/work/x" % T, "%s:/opt/../etc" % T
 r = sh("cat /opt/x/y/.netrc; echo no > /opt/x/y/.netrc || echo refused", opts=["--ro-bind", T + "/home:/opt/x/y"])
 tap.ok(SECRET in r.stdout and "refused" in r.stdout, "a bind that was asked for is there, and read-only", r.all)
 
+# Each wall alone: the host's own file rights and Landlock would hide a mount that is not read-only.
+r = sh("cat /proc/self/mountinfo")
+rw = [x.split()[4] for x in r.stdout.splitlines() if "ro" not in x.split()[5].split(",")]
+tap.eq(sorted(m for m in rw if not m.startswith(("/dev/", "/proc/")) or m == "/dev/shm"), ["/dev/shm", "/tmp", "/work"],
+       "every mount is read-only but /work, /tmp and /dev/shm")
+loose = [x for x in r.stdout.splitlines() if "nosuid" not in x.split()[5].split(",") or
+         ("nodev" not in x.split()[5] and " - devtmpfs " not in x)]
+tap.eq(loose, [], "every mount is nosuid, and nodev but for the device nodes themselves")
+
 # --- two at a time -------------------------------------------------------------------------
 other = subprocess.Popen([AGENT, "exec"] + BASE + ["--", "python3", "-c",
     "import socket,time\nopen('/tmp/mine','w')\nopen('/dev/shm/mine','w')\n"

@@ -207,6 +207,18 @@ tap.ok("I look." in r.stdout and "sixsix" in r.stdout and "r-played" in r.stdout
        "the transcript shows run, owner, words and output", r.stdout)
 tap.ok("\x1b" not in r.stdout and "\\x1b" in r.stdout, "and no control character of the model's", r.stdout)
 
+core = Core()
+r = agent(core, text="""## code bash
+echo kept > /tmp/kept; (setsid sleep 50 &) ; sleep 51 & echo first
+## code bash
+cat /tmp/kept; ls -d /proc/[0-9]*/ | wc -l; ls /tmp/.code
+## done
+""")
+tap.eq(core.events[5][3].split()[:1] + [core.events[5][2]["cause"]] if len(core.events) > 5 else r.stderr, ["kept", "exited"],
+       "files stay from one turn to the next")
+tap.ok(int(core.events[5][3].split()[1]) <= 3, "and processes do not", core.events[5][3])
+tap.eq(core.events[5][3].split()[2:], ["2.sh"], "nor does an earlier turn's code")
+
 # --- targets -------------------------------------------------------------------------------
 def serve(core, fields):
     def go():
