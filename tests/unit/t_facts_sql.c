@@ -5,6 +5,7 @@
 #include "policy/facts.h"
 
 #include "common/jcs.h"
+#include "policy/facts_sql_internal.h"
 #include "tests/unit/policy_help.h"
 
 #include "common/banned.h"
@@ -269,6 +270,96 @@ views_tell_what_core_must_know_beside_effects(void **state)
 }
 
 static void
+what_cannot_run_inside_a_transaction_block_is_told(void **state)
+{
+	static const struct {
+		const char *sql;
+		bool fence;
+	} t[] = {
+	    {"VACUUM t", true},
+	    {"ANALYZE t", false},
+	    {"CREATE INDEX CONCURRENTLY i ON t (a)", true},
+	    {"CREATE INDEX i ON t (a)", false},
+	    {"DROP INDEX CONCURRENTLY i", true},
+	    {"DROP INDEX i", false},
+	    {"REINDEX TABLE CONCURRENTLY t", true},
+	    {"REINDEX TABLE t", false},
+	    {"REINDEX SCHEMA s", true},
+	    {"REINDEX DATABASE d", true},
+	    {"ALTER TABLE t DETACH PARTITION p CONCURRENTLY", true},
+	    {"ALTER TABLE t DETACH PARTITION p", false},
+	    {"CREATE DATABASE d", true},
+	    {"DROP DATABASE d", true},
+	    {"CREATE TABLESPACE t LOCATION '/x'", true},
+	    {"DROP TABLESPACE t", true},
+	    {"ALTER SYSTEM SET a = 1", true},
+	    {"CLUSTER", true},
+	    {"CLUSTER t", false},
+	    {"DISCARD ALL", true},
+	    {"DISCARD PLANS", false},
+	    {"COMMIT PREPARED 'x'", true},
+	    {"PREPARE TRANSACTION 'x'", false},
+	    {"CREATE SUBSCRIPTION s CONNECTION 'x' PUBLICATION p", true},
+	    {"VACUUM; SELECT 1", true},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(t); i++) {
+		struct facts_sql_view v = {0};
+		struct err err = {0};
+
+		assert_int_equal(view_of(str_z(t[i].sql), &v, &err), 0);
+		if (v.fence != t[i].fence)
+			fail_msg("%s: fence %d", t[i].sql, v.fence);
+	}
+}
+
+/* No text makes libpg_query 15 give these; a newer one would. */
+static void
+a_tree_that_the_walk_does_not_know_is_opaque(void **state)
+{
+	static const struct {
+		const char *stmts, *mark;
+	} t[] = {
+	    {"[{\"stmt\":{\"NewStmt\":{}}}]", "node:NewStmt"},
+	    {"[{\"stmt\":{\"A_Const\":{}}}]", "node:A_Const"},
+	    {"[{\"stmt\":{}}]", "node:statement"},
+	    {"[{}]", "node:statement"},
+	    {"[{\"stmt\":{\"SelectStmt\":{\"newClause\":{\"x\":1}}}}]",
+		"node:SelectStmt.newClause"},
+	    {"[{\"stmt\":{\"SelectStmt\":{\"newList\":[{\"x\":1}]}}}]", "node:SelectStmt.newList"},
+	    {"[{\"stmt\":{\"SelectStmt\":{\"newList\":[1]}}}]", "node:SelectStmt.newList"},
+	    {"[{\"stmt\":{\"SelectStmt\":{\"whereClause\":{\"NewExpr\":{}}}}}]", "node:NewExpr"},
+	    {"[{\"stmt\":{\"SelectStmt\":{\"whereClause\":{\"NewExpr\":{\"arg\":"
+	     "{\"FuncCall\":{\"funcname\":[{\"String\":{\"sval\":\"f\"}}]}}}}}}}]",
+		"func:f"},
+	    {"[{\"stmt\":{\"DropStmt\":{\"removeType\":\"OBJECT_NEW\"}}}]",
+		"node:DropStmt.removeType"},
+	    {"[{\"stmt\":{\"MergeStmt\":{\"mergeWhenClauses\":[{\"MergeWhenClause\":{}}]}}}]",
+		"node:MergeWhenClause.commandType"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(t); i++) {
+		cJSON *tree = cJSON_Parse(t[i].stmts);
+		struct arena *arena = arena_new(1 << 20);
+		struct walk w = {.arena = arena};
+		bool found = false;
+
+		assert_non_null(tree);
+		walk_statements(&w, tree);
+		for (size_t k = 0; k < w.marks.n; k++)
+			found = found || str_eqz(w.marks.v[k], t[i].mark);
+		if (!found || w.statements != 1 || w.tag.n != 1)
+			fail_msg("%s: no %s", t[i].stmts, t[i].mark);
+		names_free(&w.marks);
+		names_free(&w.tag);
+		arena_free(arena);
+		cJSON_Delete(tree);
+	}
+}
+
+static void
 rows_that_no_command_tag_counts_are_told(void **state)
 {
 	static const struct {
@@ -333,9 +424,17 @@ texts_that_would_stall_or_crash_the_parser_are_too_complex(void **state)
 	    {"SELECT 1 ", "/*", 10000, "*/", 10000, ERR_TOO_COMPLEX},
 	    {"SELECT 1 ", "/*", 17, "*/", 17, ERR_TOO_COMPLEX},
 	    {"SELECT 1 ", "/*", 16, "*/", 16, 0},
+	    {"SELECT 'a''b', \"c\", E'\\'', $x$ ' $x$, $1 --'\n", "/*", 17, "*/", 17,
+		ERR_TOO_COMPLEX},
+	    {"SELECT 'a''b', \"c\", E'\\'', $x$ ' $x$, $1 --'\n", "/*", 16, "*/", 16, 0},
+	    {"SELECT a-", "/*", 17, "*/", 17, ERR_TOO_COMPLEX},
 	    {"SELECT ", "(", 100000, "", 0, ERR_TOO_COMPLEX},
 	    {"SELECT ", "(", 30000, "", 0, ERR_TOO_COMPLEX},
 	    {"SELECT (1", ")", 1, "", 0, 0},
+	    {"SELECT 1", ",(1)", 2000, "", 0, 0},
+	    {"SELECT 1", ",a[1]", 2000, "", 0, 0},
+	    {"SELECT ", "(", 500, "1", 1, ERR_SYNTAX},
+	    {"SELECT ", "[", 501, "1", 1, ERR_TOO_COMPLEX},
 	    {"SELECT ", "NOT ", 100000, "true", 1, ERR_TOO_COMPLEX},
 	    {"SELECT ", "NOT ", 16000, "true", 1, ERR_TOO_COMPLEX},
 	    {"SELECT ", "NOT ", 100, "true", 1, 0},
@@ -474,6 +573,8 @@ main(void)
 	    cmocka_unit_test(a_relation_is_seen_wherever_and_however_it_is_named),
 	    cmocka_unit_test(a_with_name_hides_a_relation_only_where_the_server_says_so),
 	    cmocka_unit_test(views_tell_what_core_must_know_beside_effects),
+	    cmocka_unit_test(what_cannot_run_inside_a_transaction_block_is_told),
+	    cmocka_unit_test(a_tree_that_the_walk_does_not_know_is_opaque),
 	    cmocka_unit_test(rows_that_no_command_tag_counts_are_told),
 	    cmocka_unit_test(texts_that_would_stall_or_crash_the_parser_are_too_complex),
 	    cmocka_unit_test(thirty_levels_of_with_are_read),
