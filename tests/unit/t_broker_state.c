@@ -201,12 +201,23 @@ a_version_that_is_not_a_line_with_a_number_is_refused(void **state UNUSED)
 static void
 a_link_in_the_place_of_a_file_is_refused(void **state UNUSED)
 {
+	struct broker_state s;
+	struct err err = {0};
+	int fd = -1;
+
 	assert_int_equal(unlink(at("vault")), 0);
 	assert_int_equal(symlink("keys/vault.key", at("vault")), 0);
 	assert_refused("vault");
 	assert_int_equal(rename(at("keys"), at("policy/keys")), 0);
 	assert_int_equal(symlink("policy/keys", at("keys")), 0);
 	assert_refused("/vault");
+	/* Nor through a link on the way. */
+	assert_int_equal(broker_state_open(dir, &s, &err), 0);
+	assert_int_equal(broker_state_file(&s, "policy/keys/vault.key", O_RDONLY, &fd, &err), 0);
+	(void)close(fd);
+	assert_int_equal(broker_state_file(&s, "keys/vault.key", O_RDONLY, &fd, &err), ERR_SYSTEM);
+	assert_int_equal(broker_state_file(&s, "../vault", O_RDONLY, &fd, &err), ERR_SYSTEM);
+	broker_state_close(&s);
 	assert_int_equal(unlink(at("vault")), 0);
 	put("vault", "x", 0600);
 	assert_refused("/keys: must be a directory");

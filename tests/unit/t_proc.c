@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -386,7 +387,7 @@ becomes(void)
 	struct err err = {0};
 	int sig = 0;
 
-	if (proc_become(63100, 63101, &err) != 0)
+	if (setgroups(1, &(gid_t){12345}) != 0 || proc_become(63100, 63101, &err) != 0)
 		return 1;
 	if (getuid() != 63100 || getegid() != 63101 || getgroups(0, NULL) != 0 || setuid(0) == 0)
 		return 2;
