@@ -182,31 +182,35 @@ files_replace(int dir, const char *name, struct str bytes, mode_t mode, struct e
 }
 
 static int
-open_new(int dir, uint64_t first, const char *suffix, int *ret_fd, struct err *err)
+open_new(int dir, uint64_t first, const char *suffix, int flags, int *ret_fd, struct err *err)
 {
 	char name[LOG_NAME_SIZE];
 	AUTO_FD int fd = -1;
 	int r;
 
 	log_name(name, first, suffix);
-	fd = openat(dir, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	fd = openat(dir, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | flags, 0600);
 	if (fd < 0)
 		return err_sys(err, code_of(errno), errno, "%s", name);
-	if ((r = files_sync(fd, name, err)) != 0 || (r = files_sync(dir, name, err)) != 0)
+	if ((r = files_unchanged(fd, 0, name, err)) != 0 || (r = files_sync(fd, name, err)) != 0 ||
+	    (r = files_sync(dir, name, err)) != 0)
 		return r;
 	*ret_fd = TAKE_FD(fd);
 	return 0;
 }
 
-/* Recovery makes a pack for a segment that has none. */
+/*
+ * The pack first: from the moment the segment is there, the log goes on in it. A pack whose segment
+ * never came is empty, and is taken again if the number is.
+ */
 int
 files_new_segment(struct store *s, uint64_t first, struct err *err)
 {
 	AUTO_FD int seg = -1, pack = -1;
-	int r = open_new(s->segdir, first, LOG_LINES, &seg, err);
+	int r = open_new(s->blobdir, first, LOG_PACK, 0, &pack, err);
 
 	if (r == 0)
-		r = open_new(s->blobdir, first, LOG_PACK, &pack, err);
+		r = open_new(s->segdir, first, LOG_LINES, O_EXCL, &seg, err);
 	if (r != 0)
 		return r;
 	/* What is sealed is not written again; that the mode says so only helps people. */
@@ -231,4 +235,15 @@ files_seal_segment(struct store *s, struct err *err)
 	log_name(name, s->seg_first, LOG_LEAVES);
 	return files_replace(
 	    s->segdir, name, str_mem(s->seg_leaves.p, s->seg_leaves.n * HASH_LEN), 0440, err);
+}
+
+int
+files_unseal_segment(struct store *s, struct err *err)
+{
+	char name[LOG_NAME_SIZE];
+
+	log_name(name, s->seg_first, LOG_LEAVES);
+	if (unlinkat(s->segdir, name, 0) != 0 && errno != ENOENT)
+		return err_sys(err, ERR_SYSTEM, errno, "%s", name);
+	return 0;
 }

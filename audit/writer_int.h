@@ -49,6 +49,8 @@ int files_unchanged(int fd, uint64_t size, const char *what, struct err *err);
 int files_replace(int dir, const char *name, struct str bytes, mode_t mode, struct err *err);
 int files_new_segment(struct store *s, uint64_t first, struct err *err);
 int files_seal_segment(struct store *s, struct err *err);
+/* Of a seal whose next segment did not come: more will be appended. */
+int files_unseal_segment(struct store *s, struct err *err);
 int files_sync(int fd, const char *what, struct err *err);
 
 /* writer_recover.c: reads everything, quarantines a torn end; *ret_bytes 0: nothing was torn */

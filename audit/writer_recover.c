@@ -258,18 +258,15 @@ open_last(struct recover *v, const struct chain *c, struct err *err)
 	log_name(name, v->seg_first, LOG_LINES);
 	if ((r = log_open_file(s->segdir, name, O_RDWR, &s->seg, err)) != 0)
 		return r;
-	if (chain_fault(c)->kind == LOG_KIND_TORN &&
-	    (r = set_aside(s, s->seg, 0, chain_fault(c)->off, err)) != 0)
+	s->seg_first = v->seg_first;
+	if ((chain_fault(c)->kind == LOG_KIND_TORN &&
+		(r = set_aside(s, s->seg, 0, chain_fault(c)->off, err)) != 0) ||
+	    (r = files_unseal_segment(s, err)) != 0)
 		return r;
-	/* A seal whose next segment never came. */
-	log_name(name, v->seg_first, LOG_LEAVES);
-	if (unlinkat(s->segdir, name, 0) != 0 && errno != ENOENT)
-		return err_sys(err, ERR_SYSTEM, errno, "%s", name);
 	log_name(name, v->seg_first, LOG_PACK);
 	if ((r = log_open_file(s->blobdir, name, O_RDWR | O_CREAT, &s->pack, err)) != 0 ||
 	    (r = files_sync(s->blobdir, name, err)) != 0 || (r = mend_pack(v, err)) != 0)
 		return r;
-	s->seg_first = v->seg_first;
 	s->seg_time_us = v->seg_time_us;
 	if (fstat(s->seg, &st) != 0)
 		return err_sys(err, ERR_SYSTEM, errno, "segment");

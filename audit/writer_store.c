@@ -254,6 +254,8 @@ write_full(struct store *s, struct err *err)
 		return err_sys(err, ERR_SYSTEM, errno, "ballast");
 	if ((e = files_sync(s->logdir, "the log directory", err)) != 0)
 		return e;
+	if ((e = files_unseal_segment(s, err)) != 0)
+		return e;
 	s->opts.record = NULL; /* the live set ends with this process */
 	s->now.batch = s->now.tree.size;
 	if ((e = queue(s, &r, NULL, err)) != 0 || (e = write_queued(s, err)) != 0)
