@@ -47,7 +47,8 @@ recv_msg(struct broker *b, int ms, uint16_t *ret_type, struct buf *body, struct 
 
 	if (b->fd < 0)
 		return err_set(err, ERR_UNAVAILABLE, "broker: no connection");
-	rc = ipc_sync_recv(b->fd, IPC_ROLE_AGENT, IPC_ROLE_CORE, ms, ret_type, body, fds, &nfds, err);
+	rc = ipc_sync_recv(
+	    b->fd, IPC_ROLE_AGENT, IPC_ROLE_CORE, ms, ret_type, body, fds, &nfds, err);
 	if (rc != 0)
 		return rc;
 	for (size_t i = 0; i < nfds; i++)
@@ -92,8 +93,8 @@ plan_take(struct broker *b, const struct buf *body, struct err *err)
 	p->ca_pem = str_dup(rd_lstr(&r));
 	n = rd_u32(&r);
 	if (n > BROKER_TARGETS_MAX)
-		return err_set(err, ERR_PROTOCOL, "broker: %u targets, limit %d", n,
-		    BROKER_TARGETS_MAX);
+		return err_set(
+		    err, ERR_PROTOCOL, "broker: %u targets, limit %d", n, BROKER_TARGETS_MAX);
 	for (p->ntargets = 0; p->ntargets < n; p->ntargets++) {
 		struct broker_target *t = &p->targets[p->ntargets];
 		uint32_t port;
@@ -132,7 +133,8 @@ broker_open(const char *path, const char *agent, const char *task, const char *c
 		buf_lz(&out, targets[i]);
 	buf_lz(&out, "{\"back_end\":\"native\"}");
 	if (out.n > 65536)
-		return err_set(err, ERR_TOO_LARGE, "task and targets: %zu bytes, limit 65536", out.n);
+		return err_set(
+		    err, ERR_TOO_LARGE, "task and targets: %zu bytes, limit 65536", out.n);
 	if ((rc = send_msg(b, MSG_A_OPEN, &out, NULL, 0, err)) != 0 ||
 	    (rc = expect(b, MSG_A_PLAN, &in, err)) != 0 || (rc = plan_take(b, &in, err)) != 0)
 		return rc;
@@ -274,8 +276,8 @@ event_once(struct broker *b, uint64_t id, const struct buf *out, struct err *err
 }
 
 int
-broker_event(struct broker *b, const char *type, struct str fields, struct str content,
-    struct err *err)
+broker_event(
+    struct broker *b, const char *type, struct str fields, struct str content, struct err *err)
 {
 	AUTO_BUF struct buf out = BUF(IPC_BODY_MAX);
 	uint64_t id = ++b->next_id;
@@ -289,10 +291,11 @@ broker_event(struct broker *b, const char *type, struct str fields, struct str c
 	buf_lstr(&out, fields);
 	buf_lstr(&out, content);
 	if (buf_over(&out))
-		return err_set(err, ERR_TOO_LARGE, "event: %zu bytes of content are too many", content.n);
+		return err_set(
+		    err, ERR_TOO_LARGE, "event: %zu bytes of content are too many", content.n);
 	rc = event_once(b, id, &out, &e);
-	if (rc != 0 && b->killed == NULL && (rc == ERR_UNAVAILABLE || rc == ERR_SYSTEM ||
-	    rc == ERR_PROTOCOL)) {
+	if (rc != 0 && b->killed == NULL &&
+	    (rc == ERR_UNAVAILABLE || rc == ERR_SYSTEM || rc == ERR_PROTOCOL)) {
 		if ((rc = resume(b, &e)) == 0)
 			rc = event_once(b, id, &out, &e);
 	}
@@ -331,7 +334,8 @@ broker_killed(const struct broker *b)
 	return b->killed;
 }
 
-/* Nothing but a kill may come unasked. A lost wire is looked for; if it stays lost, the program ends. */
+/* Nothing but a kill may come unasked. A lost wire is looked for; if it stays lost, the program
+ * ends. */
 bool
 broker_watch(void *arg)
 {

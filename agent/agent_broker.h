@@ -22,7 +22,8 @@ struct broker_plan {
 };
 
 struct broker;
-/* Connects and registers a run; `targets` empty means all that the policy has. Plan lives as long as the broker. */
+/* Connects and registers a run; `targets` empty means all that the policy has. Plan lives as long
+ * as the broker. */
 int broker_open(const char *path, const char *agent, const char *task, const char *const *targets,
     size_t ntargets, struct broker **ret, struct err *err);
 /* Ends the wire; without broker_end the core records an end by loss. NULL is fine. */
@@ -37,8 +38,8 @@ int broker_start(struct broker *b, const char *level, struct err *err);
  * until it is durable. A core that restarts in between is found again; the event is then sent
  * again. ERR_STATE when the run was ended from outside (broker_killed has the reason).
  */
-int broker_event(struct broker *b, const char *type, struct str fields, struct str content,
-    struct err *err);
+int broker_event(
+    struct broker *b, const char *type, struct str fields, struct str content, struct err *err);
 /* status: done, budget or error. */
 int broker_end(struct broker *b, const char *status, const char *text, struct err *err);
 /* For sandbox_exec: the wire, and what to do when it speaks while a program runs. */

@@ -52,7 +52,8 @@ loop_result_fields(const struct sandbox_result *r, uint64_t turn, struct buf *ou
 }
 
 static int
-record_model(const struct loop_config *c, const struct model_turn *t, uint64_t turn, struct err *err)
+record_model(
+    const struct loop_config *c, const struct model_turn *t, uint64_t turn, struct err *err)
 {
 	AUTO_BUF struct buf fields = BUF(1024);
 	struct jcs j;
@@ -92,8 +93,8 @@ record_result(const struct loop_config *c, const struct sandbox_result *r, uint6
 	loop_result_fields(r, turn, &fields);
 	sandbox_result_text(r, &text);
 	transcript_text(&c->out, "> ", buf_str(&text));
-	transcript_line(&c->out, "= %s, %llu bytes, %llu.%03llu s", words, (unsigned long long)r->total,
-	    (unsigned long long)(r->duration_us / 1000000),
+	transcript_line(&c->out, "= %s, %llu bytes, %llu.%03llu s", words,
+	    (unsigned long long)r->total, (unsigned long long)(r->duration_us / 1000000),
 	    (unsigned long long)(r->duration_us / 1000 % 1000));
 	rc = broker_event(c->broker, "result", buf_str(&fields), buf_str(&text), err);
 	if (rc != 0)
@@ -105,7 +106,8 @@ record_result(const struct loop_config *c, const struct sandbox_result *r, uint6
 
 /* A language that the sandbox does not have is an answer to the model, not the end of the run. */
 static int
-refused(const struct loop_config *c, const char *why, uint64_t turn, struct talk *talk, struct err *err)
+refused(
+    const struct loop_config *c, const char *why, uint64_t turn, struct talk *talk, struct err *err)
 {
 	AUTO_BUF struct buf fields = BUF(256);
 	struct jcs j;
@@ -225,11 +227,15 @@ agent_loop(const struct loop_config *c, struct loop_end *ret, struct err *err)
 		uint64_t left = left_seconds(begin, time_s);
 
 		if (turn > turns)
-			return finish(c, "budget", xasprintf("the budget of %llu turns is spent",
-			    (unsigned long long)turns), ret, err);
+			return finish(c, "budget",
+			    xasprintf(
+				"the budget of %llu turns is spent", (unsigned long long)turns),
+			    ret, err);
 		if (left == 0)
-			return finish(c, "budget", xasprintf("the budget of %llu seconds is spent",
-			    (unsigned long long)time_s), ret, err);
+			return finish(c, "budget",
+			    xasprintf(
+				"the budget of %llu seconds is spent", (unsigned long long)time_s),
+			    ret, err);
 		if (one_turn(c, turn, left, &talk, &over, &e) != 0)
 			return finish(c, "error", xstrdup(e.msg), ret, err);
 		if (over != NULL)

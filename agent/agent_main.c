@@ -24,7 +24,8 @@ main(int argc, char **argv)
 	log_init("cofferdam", LOG_INFO_);
 	(void)signal(SIGPIPE, SIG_IGN);
 	if (argc < 2 || (strcmp(argv[1], "run") != 0 && strcmp(argv[1], "exec") != 0)) {
-		(void)fprintf(stderr, "usage: cofferdam-agent run|exec [options] [-- command...]\n");
+		(void)fprintf(
+		    stderr, "usage: cofferdam-agent run|exec [options] [-- command...]\n");
 		return 2;
 	}
 	if (agent_options_parse(argc - 1, argv + 1, &o, &e) != 0)

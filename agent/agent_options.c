@@ -79,18 +79,13 @@ value_take(struct agent_options *o, const struct row *r, const char *value, stru
 	int rc;
 
 	switch (r->kind) {
-	case TEXT:
-		memcpy(field, &value, sizeof(value));
-		return 0;
-	case NUMBER:
-		return number_take(r, value, (uint64_t *)(void *)field, err);
+	case TEXT: memcpy(field, &value, sizeof(value)); return 0;
+	case NUMBER: return number_take(r, value, (uint64_t *)(void *)field, err);
 	case NUMBER32:
 		if ((rc = number_take(r, value, &v, err)) == 0)
 			*(uint32_t *)(void *)field = (uint32_t)v;
 		return rc;
-	case FLAG:
-		*(bool *)field = true;
-		return 0;
+	case FLAG: *(bool *)field = true; return 0;
 	case TARGET:
 		if (o->ntargets == AGENT_TARGETS_MAX)
 			return err_set(err, ERR_INVALID, "--target: at most %d", AGENT_TARGETS_MAX);
@@ -123,8 +118,9 @@ agent_options_parse(int argc, char **argv, struct agent_options *o, struct err *
 
 		if (strcmp(argv[i], "--") == 0) {
 			o->command = i + 1 < argc ? &argv[i + 1] : NULL;
-			return o->command != NULL ? 0
-						  : err_set(err, ERR_INVALID, "no command after --");
+			return o->command != NULL
+				   ? 0
+				   : err_set(err, ERR_INVALID, "no command after --");
 		}
 		if (r == NULL)
 			return err_set(err, ERR_INVALID, "\"%s\" is not an option", argv[i]);

@@ -68,7 +68,8 @@ sandbox_for(const struct agent_options *o, struct broker *b, struct sandbox **re
 	int rc;
 
 	/* The loop keeps the time; this is the last resort behind it. */
-	spec.limits.wall_s = (uint32_t)(o->max_time_s != 0 ? o->max_time_s : LOOP_TIME_DEFAULT) + 60;
+	spec.limits.wall_s =
+	    (uint32_t)(o->max_time_s != 0 ? o->max_time_s : LOOP_TIME_DEFAULT) + 60;
 	if (spec.limits.wall_s > 86400)
 		spec.limits.wall_s = 86400;
 	for (size_t i = 0; i < p->ntargets; i++)
@@ -190,8 +191,8 @@ options_check(const struct agent_options *o, struct err *err)
 	if (o->command != NULL && o->script != NULL)
 		return err_set(err, ERR_INVALID, "--script and a command: give one");
 	if (o->command == NULL && (o->task == NULL || o->script == NULL))
-		return err_set(err, ERR_INVALID,
-		    "needs --task TEXT and --script FILE, or -- COMMAND...");
+		return err_set(
+		    err, ERR_INVALID, "needs --task TEXT and --script FILE, or -- COMMAND...");
 	return 0;
 }
 

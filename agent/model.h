@@ -16,8 +16,8 @@ struct model_message {
 };
 
 struct model_turn {
-	bool done;	 /* words are the closing answer */
-	struct str words; /* may be empty */
+	bool done;		   /* words are the closing answer */
+	struct str words;	   /* may be empty */
 	struct str language, code; /* language empty: no code this turn */
 };
 

@@ -115,8 +115,8 @@ header_take(struct script *s, struct str line, const char *name, unsigned at, en
 	if (last != NULL && last->done)
 		return err_set(err, ERR_SYNTAX, "%s:%u: a section after \"## done\"", name, at);
 	if (s->n >= SCRIPT_TURNS_MAX)
-		return err_set(err, ERR_TOO_LARGE, "%s:%u: more than %d turns", name, at,
-		    SCRIPT_TURNS_MAX);
+		return err_set(
+		    err, ERR_TOO_LARGE, "%s:%u: more than %d turns", name, at, SCRIPT_TURNS_MAX);
 	head.p += 2;
 	head.n -= 2;
 	head = str_trim(head);
@@ -141,7 +141,8 @@ header_take(struct script *s, struct str line, const char *name, unsigned at, en
 	} else {
 		return err_set(err, ERR_SYNTAX,
 		    "%s:%u: \"## %.*s\" is not \"## say\", \"## code LANGUAGE\" or \"## done\" "
-		    "(write \\## for a line that begins so)", name, at, STR_ARG(head));
+		    "(write \\## for a line that begins so)",
+		    name, at, STR_ARG(head));
 	}
 	return 0;
 }
@@ -179,8 +180,8 @@ model_script_parse(struct str text, const char *name, struct model **ret, struct
 	s->model = (struct model){.name = "script", .next = script_next, .free = script_free};
 	m = &s->model;
 	if (text.n > SCRIPT_BYTES_MAX)
-		return err_set(err, ERR_TOO_LARGE, "%s: %zu bytes, limit %zu", name, text.n,
-		    SCRIPT_BYTES_MAX);
+		return err_set(
+		    err, ERR_TOO_LARGE, "%s: %zu bytes, limit %zu", name, text.n, SCRIPT_BYTES_MAX);
 	if (!str_is_utf8(text) || (text.n != 0 && memchr(text.p, '\0', text.n) != NULL))
 		return err_set(err, ERR_SYNTAX, "%s: not UTF-8 text", name);
 	while (text.n != 0) {
@@ -211,8 +212,8 @@ model_script_open(const char *path, struct model **ret, struct err *err)
 	if (fd < 0 || fstat(fd, &st) != 0)
 		return err_sys(err, ERR_NOT_FOUND, errno, "script %s", path);
 	if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size > SCRIPT_BYTES_MAX)
-		return err_set(err, ERR_TOO_LARGE, "script %s: not a file of at most %zu bytes", path,
-		    SCRIPT_BYTES_MAX);
+		return err_set(err, ERR_TOO_LARGE, "script %s: not a file of at most %zu bytes",
+		    path, SCRIPT_BYTES_MAX);
 	do {
 		uint8_t room[8192];
 

@@ -78,7 +78,8 @@ transcript_line(const struct transcript *t, const char *fmt, ...)
 	n = vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	if (n > 0)
-		put_line(t, "", str_mem(text, (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1));
+		put_line(
+		    t, "", str_mem(text, (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1));
 }
 
 void

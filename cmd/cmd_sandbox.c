@@ -13,8 +13,9 @@ int
 cmd_sandbox(int argc, char **argv)
 {
 	if (argc < 2 || strcmp(argv[1], "exec") != 0) {
-		log_error("sandbox: the one subcommand is exec [--ro-bind HOST:INSIDE]... [--memory MiB] "
-			  "[--timeout S] [--workspace DIR] -- COMMAND...");
+		log_error(
+		    "sandbox: the one subcommand is exec [--ro-bind HOST:INSIDE]... [--memory MiB] "
+		    "[--timeout S] [--workspace DIR] -- COMMAND...");
 		return CMD_USAGE;
 	}
 	return cmd_agent_exec("exec", argc - 1, argv + 1);

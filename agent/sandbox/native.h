@@ -43,16 +43,18 @@ int native_spec_decode(struct str body, struct native_spec *ret, struct err *err
 /* --- native_cgroup.c ------------------------------------------------------------------- */
 #define NATIVE_CGROUP_DIRS 3
 struct native_cgroup {
-	int version; /* 1, 2; 0: none */
+	int version;			/* 1, 2; 0: none */
 	char *dirs[NATIVE_CGROUP_DIRS]; /* v1: memory, pids, cpu (some may be one); v2: one */
-	int tasks[NATIVE_CGROUP_DIRS]; /* v1: open for the child; 0 or -1: none */
+	int tasks[NATIVE_CGROUP_DIRS];	/* v1: open for the child; 0 or -1: none */
 	size_t ndirs;
 	char *memory; /* the directory that counts memory; one of dirs */
 	bool swap_counted;
 };
-/* Directory of the caller's own cgroup for a v1 controller, or (NULL) of v2. The texts are those of /proc/self. */
+/* Directory of the caller's own cgroup for a v1 controller, or (NULL) of v2. The texts are those of
+ * /proc/self. */
 char *native_cgroup_own(const char *mountinfo, const char *self, const char *controller);
-int native_cgroup_create(const struct sandbox_limits *l, struct native_cgroup *ret, struct err *err);
+int native_cgroup_create(
+    const struct sandbox_limits *l, struct native_cgroup *ret, struct err *err);
 /* Version 1: open in the launcher, join in the child. Version 2: add in the launcher. */
 int native_cgroup_open(struct native_cgroup *c, struct err *err);
 int native_cgroup_join(const struct native_cgroup *c, struct err *err);
@@ -69,7 +71,8 @@ struct native_filter {
 	unsigned allowed;			/* system calls */
 };
 int native_filter_build(struct native_filter *ret, struct err *err);
-/* To the child: built by the launcher while the child builds its world. Both in this order on one machine. */
+/* To the child: built by the launcher while the child builds its world. Both in this order on one
+ * machine. */
 void native_filter_encode(const struct native_filter *f, struct buf *out);
 int native_filter_decode(struct str body, struct native_filter *ret, struct err *err);
 int native_filter_load(const struct native_filter *f, struct err *err);
@@ -89,7 +92,8 @@ struct native_view {
 };
 /* What the sandbox sees of the host. */
 int native_view_plan(const struct native_spec *spec, struct native_view *v, struct err *err);
-/* Opens all as detached mounts: in the launcher when it is root, else in the child. idmap_uid 0: none. */
+/* Opens all as detached mounts: in the launcher when it is root, else in the child. idmap_uid 0:
+ * none. */
 int native_view_open(struct native_view *v, uid_t idmap_uid, struct err *err);
 void native_view_close(struct native_view *v);
 /* In the child: the new root, mounted over /tmp of its own mount namespace, then entered. */
@@ -110,7 +114,7 @@ struct native_child {
 	struct native_view *view;
 	struct native_filter filter;
 	int wire, exe_fd;
-	bool root;	/* the launcher is the host's root: sources are already open */
+	bool root; /* the launcher is the host's root: sources are already open */
 	const struct native_cgroup *cgroup;
 };
 _Noreturn void native_child_main(struct native_child *c);

@@ -18,8 +18,8 @@
 #include "common/banned.h"
 
 #define GROUP_PREFIX "cofferdam-"
-#define FIX                                                                                        \
-	"start it as root, or in a cgroup of your own: "                                           \
+#define FIX                                              \
+	"start it as root, or in a cgroup of your own: " \
 	"systemd-run --user --scope -p Delegate=yes cofferdam ..."
 
 static int
@@ -209,12 +209,14 @@ v2_create(const char *mi, const char *self, const struct sandbox_limits *l, stru
 	char cpu[48];
 	int rc;
 
-	/* A group with processes in it cannot hold limited children: look upwards, while it is ours. */
+	/* A group with processes in it cannot hold limited children: look upwards, while it is
+	 * ours. */
 	while (dir != NULL && !v2_parent_fits(dir)) {
 		char *slash = strrchr(dir, '/');
 
 		if (slash == NULL || slash == dir)
-			return err_set(err, ERR_SYSTEM, "no cgroup of version 2 that is ours to divide");
+			return err_set(
+			    err, ERR_SYSTEM, "no cgroup of version 2 that is ours to divide");
 		*slash = '\0';
 	}
 	if (dir == NULL)
@@ -255,7 +257,8 @@ native_cgroup_create(const struct sandbox_limits *l, struct native_cgroup *c, st
 	native_cgroup_remove(c);
 	return err_set(err, ERR_UNAVAILABLE,
 	    "sandbox: limits on memory, processes and processor time cannot be had "
-	    "(version 2: %s; version 1: %s): " FIX, e2.msg, e1.msg);
+	    "(version 2: %s; version 1: %s): " FIX,
+	    e2.msg, e1.msg);
 }
 
 /*
@@ -281,8 +284,8 @@ native_cgroup_join(const struct native_cgroup *c, struct err *err)
 {
 	for (size_t i = 0; c->version == 1 && i < c->ndirs; i++)
 		if (write(c->tasks[i], "0", 1) != 1)
-			return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox: limits: joining %s",
-			    c->dirs[i]);
+			return err_sys(
+			    err, ERR_UNAVAILABLE, errno, "sandbox: limits: joining %s", c->dirs[i]);
 	return 0;
 }
 
@@ -305,7 +308,8 @@ native_cgroup_ooms(const struct native_cgroup *c)
 
 	if (c->memory == NULL)
 		return 0;
-	path = xasprintf("%s/%s", c->memory, c->version == 1 ? "memory.oom_control" : "memory.events");
+	path =
+	    xasprintf("%s/%s", c->memory, c->version == 1 ? "memory.oom_control" : "memory.events");
 	if (native_slurp(path, &b, &ignored) != 0)
 		return 0;
 	for (text = buf_str(&b); str_cut(&text, '\n', &line);)

@@ -49,8 +49,8 @@ identity_take(struct native_child *c, struct err *err)
 		return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox: supplementary groups");
 	if (setresgid(NATIVE_UID_INSIDE, NATIVE_UID_INSIDE, NATIVE_UID_INSIDE) != 0 ||
 	    setresuid(NATIVE_UID_INSIDE, NATIVE_UID_INSIDE, NATIVE_UID_INSIDE) != 0)
-		return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox: user id %d",
-		    NATIVE_UID_INSIDE);
+		return err_sys(
+		    err, ERR_UNAVAILABLE, errno, "sandbox: user id %d", NATIVE_UID_INSIDE);
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0)
 		return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox: parent death signal");
 	return native_reset(err);
@@ -120,7 +120,8 @@ lock_down(struct native_child *c, struct err *err)
 static int
 signals_reset(struct native_child *c UNUSED, struct err *err)
 {
-	/* Not sigaction(3): it passes over two signals of its own, which posix_spawn leaves ignored. */
+	/* Not sigaction(3): it passes over two signals of its own, which posix_spawn leaves
+	 * ignored. */
 	static const unsigned long dfl[8];
 	sigset_t none;
 

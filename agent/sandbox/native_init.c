@@ -272,8 +272,8 @@ program_watch(const struct order *o, pid_t pid, int sigfd)
 	int status = 0;
 
 	while (!over && !kill_all) {
-		struct pollfd p[2] = {{.fd = WIRE_FD, .events = POLLIN},
-		    {.fd = sigfd, .events = POLLIN}};
+		struct pollfd p[2] = {
+		    {.fd = WIRE_FD, .events = POLLIN}, {.fd = sigfd, .events = POLLIN}};
 		int64_t left = deadline - wire_now_ms();
 		struct signalfd_siginfo drop;
 
@@ -335,8 +335,9 @@ facts_measure(struct buf *out, struct err *err)
 		if (!status_line(text, rows[i].name, got, sizeof(got)))
 			(void)snprintf(got, sizeof(got), "absent");
 		if (strcmp(got, rows[i].want) != 0)
-			return err_set(err, ERR_UNAVAILABLE, "sandbox: %s is \"%s\", must be \"%s\"",
-			    rows[i].name + 1, got, rows[i].want);
+			return err_set(err, ERR_UNAVAILABLE,
+			    "sandbox: %s is \"%s\", must be \"%s\"", rows[i].name + 1, got,
+			    rows[i].want);
 	}
 	/* Ours, and those that the caller itself was under (a container's). */
 	if (!status_line(text, "\nSeccomp_filters:", got, sizeof(got)) ||
@@ -345,9 +346,10 @@ facts_measure(struct buf *out, struct err *err)
 		    NATIVE_FILTERS);
 	if (getpid() != 1)
 		return err_set(err, ERR_UNAVAILABLE, "sandbox: init has pid %d", (int)getpid());
-	buf_printf(out, "\"seccomp\":\"filter\",\"seccomp_filters\":%llu,\"no_new_privs\":true,"
-	    "\"capabilities\":\"none\",\"landlock_abi\":%ld", (unsigned long long)filters,
-	    syscall(SYS_landlock_create_ruleset, NULL, 0, 1u));
+	buf_printf(out,
+	    "\"seccomp\":\"filter\",\"seccomp_filters\":%llu,\"no_new_privs\":true,"
+	    "\"capabilities\":\"none\",\"landlock_abi\":%ld",
+	    (unsigned long long)filters, syscall(SYS_landlock_create_ruleset, NULL, 0, 1u));
 	return 0;
 }
 
@@ -358,7 +360,8 @@ init_start(int *ret_sigfd, struct err *err)
 	sigset_t all;
 	int rc;
 
-	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0 || prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0)
+	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0 ||
+	    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0)
 		return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox: hardening of pid 1");
 	(void)fcntl(WIRE_FD, F_SETFD, FD_CLOEXEC);
 	(void)close_range(WIRE_FD + 1, ~0u, 0);
@@ -383,8 +386,8 @@ order_wait(int sigfd)
 	int ignored;
 
 	for (;;) {
-		struct pollfd p[2] = {{.fd = WIRE_FD, .events = POLLIN},
-		    {.fd = sigfd, .events = POLLIN}};
+		struct pollfd p[2] = {
+		    {.fd = WIRE_FD, .events = POLLIN}, {.fd = sigfd, .events = POLLIN}};
 
 		(void)poll(p, 2, -1);
 		if (p[1].revents != 0)

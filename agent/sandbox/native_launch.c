@@ -31,7 +31,7 @@ struct launcher {
 	uid_t outside_uid;
 	gid_t outside_gid;
 	pid_t child;
-	int pidfd, inside; /* of the child; wire to it */
+	int pidfd, inside;	/* of the child; wire to it */
 	int64_t wall, deadline; /* 0: none */
 	bool running;
 	enum sandbox_cause killed;
@@ -52,7 +52,7 @@ can_map(uid_t first)
 		return false;
 	text = buf_dup_z(&b);
 	return sscanf(text, "%u %u %u", &in, &out, &n) == 3 && in == 0 &&
-	    n >= first + NATIVE_UID_COUNT;
+	       n >= first + NATIVE_UID_COUNT;
 }
 
 static int
@@ -89,10 +89,13 @@ child_clone(struct launcher *l, struct err *err)
 {
 	struct clone_args a = {.exit_signal = SIGCHLD,
 	    .flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC |
-		CLONE_NEWUTS | CLONE_PIDFD};
+		     CLONE_NEWUTS | CLONE_PIDFD};
 	int pair[2], exe = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-	struct native_child c = {.spec = &l->spec, .view = &l->view,
-	    .root = l->root, .exe_fd = exe, .cgroup = &l->cgroup};
+	struct native_child c = {.spec = &l->spec,
+	    .view = &l->view,
+	    .root = l->root,
+	    .exe_fd = exe,
+	    .cgroup = &l->cgroup};
 	long pid;
 
 	if (exe < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
@@ -111,7 +114,8 @@ child_clone(struct launcher *l, struct err *err)
 	if (pid < 0)
 		return native_missing(err, errno, "user, mount, pid, net, ipc and uts namespaces",
 		    "allow user namespaces for this user (sysctl user.max_user_namespaces, "
-		    "kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns)");
+		    "kernel.unprivileged_userns_clone, "
+		    "kernel.apparmor_restrict_unprivileged_userns)");
 	l->child = (pid_t)pid;
 	return 0;
 }
@@ -190,18 +194,24 @@ level_put(struct launcher *l, struct buf *out)
 {
 	const struct sandbox_limits *m = &l->spec.limits;
 
-	buf_printf(out, "{\"back_end\":\"native\",\"namespaces\":[\"user\",\"mount\",\"pid\",\"net\","
-	    "\"ipc\",\"uts\",\"cgroup\"],%.*s,\"filter_calls\":%u,\"user\":{\"inside\":%d,\"outside\":%u,"
-	    "\"groups\":\"%s\"},\"network\":\"loopback\",", STR_ARG(buf_str(&l->facts)), l->filter.allowed,
-	    NATIVE_UID_INSIDE, l->outside_uid, l->root ? "none" : "caller");
+	buf_printf(out,
+	    "{\"back_end\":\"native\",\"namespaces\":[\"user\",\"mount\",\"pid\",\"net\","
+	    "\"ipc\",\"uts\",\"cgroup\"],%.*s,\"filter_calls\":%u,\"user\":{\"inside\":%d,"
+	    "\"outside\":%u,"
+	    "\"groups\":\"%s\"},\"network\":\"loopback\",",
+	    STR_ARG(buf_str(&l->facts)), l->filter.allowed, NATIVE_UID_INSIDE, l->outside_uid,
+	    l->root ? "none" : "caller");
 	if (l->cgroup.version != 0)
-		buf_printf(out, "\"cgroup\":{\"version\":%d,\"controllers\":[\"memory\",\"pids\",\"cpu\"],"
-		    "\"swap\":%s},", l->cgroup.version, l->cgroup.swap_counted ? "true" : "false");
+		buf_printf(out,
+		    "\"cgroup\":{\"version\":%d,\"controllers\":[\"memory\",\"pids\",\"cpu\"],"
+		    "\"swap\":%s},",
+		    l->cgroup.version, l->cgroup.swap_counted ? "true" : "false");
 	else
 		buf_put_z(out, "\"cgroup\":\"none\",");
-	buf_printf(out, "\"limits\":{\"wall_s\":%u,\"cpu_percent\":%u,\"memory_mib\":%u,\"pids\":%u,"
-	    "\"output_mib\":%u,\"workspace_mib\":%u},\"workspace\":\"%s\"}", m->wall_s, m->cpu_percent,
-	    m->memory_mib, m->pids, m->output_mib, m->workspace_mib,
+	buf_printf(out,
+	    "\"limits\":{\"wall_s\":%u,\"cpu_percent\":%u,\"memory_mib\":%u,\"pids\":%u,"
+	    "\"output_mib\":%u,\"workspace_mib\":%u},\"workspace\":\"%s\"}",
+	    m->wall_s, m->cpu_percent, m->memory_mib, m->pids, m->output_mib, m->workspace_mib,
 	    l->spec.workspace != NULL ? "directory" : "private");
 }
 
@@ -228,8 +238,9 @@ exited_send(struct launcher *l, enum sandbox_cause cause, uint32_t value)
 
 	if (l->killed != SANDBOX_NONE)
 		cause = l->killed;
-	else if ((cause == SANDBOX_EXITED || cause == SANDBOX_SIGNALLED || cause == SANDBOX_UNAVAILABLE) &&
-	    native_cgroup_ooms(&l->cgroup) > l->ooms)
+	else if ((cause == SANDBOX_EXITED || cause == SANDBOX_SIGNALLED ||
+		     cause == SANDBOX_UNAVAILABLE) &&
+		 native_cgroup_ooms(&l->cgroup) > l->ooms)
 		cause = SANDBOX_MEMORY;
 	buf_u8(&b, (uint8_t)cause);
 	buf_u32(&b, value);
@@ -323,7 +334,8 @@ inside_turn(struct launcher *l)
 	uint8_t cause;
 	uint32_t value;
 
-	if (wire_recv(l->inside, WIRE_SEND_MS / 10, WIRE_INSIDE_MAX, &m, &ignored) != 0 || !l->running) {
+	if (wire_recv(l->inside, WIRE_SEND_MS / 10, WIRE_INSIDE_MAX, &m, &ignored) != 0 ||
+	    !l->running) {
 		tree_end(l);
 		return;
 	}
@@ -343,8 +355,9 @@ inside_turn(struct launcher *l)
 	case WIRE_EXITED:
 		cause = rd_u8(&r);
 		value = rd_u32(&r);
-		if (!rd_end(&r) || m.nfds != 0 || (cause != SANDBOX_EXITED &&
-		    cause != SANDBOX_SIGNALLED && cause != SANDBOX_TIMEOUT))
+		if (!rd_end(&r) || m.nfds != 0 ||
+		    (cause != SANDBOX_EXITED && cause != SANDBOX_SIGNALLED &&
+			cause != SANDBOX_TIMEOUT))
 			tree_end(l);
 		else
 			exited_send(l, (enum sandbox_cause)cause, value);
@@ -376,8 +389,12 @@ serve(struct launcher *l)
 
 		if (l->deadline != 0 && l->deadline < end)
 			end = l->deadline;
-		if (poll(p, 3, l->child == 0 ? -1 : end <= now ? 0 : end - now > 60000 ? 60000 :
-			(int)(end - now)) < 0 && errno != EINTR)
+		if (poll(p, 3,
+			l->child == 0	    ? -1
+			: end <= now	    ? 0
+			: end - now > 60000 ? 60000
+					    : (int)(end - now)) < 0 &&
+		    errno != EINTR)
 			return;
 		if (p[1].revents != 0)
 			inside_turn(l);

@@ -68,21 +68,22 @@ native_landlock(int exe_fd, int *ret_abi, struct err *err)
 
 	if (abi < 1)
 		return native_missing(err, errno, "Landlock",
-		    "boot with landlock in the list of the kernel parameter lsm= (Linux 5.13 or later)");
+		    "boot with landlock in the list of the kernel parameter lsm= (Linux 5.13 or "
+		    "later)");
 	a.fs = FS_ABI1 | (abi >= 2 ? FS_REFER : 0) | (abi >= 3 ? FS_TRUNCATE : 0) |
-	    (abi >= 5 ? FS_IOCTL_DEV : 0);
+	       (abi >= 5 ? FS_IOCTL_DEV : 0);
 	a.scoped = abi >= 6 ? SCOPES : 0;
 	set = (int)syscall(SYS_landlock_create_ruleset, &a, size, 0);
 	if (set < 0)
 		return native_missing(err, errno, "Landlock", "unexpected answer of the kernel");
 	if ((rc = rule_path(set, "/", look, err)) != 0 ||
 	    (rc = rule_add(set, exe_fd, FS_EXECUTE | FS_READ_FILE, err)) != 0 ||
-	    (rc = rule_path(set, "/dev", (FS_WRITE_FILE | FS_TRUNCATE | FS_IOCTL_DEV) & a.fs,
-		 err)) != 0)
+	    (rc = rule_path(
+		 set, "/dev", (FS_WRITE_FILE | FS_TRUNCATE | FS_IOCTL_DEV) & a.fs, err)) != 0)
 		return rc;
 	for (size_t i = 0; i < ARRAY_LEN(rw); i++)
-		if ((rc = rule_path(set, rw[i],
-			 a.fs & ~(FS_MAKE_DEVICES | FS_IOCTL_DEV), err)) != 0)
+		if ((rc = rule_path(set, rw[i], a.fs & ~(FS_MAKE_DEVICES | FS_IOCTL_DEV), err)) !=
+		    0)
 			return rc;
 	if (syscall(SYS_landlock_restrict_self, set, 0) != 0)
 		return native_missing(err, errno, "Landlock", "unexpected answer of the kernel");
@@ -96,8 +97,8 @@ native_caps_drop(struct err *err)
 	struct __user_cap_header_struct h = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct none[2] = {0};
 	const unsigned long bits = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP |
-	    SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE |
-	    SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
+				   SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_KEEP_CAPS_LOCKED |
+				   SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
 
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
 		return native_missing(err, errno, "no_new_privs", "the kernel is too old");
@@ -138,7 +139,8 @@ int
 native_reset(struct err *err)
 {
 	(void)umask(022);
-	(void)setpriority(PRIO_PROCESS, 0, 0); /* raising is not ours to ask for; lowering is undone */
+	(void)setpriority(
+	    PRIO_PROCESS, 0, 0); /* raising is not ours to ask for; lowering is undone */
 	(void)prctl(PR_SET_TIMERSLACK, 0, 0, 0, 0);
 	if (setsid() < 0 && errno != EPERM)
 		return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox: own session");

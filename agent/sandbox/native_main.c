@@ -18,7 +18,8 @@ main(int argc, char **argv)
 	struct stat st;
 
 	if (argc < 1 || fstat(WIRE_FD, &st) != 0 || !S_ISSOCK(st.st_mode)) {
-		(void)fprintf(stderr, "cofferdam-sandbox: started by cofferdam-agent, not by hand\n");
+		(void)fprintf(
+		    stderr, "cofferdam-sandbox: started by cofferdam-agent, not by hand\n");
 		return 2;
 	}
 	if (argc == 1 && strcmp(argv[0], "init") == 0)

@@ -36,9 +36,13 @@ static const struct native_source fixed[] = {
     {.host = "/etc/protocols", .inside = "etc/protocols", .optional = true},
     {.host = "/etc/mime.types", .inside = "etc/mime.types", .optional = true},
     {.host = "/etc/ssl/openssl.cnf", .inside = "etc/ssl/openssl.cnf", .optional = true},
-    {.host = "/etc/java-17-openjdk", .inside = "etc/java-17-openjdk", .dir = true,
+    {.host = "/etc/java-17-openjdk",
+	.inside = "etc/java-17-openjdk",
+	.dir = true,
 	.optional = true},
-    {.host = "/etc/java-21-openjdk", .inside = "etc/java-21-openjdk", .dir = true,
+    {.host = "/etc/java-21-openjdk",
+	.inside = "etc/java-21-openjdk",
+	.dir = true,
 	.optional = true},
     {.host = "/dev/null", .inside = "dev/null", .device = true},
     {.host = "/dev/zero", .inside = "dev/zero", .device = true},
@@ -66,8 +70,9 @@ top_dirs_add(struct native_view *v)
 
 	for (size_t i = 0; i < ARRAY_LEN(top); i++)
 		if (lstat(top[i], &st) == 0 && S_ISDIR(st.st_mode))
-			source_add(v, (struct native_source){
-			    .host = top[i], .inside = top[i] + 1, .dir = true, .exec = true});
+			source_add(v,
+			    (struct native_source){
+				.host = top[i], .inside = top[i] + 1, .dir = true, .exec = true});
 }
 
 int
@@ -84,16 +89,21 @@ native_view_plan(const struct native_spec *spec, struct native_view *v, struct e
 
 		if (stat(b->host_path, &st) != 0)
 			return err_sys(err, ERR_INVALID, errno, "sandbox: bind %s", b->host_path);
-		source_add(v, (struct native_source){.host = b->host_path, .inside = b->inside + 1,
-		    .dir = S_ISDIR(st.st_mode), .exec = true});
+		source_add(v, (struct native_source){.host = b->host_path,
+				  .inside = b->inside + 1,
+				  .dir = S_ISDIR(st.st_mode),
+				  .exec = true});
 	}
 	if (spec->workspace == NULL)
 		return 0;
 	if (lstat(spec->workspace, &st) != 0 || !S_ISDIR(st.st_mode))
 		return err_sys(err, ERR_INVALID, errno != 0 ? errno : ENOTDIR,
 		    "sandbox: workspace %s is not a directory", spec->workspace);
-	source_add(v, (struct native_source){.host = spec->workspace, .inside = "work", .dir = true,
-	    .writable = true, .exec = true});
+	source_add(v, (struct native_source){.host = spec->workspace,
+			  .inside = "work",
+			  .dir = true,
+			  .writable = true,
+			  .exec = true});
 	return 0;
 }
 
@@ -160,7 +170,8 @@ workspace_idmap(struct native_source *s, uid_t outside, struct err *err)
 	if (mount_setattr(s->fd, "", AT_EMPTY_PATH, &a, sizeof(a)) != 0)
 		return err_sys(err, ERR_UNAVAILABLE, errno,
 		    "sandbox: workspace %s: its file system cannot be mounted with other owners: "
-		    "use a directory on ext4, xfs, btrfs or tmpfs, or start as the user who owns it",
+		    "use a directory on ext4, xfs, btrfs or tmpfs, or start as the user who owns "
+		    "it",
 		    s->host);
 	return 0;
 }
@@ -187,7 +198,8 @@ source_open(struct native_source *s, uid_t idmap_uid, struct err *err)
 			return rc;
 	}
 	if (mount_setattr(s->fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &a, sizeof(a)) != 0)
-		return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox: read-only view of %s", s->host);
+		return err_sys(
+		    err, ERR_UNAVAILABLE, errno, "sandbox: read-only view of %s", s->host);
 	return 0;
 }
 
@@ -222,8 +234,8 @@ fs_make(const char *type, unsigned attr, const char *const *options, int *ret, s
 
 	for (size_t i = 0; fs >= 0 && options != NULL && options[i] != NULL; i += 2)
 		if (fsconfig(fs, FSCONFIG_SET_STRING, options[i], options[i + 1], 0) != 0)
-			return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox: %s option %s=%s", type,
-			    options[i], options[i + 1]);
+			return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox: %s option %s=%s",
+			    type, options[i], options[i + 1]);
 	if (fs < 0 || fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) != 0 ||
 	    (*ret = fsmount(fs, FSMOUNT_CLOEXEC, attr)) < 0)
 		return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox: mount of %s", type);
@@ -282,7 +294,8 @@ mount_point_make(const char *inside, bool dir, struct err *err)
 	if (slash == NULL && dir && (mkdirat(at, part, 0755) == 0 || errno == EEXIST))
 		return 0;
 	if (slash == NULL && !dir) {
-		AUTO_FD int fd = openat(at, part, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
+		AUTO_FD int fd =
+		    openat(at, part, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
 
 		if (fd >= 0)
 			return 0;
@@ -312,7 +325,8 @@ links_make(struct err *err)
 	}
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		if (symlink(rows[i][0], rows[i][1]) != 0)
-			return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox: link /%s", rows[i][1]);
+			return err_sys(
+			    err, ERR_UNAVAILABLE, errno, "sandbox: link /%s", rows[i][1]);
 	return 0;
 }
 
@@ -337,7 +351,8 @@ proc_mask(struct err *err)
 			continue;
 		null = open_tree(AT_FDCWD, "dev/null", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 		if (null < 0)
-			return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox: mask of %s", files[i]);
+			return err_sys(
+			    err, ERR_UNAVAILABLE, errno, "sandbox: mask of %s", files[i]);
 		if ((rc = attach(null, files[i], err)) != 0)
 			return rc;
 	}
@@ -367,7 +382,7 @@ proc_at(const char *inside, struct err *err)
 
 	if ((rc = fs_make("proc", ATTR_PROC, options, &fd, err)) != 0)
 		return err_wrap(err, "an own /proc (in a container: start that with an unmasked "
-		    "/proc, e.g. --security-opt systempaths=unconfined)");
+				     "/proc, e.g. --security-opt systempaths=unconfined)");
 	if ((rc = attach(fd, inside, err)) != 0)
 		return rc;
 	return proc_mask(err);
@@ -381,7 +396,8 @@ dirs_make(struct err *err)
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		if (mkdir(rows[i], 0755) != 0)
-			return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox: directory /%s", rows[i]);
+			return err_sys(
+			    err, ERR_UNAVAILABLE, errno, "sandbox: directory /%s", rows[i]);
 	return 0;
 }
 

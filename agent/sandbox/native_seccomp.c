@@ -74,12 +74,8 @@ static const char refused[] =
     "syslog umount2 unshare uselib userfaultfd ustat vhangup vserver";
 
 #define LOW32 0xffffffffu
-#define SETID_BITS ((scmp_datum_t)(S_ISUID | S_ISGID))
-#define NEW_NAMESPACES                                                                             \
-	((scmp_datum_t)(CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC |              \
-	    CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET))
 
-/* The answer is `error` when argument `arg` (masked with `mask`, unless op says otherwise) matches. */
+/* The answer is `error` when the argument matches; for MASKED_EQ a is the mask, b the value. */
 static const struct arg_rule {
 	const char *name;
 	unsigned arg;
@@ -120,7 +116,7 @@ static const struct arg_rule {
     {"prctl", 0, SCMP_CMP_MASKED_EQ, LOW32, PR_SET_PTRACER, EPERM},
     {"prctl", 0, SCMP_CMP_MASKED_EQ, LOW32, 59 /* PR_SET_SYSCALL_USER_DISPATCH */, EPERM},
     {"seccomp", 1, SCMP_CMP_MASKED_EQ, 8 /* NEW_LISTENER */, 8, EPERM},
-    /* a setuid file made in the workspace would have force on the host, where nosuid does not hold */
+    /* a setuid file in the workspace would have force on the host: nosuid holds only inside */
     {"chmod", 1, SCMP_CMP_MASKED_EQ, S_ISUID, S_ISUID, EPERM},
     {"chmod", 1, SCMP_CMP_MASKED_EQ, S_ISGID, S_ISGID, EPERM},
     {"fchmod", 1, SCMP_CMP_MASKED_EQ, S_ISUID, S_ISUID, EPERM},
@@ -182,8 +178,10 @@ personality_add(scmp_filter_ctx ctx)
 
 	if (nr < 0)
 		return 0;
-	return seccomp_rule_add(ctx, SCMP_ACT_ALLOW, nr, 1, SCMP_CMP64(0, SCMP_CMP_EQ, 0, 0)) != 0 ||
-	    seccomp_rule_add(ctx, SCMP_ACT_ALLOW, nr, 1, SCMP_CMP64(0, SCMP_CMP_EQ, LOW32, 0)) != 0;
+	return seccomp_rule_add(ctx, SCMP_ACT_ALLOW, nr, 1, SCMP_CMP64(0, SCMP_CMP_EQ, 0, 0)) !=
+		   0 ||
+	       seccomp_rule_add(ctx, SCMP_ACT_ALLOW, nr, 1, SCMP_CMP64(0, SCMP_CMP_EQ, LOW32, 0)) !=
+		   0;
 }
 
 /* The library has no way to a program but a descriptor. */
@@ -212,7 +210,7 @@ arguments_add(scmp_filter_ctx ctx)
 		int nr = seccomp_syscall_resolve_name(r->name);
 
 		if (nr >= 0 && seccomp_rule_add(ctx, SCMP_ACT_ERRNO((uint32_t)r->error), nr, 1,
-		    SCMP_CMP64(r->arg, r->op, r->a, r->b)) != 0)
+				   SCMP_CMP64(r->arg, r->op, r->a, r->b)) != 0)
 			return -EINVAL;
 	}
 	for (size_t i = 0; i < ARRAY_LEN(open_rules) * ARRAY_LEN(open_creates) * 2; i++) {
@@ -220,9 +218,10 @@ arguments_add(scmp_filter_ctx ctx)
 		unsigned k = (unsigned)i / 4;
 		int nr = seccomp_syscall_resolve_name(open_rules[k].name);
 
-		if (nr >= 0 && seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPERM), nr, 2,
-		    SCMP_CMP64(open_rules[k].flags, SCMP_CMP_MASKED_EQ, create, create),
-		    SCMP_CMP64(open_rules[k].mode, SCMP_CMP_MASKED_EQ, bit, bit)) != 0)
+		if (nr >= 0 &&
+		    seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPERM), nr, 2,
+			SCMP_CMP64(open_rules[k].flags, SCMP_CMP_MASKED_EQ, create, create),
+			SCMP_CMP64(open_rules[k].mode, SCMP_CMP_MASKED_EQ, bit, bit)) != 0)
 			return -EINVAL;
 	}
 	return 0;
@@ -241,10 +240,10 @@ native_filter_build(struct native_filter *f, struct err *err)
 	    seccomp_attr_set(args, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS) != 0 ||
 	    words_add(list, SCMP_ACT_ALLOW, allowed, &f->allowed) != 0 ||
 	    words_add(list, SCMP_ACT_ERRNO(EPERM), refused, &ignored) != 0 ||
-	    personality_add(list) != 0 || arguments_add(args) != 0 || program_take(list, &f->prog[0]) != 0 ||
-	    program_take(args, &f->prog[1]) != 0)
-		return native_missing(err, errno, "the system call filter",
-		    "libseccomp does not know this machine");
+	    personality_add(list) != 0 || arguments_add(args) != 0 ||
+	    program_take(list, &f->prog[0]) != 0 || program_take(args, &f->prog[1]) != 0)
+		return native_missing(
+		    err, errno, "the system call filter", "libseccomp does not know this machine");
 	return 0;
 }
 
@@ -252,7 +251,8 @@ void
 native_filter_encode(const struct native_filter *f, struct buf *out)
 {
 	for (size_t i = 0; i < ARRAY_LEN(f->prog); i++)
-		buf_lstr(out, str_mem(f->prog[i].filter, f->prog[i].len * sizeof(*f->prog[i].filter)));
+		buf_lstr(
+		    out, str_mem(f->prog[i].filter, f->prog[i].len * sizeof(*f->prog[i].filter)));
 }
 
 int

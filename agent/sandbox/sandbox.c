@@ -45,8 +45,8 @@ static const char *const ca_env[] = {"SSL_CERT_FILE", "CURL_CA_BUNDLE", "REQUEST
 static char **
 env_build(const struct sandbox_spec *s)
 {
-	char **env = xcalloc(ARRAY_LEN(base_env) + ARRAY_LEN(ca_env) + SANDBOX_ENV_MAX + 1,
-	    sizeof(*env));
+	char **env =
+	    xcalloc(ARRAY_LEN(base_env) + ARRAY_LEN(ca_env) + SANDBOX_ENV_MAX + 1, sizeof(*env));
 	size_t n = 0;
 
 	for (size_t i = 0; i < ARRAY_LEN(base_env); i++)
@@ -220,7 +220,8 @@ sandbox_destroy(struct sandbox *sb)
 	for (size_t i = 0; i < CGROUPS_MAX; i++) {
 		/* Only a launcher killed from outside leaves one; its processes die with it. */
 		for (int k = 0; sb->cgroups[i] != NULL && k < 100 && rmdir(sb->cgroups[i]) != 0 &&
-		     errno == EBUSY; k++)
+				errno == EBUSY;
+		     k++)
 			(void)usleep(10000);
 		free(sb->cgroups[i]);
 	}
@@ -359,8 +360,9 @@ running_polls(struct running *g, struct pollfd p[5])
 	p[1] = (struct pollfd){.fd = g->out[0], .events = POLLIN};
 	p[2] = (struct pollfd){.fd = g->out[1], .events = POLLIN};
 	p[3] = (struct pollfd){.fd = -1, .events = POLLIN};
-	p[4] = (struct pollfd){.fd = g->x->watch_fd != NULL && g->killed == SANDBOX_NONE
-		? *g->x->watch_fd : -1, .events = POLLIN};
+	p[4] = (struct pollfd){
+	    .fd = g->x->watch_fd != NULL && g->killed == SANDBOX_NONE ? *g->x->watch_fd : -1,
+	    .events = POLLIN};
 	if (g->in >= 0 && g->in_left.n != 0) {
 		p[3].fd = g->in;
 		p[3].events = POLLOUT;
@@ -444,13 +446,14 @@ exec_check(const struct sandbox *sb, const struct sandbox_exec *x, struct err *e
 		return err_set(err, ERR_INVALID, "sandbox: from 1 to %d arguments, not %zu",
 		    SANDBOX_ARGS_MAX, n);
 	if (x->cwd != NULL && x->cwd[0] != '/')
-		return err_set(err, ERR_INVALID, "sandbox: directory \"%s\" is not absolute", x->cwd);
+		return err_set(
+		    err, ERR_INVALID, "sandbox: directory \"%s\" is not absolute", x->cwd);
 	return 0;
 }
 
 int
-sandbox_exec(struct sandbox *sb, const struct sandbox_exec *x, struct sandbox_result *ret,
-    struct err *err)
+sandbox_exec(
+    struct sandbox *sb, const struct sandbox_exec *x, struct sandbox_result *ret, struct err *err)
 {
 	struct running g = {.sb = sb, .x = x, .r = ret, .out = {-1, -1}, .in = -1};
 	struct err e = {0};
@@ -471,7 +474,8 @@ sandbox_exec(struct sandbox *sb, const struct sandbox_exec *x, struct sandbox_re
 		rc = running_turn(&g, deadline, &e);
 	/* All that the program itself wrote is in the pipes by now; a survivor cannot hold us. */
 	for (int i = 0; rc == 0 && i < 2; i++)
-		for (int64_t until = wire_now_ms() + 1000; output_take(&g, i) && wire_now_ms() < until;)
+		for (int64_t until = wire_now_ms() + 1000;
+		     output_take(&g, i) && wire_now_ms() < until;)
 			continue;
 	running_close(&g);
 	sandbox_result_end(ret, x->tail);

@@ -34,7 +34,8 @@ struct sandbox_target {
 
 struct sandbox_bind {
 	const char *host_path; /* seen read-only inside */
-	const char *inside;    /* absolute; a new directory below /opt, /srv, /mnt, /home or a new top one */
+	const char
+	    *inside; /* absolute; a new directory below /opt, /srv, /mnt, /home or a new top one */
 };
 
 /* All borrowed during sandbox_create. */
@@ -47,7 +48,8 @@ struct sandbox_spec {
 	size_t ntargets;
 	const char *const *env; /* "NAME=value", NULL-terminated; NULL is none */
 	const char *ca_pem;	/* certificates that programs inside trust; NULL: none */
-	bool limits_optional;	/* for tests: run without memory, pids and CPU limits if cgroups cannot be had */
+	bool limits_optional;	/* for tests: run without memory, pids and CPU limits if cgroups
+				   cannot be had */
 };
 
 struct sandbox_limits sandbox_limits_default(void);
@@ -65,41 +67,43 @@ void sandbox_destroy(struct sandbox *sb);
 DEFINE_AUTO(sandbox, struct sandbox, sandbox_destroy)
 /* What really holds, as one JSON object; measured from inside. Good until destroy. */
 const char *sandbox_level(const struct sandbox *sb);
-/* The listening socket of spec.targets[i], made in the sandbox's network namespace; the caller closes. -1: taken. */
+/* The listening socket of spec.targets[i], made in the sandbox's network namespace; the caller
+ * closes. -1: taken. */
 int sandbox_listener_take(struct sandbox *sb, size_t i);
 
 enum sandbox_cause {
 	SANDBOX_NONE = 0,
-	SANDBOX_EXITED,	   /* value: exit status */
-	SANDBOX_SIGNALLED, /* value: signal */
-	SANDBOX_TIMEOUT,   /* wall time of the exec or of the sandbox */
-	SANDBOX_MEMORY,	   /* the memory limit killed at least one process; value as seen */
-	SANDBOX_OUTPUT,	   /* more output than the limit */
-	SANDBOX_KILLED,	   /* the caller's watch said so */
+	SANDBOX_EXITED,	     /* value: exit status */
+	SANDBOX_SIGNALLED,   /* value: signal */
+	SANDBOX_TIMEOUT,     /* wall time of the exec or of the sandbox */
+	SANDBOX_MEMORY,	     /* the memory limit killed at least one process; value as seen */
+	SANDBOX_OUTPUT,	     /* more output than the limit */
+	SANDBOX_KILLED,	     /* the caller's watch said so */
 	SANDBOX_UNAVAILABLE, /* the sandbox itself went away */
 };
 const char *sandbox_cause_name(enum sandbox_cause c);
 
 /* Bytes as they come; stream is 1 or 2 (always 1 when merged). */
 typedef void sandbox_output_fn(void *arg, int stream, struct str bytes);
-/* Called when *watch_fd is readable; true: end this exec now (SANDBOX_KILLED). It may change *watch_fd. */
+/* Called when *watch_fd is readable; true: end this exec now (SANDBOX_KILLED). It may change
+ * *watch_fd. */
 typedef bool sandbox_watch_fn(void *arg);
 
 struct sandbox_exec {
 	/* Either a language (bash sh python javascript perl) and code, or argv. */
 	const char *language;
 	struct str code;
-	char *const *argv; /* NULL-terminated; argv[0] is searched in the sandbox's PATH */
-	const char *cwd;   /* absolute, inside; NULL: /work */
+	char *const *argv;	/* NULL-terminated; argv[0] is searched in the sandbox's PATH */
+	const char *cwd;	/* absolute, inside; NULL: /work */
 	struct str stdin_bytes; /* goes in first, when pipe_stdin */
-	bool pipe_stdin;    /* give the program a pipe; else its standard input is empty */
-	int stdin_fd;	    /* pumped into that pipe after stdin_bytes until end of file; -1: none */
-	uint32_t timeout_s; /* 0: only the sandbox's own wall limit */
-	bool merge;	    /* stdout and stderr in one stream, in order */
-	bool background;    /* leave what the program started running after it has exited */
+	bool pipe_stdin;	/* give the program a pipe; else its standard input is empty */
+	int stdin_fd; /* pumped into that pipe after stdin_bytes until end of file; -1: none */
+	uint32_t timeout_s;	   /* 0: only the sandbox's own wall limit */
+	bool merge;		   /* stdout and stderr in one stream, in order */
+	bool background;	   /* leave what the program started running after it has exited */
 	sandbox_output_fn *output; /* NULL: not wanted */
 	void *output_arg;
-	size_t head, tail; /* bytes collected from the begin and the end of all output */
+	size_t head, tail;   /* bytes collected from the begin and the end of all output */
 	const int *watch_fd; /* NULL or -1 inside: none; looked at anew each time */
 	sandbox_watch_fn *watch;
 	void *watch_arg;
@@ -118,8 +122,8 @@ struct sandbox_result {
  * interpreter, ERR_UNAVAILABLE when the sandbox is gone. Any cause of end is a success here.
  * *ret is initialised by the call; free with sandbox_result_free. The caller ignores SIGPIPE.
  */
-int sandbox_exec(struct sandbox *sb, const struct sandbox_exec *x, struct sandbox_result *ret,
-    struct err *err);
+int sandbox_exec(
+    struct sandbox *sb, const struct sandbox_exec *x, struct sandbox_result *ret, struct err *err);
 void sandbox_result_free(struct sandbox_result *r);
 /* head, a line that says how much was left out, tail. */
 void sandbox_result_text(const struct sandbox_result *r, struct buf *out);

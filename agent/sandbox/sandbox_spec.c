@@ -103,10 +103,12 @@ binds_check(const struct sandbox_spec *s, struct err *err)
 
 		if (!path_is_plain(b->host_path))
 			return err_set(err, ERR_INVALID,
-			    "sandbox: bind source \"%s\" is not a plain absolute path", b->host_path);
+			    "sandbox: bind source \"%s\" is not a plain absolute path",
+			    b->host_path);
 		if (!path_is_plain(b->inside) || inside_is_taken(b->inside))
 			return err_set(err, ERR_INVALID,
-			    "sandbox: bind destination \"%s\" must be a plain absolute path outside "
+			    "sandbox: bind destination \"%s\" must be a plain absolute path "
+			    "outside "
 			    "the sandbox's own directories (use /opt, /srv, /mnt or /home)",
 			    b->inside);
 		for (size_t j = 0; j < i; j++)
@@ -149,7 +151,8 @@ targets_check(const struct sandbox_spec *s, struct err *err)
 		    (ntohl(a.s_addr) & 0xffffff) < 2)
 			return err_set(err, ERR_INVALID,
 			    "sandbox: address \"%s\" of target %s must be in 127.0.0.0/8 above "
-			    "127.0.0.1", t->address, t->host);
+			    "127.0.0.1",
+			    t->address, t->host);
 		if (t->port == 0)
 			return err_set(err, ERR_INVALID, "sandbox: target %s: port 0", t->host);
 		for (size_t j = 0; j < i; j++)
@@ -171,17 +174,21 @@ env_check(const struct sandbox_spec *s, struct err *err)
 		const char *e = s->env[n], *eq = strchr(e, '=');
 
 		if (n >= SANDBOX_ENV_MAX)
-			return err_set(err, ERR_TOO_LARGE, "sandbox: more than %d variables",
-			    SANDBOX_ENV_MAX);
+			return err_set(
+			    err, ERR_TOO_LARGE, "sandbox: more than %d variables", SANDBOX_ENV_MAX);
 		if (eq == NULL || eq == e || strlen(e) > 65536)
 			return err_set(err, ERR_INVALID,
-			    "sandbox: variable %zu is not NAME=value of at most 65536 bytes", n + 1);
+			    "sandbox: variable %zu is not NAME=value of at most 65536 bytes",
+			    n + 1);
 		for (const char *q = e; q < eq; q++)
-			if (strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_",
+			if (strchr(
+				"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_",
 				*q) == NULL)
 				return err_set(err, ERR_INVALID,
-				    "sandbox: variable name \"%.*s\" has other than letters, digits "
-				    "and _", (int)(eq - e), e);
+				    "sandbox: variable name \"%.*s\" has other than letters, "
+				    "digits "
+				    "and _",
+				    (int)(eq - e), e);
 	}
 	return 0;
 }
@@ -202,7 +209,8 @@ workspace_check(const struct sandbox_spec *s, struct err *err)
 		if (strcmp(s->workspace, never[i]) == 0)
 			return err_set(err, ERR_INVALID,
 			    "sandbox: workspace \"%s\" is a directory of the system: make one of "
-			    "its own", s->workspace);
+			    "its own",
+			    s->workspace);
 	return 0;
 }
 

@@ -23,14 +23,15 @@
 
 enum wire_type {
 	WIRE_NONE = 0,
-	WIRE_CREATE = 1,  /* caller -> launcher: spec (sandbox_spec_encode) */
-	WIRE_CREATED = 2, /* launcher -> caller: str level JSON, list(str cgroup directory); fds: listeners */
-	WIRE_ERROR = 3,	  /* either -> up: u32 -code, str text */
-	WIRE_EXEC = 4,	  /* caller -> launcher -> pid 1: sandbox_exec_encode */
-	WIRE_STARTED = 5, /* back: fds stdout, stderr unless merged, stdin if wanted */
-	WIRE_EXITED = 6,  /* back: u8 sandbox_cause, u32 value */
-	WIRE_KILL = 7,	  /* caller -> launcher -> pid 1: u8 sandbox_cause */
-	WIRE_GO = 8,	  /* launcher -> child: maps and limits are in place */
+	WIRE_CREATE = 1, /* caller -> launcher: spec (sandbox_spec_encode) */
+	WIRE_CREATED =
+	    2, /* launcher -> caller: str level JSON, list(str cgroup directory); fds: listeners */
+	WIRE_ERROR = 3,	    /* either -> up: u32 -code, str text */
+	WIRE_EXEC = 4,	    /* caller -> launcher -> pid 1: sandbox_exec_encode */
+	WIRE_STARTED = 5,   /* back: fds stdout, stderr unless merged, stdin if wanted */
+	WIRE_EXITED = 6,    /* back: u8 sandbox_cause, u32 value */
+	WIRE_KILL = 7,	    /* caller -> launcher -> pid 1: u8 sandbox_cause */
+	WIRE_GO = 8,	    /* launcher -> child: maps and limits are in place */
 	WIRE_LISTENERS = 9, /* child -> launcher: fds */
 	WIRE_FILTER = 11, /* launcher -> child: str program (struct sock_filter), for each filter */
 	WIRE_READY = 10,  /* pid 1 -> launcher: str facts JSON members */
@@ -85,7 +86,8 @@ wire_wait(int fd, short events, int64_t deadline, struct err *err)
 }
 
 static inline int
-wire_send(int fd, uint8_t type, const struct buf *body, const int *fds, size_t nfds, struct err *err)
+wire_send(
+    int fd, uint8_t type, const struct buf *body, const int *fds, size_t nfds, struct err *err)
 {
 	union {
 		char room[CMSG_SPACE(sizeof(int) * WIRE_FDS_MAX)];
@@ -158,7 +160,8 @@ wire_take(int fd, void *p, size_t n, int64_t deadline, struct wire_msg *m, struc
 		if (k < 0)
 			return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox wire: receive");
 		if (k == 0)
-			return err_set(err, ERR_UNAVAILABLE, "sandbox wire: the other side is gone");
+			return err_set(
+			    err, ERR_UNAVAILABLE, "sandbox wire: the other side is gone");
 		for (struct cmsghdr *q = CMSG_FIRSTHDR(&h); q != NULL; q = CMSG_NXTHDR(&h, q)) {
 			size_t cnt = (q->cmsg_len - CMSG_LEN(0)) / sizeof(int);
 
@@ -203,13 +206,15 @@ wire_recv(int fd, int timeout_ms, size_t max, struct wire_msg *m, struct err *er
 	m->type = rd_u8(&r);
 	nfds = rd_u8(&r);
 	if (n > max)
-		return err_set(err, ERR_PROTOCOL, "sandbox wire: message of %u bytes, limit %zu", n, max);
+		return err_set(
+		    err, ERR_PROTOCOL, "sandbox wire: message of %u bytes, limit %zu", n, max);
 	p = buf_grow(&m->body, n);
 	if (n != 0 && (p == NULL || wire_take(fd, p, n, deadline, m, err) != 0))
-		return p == NULL ? err_set(err, ERR_PROTOCOL, "sandbox wire: too large") : err->code;
+		return p == NULL ? err_set(err, ERR_PROTOCOL, "sandbox wire: too large")
+				 : err->code;
 	if (m->nfds != nfds)
-		return err_set(err, ERR_PROTOCOL, "sandbox wire: %zu descriptors came, %zu were named",
-		    m->nfds, nfds);
+		return err_set(err, ERR_PROTOCOL,
+		    "sandbox wire: %zu descriptors came, %zu were named", m->nfds, nfds);
 	return 0;
 }
 

@@ -35,7 +35,8 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-/* Arguments: secret=TEXT path=FILE (many) pid=N tcp=PORT abstract=NAME unix=PATH shm=ID devshm=NAME */
+/* Arguments: secret= path= (many) pid= tcp= abstract= unix= shm= devshm= hostname= filters= root=
+ */
 static char **canaries;
 static char detail[512];
 
@@ -105,10 +106,10 @@ status_is_not(const char *name, const char *want)
 }
 
 #define ZERO16 "0000000000000000"
-#define STATUS(fn, name, want)                                                                     \
-	static bool fn(void)                                                                       \
-	{                                                                                          \
-		return status_is_not("\n" name ":", want);                                         \
+#define STATUS(fn, name, want)                             \
+	static bool fn(void)                               \
+	{                                                  \
+		return status_is_not("\n" name ":", want); \
 	}
 STATUS(i1_eff, "CapEff", ZERO16)
 STATUS(i1_prm, "CapPrm", ZERO16)
@@ -120,7 +121,8 @@ STATUS(i3_mode, "Seccomp", "2")
 static bool
 i3_count(void)
 {
-	return status_is_not("\nSeccomp_filters:", canary("filters", 0) != NULL ? canary("filters", 0) : "2");
+	return status_is_not(
+	    "\nSeccomp_filters:", canary("filters", 0) != NULL ? canary("filters", 0) : "2");
 }
 STATUS(i7_blocked, "SigBlk", ZERO16)
 STATUS(i7_ignored, "SigIgn", ZERO16)
@@ -214,7 +216,7 @@ i8_groups(void)
 	gid_t g[64];
 	int n = getgroups(64, g);
 
-	/* As an ordinary user the caller's groups cannot be dropped; they show as the overflow id. */
+	/* An ordinary user's groups cannot be dropped; they show as the overflow id. */
 	for (int i = 0; i < n; i++)
 		if (g[i] != 1000 && g[i] != 65534)
 			return true;
@@ -229,10 +231,10 @@ i10_pid(void)
 	return getpid() > 1000;
 }
 
-#define CALL(fn, ...)                                                                              \
-	static bool fn(void)                                                                       \
-	{                                                                                          \
-		return got(syscall(__VA_ARGS__));                                                  \
+#define CALL(fn, ...)                             \
+	static bool fn(void)                      \
+	{                                         \
+		return got(syscall(__VA_ARGS__)); \
 	}
 #define BAD ((void *)8)
 CALL(i9_keyctl, SYS_keyctl, 0, -3, 0, 0, 0)
@@ -339,10 +341,10 @@ family(long f, int type)
 	(void)snprintf(detail, sizeof(detail), "rc %ld errno %d", rc, errno);
 	return rc >= 0 || (errno != EAFNOSUPPORT && errno != EPERM && errno != ENOSYS);
 }
-#define FAMILY(fn, f, type)                                                                        \
-	static bool fn(void)                                                                       \
-	{                                                                                          \
-		return family(f, type);                                                            \
+#define FAMILY(fn, f, type)             \
+	static bool fn(void)            \
+	{                               \
+		return family(f, type); \
 	}
 FAMILY(k9_netlink, AF_NETLINK, SOCK_RAW)
 FAMILY(k9_packet, AF_PACKET, SOCK_DGRAM)
@@ -362,10 +364,10 @@ f_create(const char *path)
 {
 	return done(open(path, O_WRONLY | O_CREAT, 0644));
 }
-#define CREATE(fn, path)                                                                           \
-	static bool fn(void)                                                                       \
-	{                                                                                          \
-		return f_create(path);                                                             \
+#define CREATE(fn, path)               \
+	static bool fn(void)           \
+	{                              \
+		return f_create(path); \
 	}
 CREATE(f1_root, "/x")
 CREATE(f1_usr, "/usr/x")
@@ -384,7 +386,8 @@ static bool
 f2_paths(void)
 {
 	static const char *const fixed[] = {"/etc/shadow", "/root", "/root/.ssh", "/home/x/.ssh",
-	    "/etc/sudoers", "/sys/kernel", "/var/lib", "/run/docker.sock", "/boot", "/etc/ssl/private"};
+	    "/etc/sudoers", "/sys/kernel", "/var/lib", "/run/docker.sock", "/boot",
+	    "/etc/ssl/private"};
 	const char *p;
 
 	for (size_t i = 0; i < sizeof(fixed) / sizeof(*fixed); i++)
@@ -403,8 +406,9 @@ f2_paths(void)
 static bool
 f3_aliases(void)
 {
-	static const char *const via[] = {"/proc/self/root/..", "/proc/1/root", "/proc/self/cwd/../..",
-	    "/proc/1/cwd/..", "/work/../..", "/proc/thread-self/root/../.."};
+	static const char *const via[] = {"/proc/self/root/..", "/proc/1/root",
+	    "/proc/self/cwd/../..", "/proc/1/cwd/..", "/work/../..",
+	    "/proc/thread-self/root/../.."};
 	char path[4600];
 	const char *p;
 
@@ -442,7 +446,7 @@ static bool
 f7_mknod(void)
 {
 	return done(mknod("/work/sda", S_IFBLK | 0600, (dev_t)(8 << 8))) ||
-	    done(mknod("/work/mem", S_IFCHR | 0600, (dev_t)(1 << 8 | 1)));
+	       done(mknod("/work/mem", S_IFCHR | 0600, (dev_t)(1 << 8 | 1)));
 }
 
 static int
@@ -535,10 +539,10 @@ p2_one(const char *what)
 	(void)snprintf(path, sizeof(path), "/proc/1/%s", what);
 	return done(open(path, O_RDONLY)) || done(readlink(path, room, 64));
 }
-#define PID1(fn, what)                                                                             \
-	static bool fn(void)                                                                       \
-	{                                                                                          \
-		return p2_one(what);                                                               \
+#define PID1(fn, what)               \
+	static bool fn(void)         \
+	{                            \
+		return p2_one(what); \
 	}
 PID1(p2_environ, "environ")
 PID1(p2_maps, "maps")
@@ -616,8 +620,9 @@ m3_nsfs(void)
 static bool
 m4_cgroup(void)
 {
-	return access("/sys/fs/cgroup", F_OK) == 0 || (slurp("/proc/self/cgroup", room, sizeof(room)) &&
-	    strstr(room, "cofferdam") != NULL);
+	return access("/sys/fs/cgroup", F_OK) == 0 ||
+	       (slurp("/proc/self/cgroup", room, sizeof(room)) &&
+		   strstr(room, "cofferdam") != NULL);
 }
 
 static bool
@@ -775,9 +780,9 @@ static bool
 w_work(void)
 {
 	return w_write("/work/ok") && mkdir("/work/dir", 0755) == 0 &&
-	    rename("/work/ok", "/work/dir/ok") == 0 && symlink("ok", "/work/dir/l") == 0 &&
-	    link("/work/dir/ok", "/work/dir/h") == 0 && chmod("/work/dir/ok", 0755) == 0 &&
-	    mkfifo("/work/dir/f", 0600) == 0 && unlink("/work/dir/f") == 0;
+	       rename("/work/ok", "/work/dir/ok") == 0 && symlink("ok", "/work/dir/l") == 0 &&
+	       link("/work/dir/ok", "/work/dir/h") == 0 && chmod("/work/dir/ok", 0755) == 0 &&
+	       mkfifo("/work/dir/f", 0600) == 0 && unlink("/work/dir/f") == 0;
 }
 
 static bool
@@ -789,8 +794,8 @@ w_tmp(void)
 static bool
 w_null(void)
 {
-	return w_write("/tmp/x") && open("/dev/null", O_WRONLY) >= 0 && open("/dev/urandom", O_RDONLY) >= 0 &&
-	    open("/dev/zero", O_RDONLY) >= 0;
+	return w_write("/tmp/x") && open("/dev/null", O_WRONLY) >= 0 &&
+	       open("/dev/urandom", O_RDONLY) >= 0 && open("/dev/zero", O_RDONLY) >= 0;
 }
 
 static bool
@@ -832,8 +837,8 @@ w_loopback(void)
 	int s = socket(AF_INET, SOCK_STREAM, 0), c = socket(AF_INET, SOCK_STREAM, 0);
 
 	return bind(s, (const struct sockaddr *)&a, sizeof(a)) == 0 && listen(s, 1) == 0 &&
-	    getsockname(s, (struct sockaddr *)&a, &n) == 0 &&
-	    connect(c, (const struct sockaddr *)&a, n) == 0;
+	       getsockname(s, (struct sockaddr *)&a, &n) == 0 &&
+	       connect(c, (const struct sockaddr *)&a, n) == 0;
 }
 
 static bool
@@ -842,7 +847,7 @@ w_unix(void)
 	int p[2];
 
 	return socketpair(AF_UNIX, SOCK_STREAM, 0, p) == 0 && socket(AF_UNIX, SOCK_DGRAM, 0) >= 0 &&
-	    socket(AF_INET6, SOCK_STREAM, 0) >= 0;
+	       socket(AF_INET6, SOCK_STREAM, 0) >= 0;
 }
 
 static bool
@@ -853,7 +858,7 @@ w_abstract_own(void)
 	socklen_t n = (socklen_t)offsetof(struct sockaddr_un, sun_path) + 4;
 
 	return bind(s, (const struct sockaddr *)&a, n) == 0 && listen(s, 1) == 0 &&
-	    connect(c, (const struct sockaddr *)&a, n) == 0;
+	       connect(c, (const struct sockaddr *)&a, n) == 0;
 }
 
 static bool
@@ -872,22 +877,24 @@ w_ioctl(void)
 {
 	int n, p[2];
 
-	return pipe(p) == 0 && write(p[1], "abc", 3) == 3 && ioctl(p[0], FIONREAD, &n) == 0 && n == 3;
+	return pipe(p) == 0 && write(p[1], "abc", 3) == 3 && ioctl(p[0], FIONREAD, &n) == 0 &&
+	       n == 3;
 }
 
 static bool
 w_prctl(void)
 {
 	return prctl(PR_SET_NAME, "name") == 0 && prctl(PR_SET_DUMPABLE, 0) == 0 &&
-	    prctl(PR_SET_PDEATHSIG, SIGTERM) == 0;
+	       prctl(PR_SET_PDEATHSIG, SIGTERM) == 0;
 }
 
 static bool
 w_proc(void)
 {
-	return slurp("/proc/cpuinfo", room, sizeof(room)) && slurp("/proc/meminfo", room, sizeof(room)) &&
-	    slurp("/proc/sys/kernel/osrelease", room, sizeof(room)) && slurp("/proc/self/maps", room, sizeof(room)) &&
-	    room[0] != '\0';
+	return slurp("/proc/cpuinfo", room, sizeof(room)) &&
+	       slurp("/proc/meminfo", room, sizeof(room)) &&
+	       slurp("/proc/sys/kernel/osrelease", room, sizeof(room)) &&
+	       slurp("/proc/self/maps", room, sizeof(room)) && room[0] != '\0';
 }
 
 static bool
@@ -925,8 +932,14 @@ w_seccomp_own(void)
 	return syscall(SYS_seccomp, 2 /* GET_ACTION_AVAIL */, 0, &action) == 0;
 }
 
-#define A(f) {#f, f, false}
-#define W(f) {#f, f, true}
+#define A(f)                 \
+	{                    \
+#f, f, false \
+	}
+#define W(f)                \
+	{                   \
+#f, f, true \
+	}
 static const struct check {
 	const char *name;
 	bool (*fn)(void);
@@ -1001,8 +1014,11 @@ main(int argc, char **argv)
 		int r = check_run(&checks[i]);
 		bool good = checks[i].works ? r == 1 : r != 1;
 
-		(void)printf("%s %s\n", checks[i].works ? good ? "works" : "BROKEN"
-						   : good ? "refused" : "REACHED", checks[i].name);
+		(void)printf("%s %s\n",
+		    checks[i].works ? good ? "works" : "BROKEN"
+		    : good	    ? "refused"
+				    : "REACHED",
+		    checks[i].name);
 		wrong += !good;
 	}
 	return wrong > 98 ? 98 : wrong;

@@ -48,8 +48,9 @@ refused(const char *text, const char *why)
 static void
 words_and_the_code_after_them_are_one_turn(void **state UNUSED)
 {
-	AUTO(model) struct model *m = parse("# Title\nremarks\n\n## say\nHello.\n\n## code bash\n\n"
-	    "echo 1\n\necho 2\n\n## done\nBye.\n");
+	AUTO(model)
+	struct model *m = parse("# Title\nremarks\n\n## say\nHello.\n\n## code bash\n\n"
+				"echo 1\n\necho 2\n\n## done\nBye.\n");
 	struct model_turn t;
 	struct err e = {0};
 
@@ -61,8 +62,9 @@ words_and_the_code_after_them_are_one_turn(void **state UNUSED)
 static void
 code_without_words_and_words_without_code_are_turns(void **state UNUSED)
 {
-	AUTO(model) struct model *m = parse("## code python\nprint(1)\n## code bash\nls\n## say\na\n"
-	    "## say\nb\n## done\n");
+	AUTO(model)
+	struct model *m = parse("## code python\nprint(1)\n## code bash\nls\n## say\na\n"
+				"## say\nb\n## done\n");
 
 	turn_is(m, "", "python", "print(1)", false);
 	turn_is(m, "", "bash", "ls", false);
@@ -74,7 +76,8 @@ code_without_words_and_words_without_code_are_turns(void **state UNUSED)
 static void
 comment_and_escaped_header_stay_content(void **state UNUSED)
 {
-	AUTO(model) struct model *m = parse("## code python\n# one\n### three\n\\## done\n##x\n## done");
+	AUTO(model)
+	struct model *m = parse("## code python\n# one\n### three\n\\## done\n##x\n## done");
 
 	turn_is(m, "", "python", "# one\n### three\n## done\n##x", false);
 	turn_is(m, "", "", "", true);

@@ -55,8 +55,8 @@ workspace_must_be_a_plain_path_of_its_own(void **state UNUSED)
 static void
 bind_cannot_cover_what_the_sandbox_builds(void **state UNUSED)
 {
-	static const char *const bad[] = {"/usr", "/usr/local", "/etc/x", "/work", "/tmp/x", "/proc/self",
-	    "/dev/x", "/", "opt", "/opt/../etc", "/lib64/x", "/var/x"};
+	static const char *const bad[] = {"/usr", "/usr/local", "/etc/x", "/work", "/tmp/x",
+	    "/proc/self", "/dev/x", "/", "opt", "/opt/../etc", "/lib64/x", "/var/x"};
 	struct sandbox_bind b[2] = {{"/srv/data", "/opt/data"}, {"/srv/data", "/opt/more"}};
 
 	spec_is(&(struct sandbox_spec){.binds = b, .nbinds = 2}, 0, "");
@@ -64,7 +64,8 @@ bind_cannot_cover_what_the_sandbox_builds(void **state UNUSED)
 	spec_is(&(struct sandbox_spec){.binds = b, .nbinds = 2}, ERR_INVALID, "given twice");
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		b[0].inside = bad[i];
-		spec_is(&(struct sandbox_spec){.binds = b, .nbinds = 1}, ERR_INVALID, "destination");
+		spec_is(
+		    &(struct sandbox_spec){.binds = b, .nbinds = 1}, ERR_INVALID, "destination");
 	}
 	b[0] = (struct sandbox_bind){"../x", "/opt/x"};
 	spec_is(&(struct sandbox_spec){.binds = b, .nbinds = 1}, ERR_INVALID, "source");
@@ -73,10 +74,12 @@ bind_cannot_cover_what_the_sandbox_builds(void **state UNUSED)
 static void
 target_needs_a_loopback_address_of_its_own(void **state UNUSED)
 {
-	struct sandbox_target t[2] = {{"db.internal", "127.70.0.1", 5432}, {"db2", "127.70.0.2", 5432}};
-	static const char *const addresses[] = {"127.0.0.1", "128.0.0.1", "10.0.0.1", "0.0.0.0",
-	    "127.1", "::1", "", "127.0.0.1x"};
-	static const char *const hosts[] = {"", "localhost", "a b", "a\nb 1.2.3.4", "x#", ".x", "x.", "-x"};
+	struct sandbox_target t[2] = {
+	    {"db.internal", "127.70.0.1", 5432}, {"db2", "127.70.0.2", 5432}};
+	static const char *const addresses[] = {
+	    "127.0.0.1", "128.0.0.1", "10.0.0.1", "0.0.0.0", "127.1", "::1", "", "127.0.0.1x"};
+	static const char *const hosts[] = {
+	    "", "localhost", "a b", "a\nb 1.2.3.4", "x#", ".x", "x.", "-x"};
 
 	spec_is(&(struct sandbox_spec){.targets = t, .ntargets = 2}, 0, "");
 	t[1].address = "127.70.0.1";
@@ -87,7 +90,8 @@ target_needs_a_loopback_address_of_its_own(void **state UNUSED)
 	spec_is(&(struct sandbox_spec){.targets = t, .ntargets = 1}, ERR_INVALID, "port 0");
 	for (size_t i = 0; i < ARRAY_LEN(addresses); i++) {
 		t[0] = (struct sandbox_target){"db", addresses[i], 5432};
-		spec_is(&(struct sandbox_spec){.targets = t, .ntargets = 1}, ERR_INVALID, "address");
+		spec_is(
+		    &(struct sandbox_spec){.targets = t, .ntargets = 1}, ERR_INVALID, "address");
 	}
 	for (size_t i = 0; i < ARRAY_LEN(hosts); i++) {
 		t[0] = (struct sandbox_target){hosts[i], "127.70.0.1", 5432};
@@ -115,7 +119,11 @@ launcher_reads_what_the_caller_wrote(void **state UNUSED)
 	const struct sandbox_bind b = {"/srv/data", "/opt/data"};
 	const struct sandbox_target t = {"db", "127.70.0.1", 5432};
 	const struct sandbox_spec s = {.limits = {.memory_mib = 77, .pids = 9},
-	    .binds = &b, .nbinds = 1, .targets = &t, .ntargets = 1, .ca_pem = "PEM",
+	    .binds = &b,
+	    .nbinds = 1,
+	    .targets = &t,
+	    .ntargets = 1,
+	    .ca_pem = "PEM",
 	    .workspace = "/w"};
 	AUTO_BUF struct buf out = BUF(1 << 20);
 	struct native_spec n;
@@ -147,10 +155,12 @@ own_cgroup_is_found_in_either_version(void **state UNUSED)
 {
 	static const char mi[] =
 	    "30 25 0:26 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n"
-	    "31 30 0:27 / /sys/fs/cgroup/cpu,cpuacct rw,nosuid shared:9 - cgroup cgroup rw,cpu,cpuacct\n"
+	    "31 30 0:27 / /sys/fs/cgroup/cpu,cpuacct rw,nosuid shared:9 - cgroup cgroup "
+	    "rw,cpu,cpuacct\n"
 	    "32 30 0:28 /docker/abc /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n"
 	    "33 30 0:29 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
-	static const char self[] = "7:cpu,cpuacct:/a/b\n6:memory:/docker/abc/x\n5:pids:/\n0::/user/s\n";
+	static const char self[] =
+	    "7:cpu,cpuacct:/a/b\n6:memory:/docker/abc/x\n5:pids:/\n0::/user/s\n";
 	AUTO_FREE char *cpu = native_cgroup_own(mi, self, "cpu");
 	AUTO_FREE char *memory = native_cgroup_own(mi, self, "memory");
 	AUTO_FREE char *v2 = native_cgroup_own(mi, self, NULL);
@@ -158,7 +168,7 @@ own_cgroup_is_found_in_either_version(void **state UNUSED)
 	assert_string_equal(cpu, "/sys/fs/cgroup/cpu,cpuacct/a/b");
 	assert_string_equal(memory, "/sys/fs/cgroup/memory/x");
 	assert_string_equal(v2, "/sys/fs/cgroup/unified/user/s");
-	assert_null(native_cgroup_own(mi, self, "pids"));  /* not mounted */
+	assert_null(native_cgroup_own(mi, self, "pids"));   /* not mounted */
 	assert_null(native_cgroup_own(mi, self, "cpuset")); /* not ours */
 	assert_null(native_cgroup_own(mi, "6:memory:/elsewhere\n", "memory"));
 }
