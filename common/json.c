@@ -167,44 +167,44 @@ json_root(const struct json_doc *d)
 enum json_type
 json_type(const struct json *v)
 {
-	return v->type;
+	return v != NULL ? v->type : JSON_NULL;
 }
 
 struct str
 json_str(const struct json *v)
 {
-	return v->type == JSON_STRING ? v->str : STR("");
+	return v != NULL && v->type == JSON_STRING ? v->str : STR("");
 }
 
 int64_t
 json_int(const struct json *v)
 {
-	return v->type == JSON_INT ? v->num : 0;
+	return v != NULL && v->type == JSON_INT ? v->num : 0;
 }
 
 bool
 json_bool(const struct json *v)
 {
-	return v->type == JSON_BOOL && v->num != 0;
+	return v != NULL && v->type == JSON_BOOL && v->num != 0;
 }
 
 size_t
 json_count(const struct json *v)
 {
-	return v->count;
+	return v != NULL ? v->count : 0;
 }
 
 const struct json *
 json_at(const struct json *v, size_t i)
 {
-	assert(i < v->count);
+	assert(v != NULL && i < v->count);
 	return v->kids[i];
 }
 
 struct str
 json_key(const struct json *v, size_t i)
 {
-	assert(i < v->count);
+	assert(v != NULL && i < v->count);
 	return v->type == JSON_OBJECT ? v->kids[i]->key : STR("");
 }
 
@@ -213,7 +213,7 @@ json_get(const struct json *obj, const char *key)
 {
 	struct str k = str_z(key);
 
-	if (obj->type != JSON_OBJECT)
+	if (obj == NULL || obj->type != JSON_OBJECT)
 		return NULL;
 	for (size_t i = 0; i < obj->count; i++)
 		if (str_eq(obj->kids[i]->key, k))

@@ -408,6 +408,17 @@ the_document_does_not_need_the_text_any_more(void **state UNUSED)
 	json_free(NULL);
 }
 
+static void
+a_value_that_is_not_there_is_like_null(void **state UNUSED)
+{
+	assert_int_equal(json_type(NULL), JSON_NULL);
+	assert_int_equal(json_str(NULL).n, 0);
+	assert_int_equal(json_int(NULL), 0);
+	assert_false(json_bool(NULL));
+	assert_int_equal(json_count(NULL), 0);
+	assert_null(json_get(NULL, "a"));
+}
+
 int
 main(void)
 {
@@ -434,6 +445,7 @@ main(void)
 	    cmocka_unit_test(a_wide_object_is_searched_for_duplicates_in_good_time),
 	    cmocka_unit_test(a_value_knows_its_line_and_column_in_characters),
 	    cmocka_unit_test(the_document_does_not_need_the_text_any_more),
+	    cmocka_unit_test(a_value_that_is_not_there_is_like_null),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
