@@ -7,6 +7,7 @@ server's Parse message (nothing runs); an error that comes from its scanner or g
 import ctypes as C
 import filecmp
 import os
+import re
 import subprocess
 import sys
 
@@ -135,6 +136,18 @@ def statements():
                 yield line.split(" :: ", 1)[1]
 
 
+# What psql asks of the catalog by itself.
+PSQL = r"""\d \d+ \dt+ \di+ \ds+ \dv+ \dm+ \df+ \da \do \dO \dT+ \dTS+ \dC+ \dc+ \dD+ \dn+ \dp \ddp \du+ \dg \l+ \db+
+\dx+ \dy+ \dF+ \dFp+ \dFd+ \dFt+ \dL+ \dl+ \dP+ \dRp+ \dAc \dAf \dAo \dAp \dconfig \drds \dX \dE+ \dew+ \des+ \det+ \z
+\dS+""".split() + [r"\d+ users", r"\df+ mark", r"\sf mark", r"\dfS+ lower", r"\d pg_class"]
+
+
+def classify(list_of_texts):
+    data = b"".join(t.encode() + b"\0" for t in list_of_texts)
+    return subprocess.run([BUILD + "/tool_sql_facts"], input=data, stdout=subprocess.PIPE, check=True,
+                          timeout=60).stdout.decode().split("\n")[:-1]
+
+
 tap = Tap()
 temp = Temp("sqldiff")
 pg = Pg(temp)
@@ -142,8 +155,7 @@ conn = libpq.Conn("host=%s port=%d user=postgres dbname=postgres" % (pg.sock, pg
 tap.ok(conn.up, "the throwaway server answers", conn.error)
 
 texts = list(statements()) + NEWER
-out = subprocess.run([BUILD + "/tool_sql_facts"], input=b"".join(t.encode() + b"\0" for t in texts),
-                     stdout=subprocess.PIPE, check=True, timeout=60).stdout.decode().split("\n")[:-1]
+out = classify(texts)
 tap.eq(len(out), len(texts), "%d texts, one answer for each" % len(texts))
 
 differ, refused = [], 0
@@ -184,4 +196,11 @@ pg.admin("CREATE TABLE users (id int); INSERT INTO users VALUES (1)", "postgres"
 for text in ("SELECT x.mark FROM abs(1) x", "SELECT (users.id).mark FROM users"):
     tap.eq(conn.query(text).rows, [["ran"]], "the server takes this for a call: " + text)
 tap.eq(conn.query("SELECT u.mark FROM (SELECT 1) u").sqlstate, "42703", "and not this")
+
+shown = subprocess.run(["psql", "-X", "-E", "-h", pg.sock, "-p", str(pg.port), "-U", "postgres", "-d", "postgres"],
+                       input="\n".join(PSQL).encode(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=60)
+queries = re.findall(r"\*+ QUERY \*+\n(.*?)\n\*{20,}", shown.stdout.decode(), re.S)
+tap.ok(len(queries) > 60, "psql's own commands ask the catalog", len(queries))
+tap.eq([q for q, line in zip(queries, classify(queries)) if not line.startswith("ok\tread\t")], [],
+       "each of these %d queries is a read" % len(queries))
 tap.done()
