@@ -14,14 +14,14 @@
 #include "common/tlsio.h"
 
 #define FRONT_LISTENERS_MAX 4096
-#define FRONT_CONNS_MAX 1024	  /* past their start-up, per run: then 53300 */
-#define FRONT_SOCKETS_MAX 1280	  /* per run, start-up included: then closed at once */
-#define FRONT_STARTUP_MS 60000	  /* from accept to the session */
-#define FRONT_LINGER_MS 3000	  /* for the client to read the last error */
+#define FRONT_CONNS_MAX 1024   /* past their start-up, per run: then 53300 */
+#define FRONT_SOCKETS_MAX 1280 /* per run, start-up included: then closed at once */
+#define FRONT_STARTUP_MS 60000 /* from accept to the session */
+#define FRONT_LINGER_MS 3000   /* for the client to read the last error */
 #define FRONT_IN_MAX ((size_t)2 << 20)
 #define FRONT_OUT_HIGH ((size_t)1 << 20) /* beyond: the server is not read */
 #define FRONT_OUT_LOW ((size_t)256 << 10)
-#define FRONT_OUT_MAX ((size_t)20 << 20) /* what can come after a pause, and a hold let go */
+#define FRONT_OUT_MAX ((size_t)20 << 20)   /* what can come after a pause, and a hold let go */
 #define FRONT_CORE_HIGH ((size_t)16 << 20) /* waiting on the wire to core: no more acts */
 #define FRONT_CORE_LOW ((size_t)4 << 20)
 #define FRONT_BUCKETS 1024
@@ -31,13 +31,13 @@ enum front_kind { FRONT_QUERY = 1, FRONT_SYNC = 2, FRONT_FLUSH = 3, FRONT_CUT = 
 
 enum front_state {
 	FRONT_NONE = 0,
-	FRONT_START,	 /* start-up packets */
-	FRONT_LEAF,	 /* TLS asked for; the certificate is on its way */
+	FRONT_START, /* start-up packets */
+	FRONT_LEAF,  /* TLS asked for; the certificate is on its way */
 	FRONT_HANDSHAKE,
-	FRONT_OPENING,	 /* core judges the open */
+	FRONT_OPENING, /* core judges the open */
 	FRONT_READY,
-	FRONT_ACT,	 /* one exchange in flight */
-	FRONT_CLOSING,	 /* last words on their way out */
+	FRONT_ACT,     /* one exchange in flight */
+	FRONT_CLOSING, /* last words on their way out */
 	FRONT_DEAD,
 };
 
@@ -79,9 +79,9 @@ struct front_conn {
 	struct front_listener *listener; /* NULL once the connection is closing */
 	uint64_t id;
 	enum front_state state;
-	bool queued;	/* in hub->dirty */
-	bool blocked;	/* reading has stopped: `in` is full */
-	bool shut;	/* our half of the stream is closed */
+	bool queued;  /* in hub->dirty */
+	bool blocked; /* reading has stopped: `in` is full */
+	bool shut;    /* our half of the stream is closed */
 	bool ssl_asked, gss_asked;
 	bool core_knows; /* PG_OPEN sent, and core has not ended it */
 	bool counted;	 /* in listener->sessions */
@@ -97,13 +97,13 @@ struct front_conn {
 	size_t nunit;
 	enum front_kind kind; /* of the act in flight */
 	uint64_t act;
-	bool done;	     /* PG_DONE came */
-	uint64_t got, want;  /* answer bytes of the act */
+	bool done;	    /* PG_DONE came */
+	uint64_t got, want; /* answer bytes of the act */
 	struct buf hold;
 	struct pgwire_track track;
-	char txn;	/* of the last ReadyForQuery */
-	bool skip;	/* a refusal stands: the client's messages up to Sync are dropped */
-	bool unsynced;	/* the server has something of the exchange that no Sync ended */
+	char txn;      /* of the last ReadyForQuery */
+	bool skip;     /* a refusal stands: the client's messages up to Sync are dropped */
+	bool unsynced; /* the server has something of the exchange that no Sync ended */
 };
 
 /* --- front_hub.c */
@@ -120,8 +120,8 @@ int front_listen_add(struct front_hub *h, uint32_t id, struct str run, struct st
     struct str host, int fd, struct err *err); /* takes fd */
 struct front_listener *front_listen_find(struct front_hub *h, uint32_t id);
 /* Listeners of the run (NULL: all) and their connections end. */
-void front_listen_drop(struct front_hub *h, const struct str *run, const char *sqlstate,
-    const char *message);
+void front_listen_drop(
+    struct front_hub *h, const struct str *run, const char *sqlstate, const char *message);
 /* Sessions past their start-up, of the whole run. */
 size_t front_listen_sessions(const struct front_listener *l);
 /* True: l->ctx can be used now. False: F_LEAF will come. */

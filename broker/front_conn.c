@@ -28,8 +28,8 @@ front_conn_find(struct front_hub *h, uint64_t id)
 	struct front_conn *c;
 
 	LIST_FOREACH(c, bucket(h, id), link)
-		if (c->id == id)
-			return c;
+	if (c->id == id)
+		return c;
 	return NULL;
 }
 
@@ -204,7 +204,8 @@ front_conn_service(struct front_conn *c)
 	if (c->paused && c->out.n - c->out_at < FRONT_OUT_LOW)
 		pause_server(c, false);
 	if (c->state == FRONT_CLOSING && c->out.n == 0 && !c->shut) {
-		/* A close with unread input would reset the stream, and the client never read why. */
+		/* A close with unread input would reset the stream, and the client never read why.
+		 */
 		c->shut = true;
 		tlsio_shut(&c->io);
 	}

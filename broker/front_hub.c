@@ -52,7 +52,8 @@ on_listen(struct front_hub *h, struct rd *b, int *fds, struct err *err)
 	if (!rd_end(b))
 		return malformed(err);
 	if (proto != 1)
-		return err_set(err, ERR_UNSUPPORTED, "protocol %u, only 1 (postgresql) is known", proto);
+		return err_set(
+		    err, ERR_UNSUPPORTED, "protocol %u, only 1 (postgresql) is known", proto);
 	return front_listen_add(h, id, run, target, host, TAKE_FD(fds[0]), err);
 }
 
@@ -216,7 +217,8 @@ end_sessions(struct front_hub *h)
 		for (c = LIST_FIRST(&h->conns[i]); c != NULL; c = after) {
 			after = LIST_NEXT(c, link);
 			if (c->state >= FRONT_OPENING && c->state <= FRONT_ACT)
-				front_conn_fatal(c, "08006", "the connection to the server was lost");
+				front_conn_fatal(
+				    c, "08006", "the connection to the server was lost");
 		}
 	}
 }
@@ -248,9 +250,9 @@ on_gone(void *arg, struct ipc *w, const char *why)
 int
 front_hub_wire(struct front_hub *h, enum ipc_role peer, int fd, struct err *err)
 {
-	struct ipc **w = peer == IPC_ROLE_CORE ? &h->core :
-	    peer == IPC_ROLE_UPSTREAM	       ? &h->upstream :
-						 NULL;
+	struct ipc **w = peer == IPC_ROLE_CORE	     ? &h->core
+			 : peer == IPC_ROLE_UPSTREAM ? &h->upstream
+						     : NULL;
 
 	if (w == NULL) {
 		(void)close(fd);
@@ -322,6 +324,10 @@ front_hub_free(struct front_hub *h)
 	if (h == NULL)
 		return;
 	front_listen_drop(h, NULL, "57P01", "the broker stops");
+	before_sleep(h); /* the last words go out as far as the sockets take them */
+	for (size_t i = 0; i < FRONT_BUCKETS; i++)
+		while (!LIST_EMPTY(&h->conns[i]))
+			front_conn_end(LIST_FIRST(&h->conns[i]));
 	before_sleep(h);
 	ipc_free(h->core);
 	ipc_free(h->upstream);

@@ -30,8 +30,8 @@ run_total(const struct front_listener *l, bool sockets)
 	size_t n = 0;
 
 	LIST_FOREACH(o, &l->hub->listeners, link)
-		if (strcmp(o->run, l->run) == 0)
-			n += sockets ? o->sockets : o->sessions;
+	if (strcmp(o->run, l->run) == 0)
+		n += sockets ? o->sockets : o->sessions;
 	return n;
 }
 
@@ -47,8 +47,8 @@ front_listen_find(struct front_hub *h, uint32_t id)
 	struct front_listener *l;
 
 	LIST_FOREACH(l, &h->listeners, link)
-		if (l->id == id)
-			return l;
+	if (l->id == id)
+		return l;
 	return NULL;
 }
 
@@ -82,7 +82,8 @@ on_ready(void *arg, uint32_t events)
 		int one = 1, fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 		if (fd < 0) {
-			if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+			if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
+			    errno == ENOMEM)
 				rest(l, errno);
 			return; /* EAGAIN, or that client has gone already */
 		}
@@ -156,8 +157,8 @@ front_listen_add(struct front_hub *h, uint32_t id, struct str run, struct str ta
 
 /* A connection whose last words are on their way needs no listener any more. */
 void
-front_listen_drop(struct front_hub *h, const struct str *run, const char *sqlstate,
-    const char *message)
+front_listen_drop(
+    struct front_hub *h, const struct str *run, const char *sqlstate, const char *message)
 {
 	struct front_listener *l, *next;
 
@@ -226,7 +227,8 @@ wake(struct front_listener *l, bool ok)
 			if (ok)
 				front_conn_tls(c);
 			else
-				front_conn_fatal(c, "57P03", "the broker has no certificate for this host");
+				front_conn_fatal(
+				    c, "57P03", "the broker has no certificate for this host");
 		}
 	}
 }

@@ -49,11 +49,8 @@ int
 main(void)
 {
 	struct front_main m = {.loop = loop_new()};
-	const struct proc_ops ops = {.self = IPC_ROLE_FRONT,
-	    .name = "front",
-	    .go = go,
-	    .wire = wire,
-	    .syscalls = syscalls};
+	const struct proc_ops ops = {
+	    .self = IPC_ROLE_FRONT, .name = "front", .go = go, .wire = wire, .syscalls = syscalls};
 	int rc = proc_main(&ops, m.loop, &m);
 
 	front_hub_free(m.hub);

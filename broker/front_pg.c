@@ -37,8 +37,8 @@ on_gss(struct front_conn *c)
 {
 	if (c->gss_asked || c->ssl_asked) {
 		front_conn_fatal(c, "08P01",
-		    c->ssl_asked ? "a GSSENCRequest after SSLRequest" :
-				   "a second GSSENCRequest on one connection");
+		    c->ssl_asked ? "a GSSENCRequest after SSLRequest"
+				 : "a second GSSENCRequest on one connection");
 		return;
 	}
 	c->gss_asked = true;
@@ -428,7 +428,8 @@ front_pg_data(struct front_conn *c, uint64_t act, bool hold, struct str bytes)
 	} else {
 		buf_put_str(&c->hold, bytes);
 		if (buf_over(&c->hold)) {
-			front_conn_fatal(c, "54000", "the answer is larger than 8 MiB can be held back");
+			front_conn_fatal(
+			    c, "54000", "the answer is larger than 8 MiB can be held back");
 			return;
 		}
 	}

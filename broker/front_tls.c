@@ -28,7 +28,8 @@ front_tls_key(struct evp_pkey_st **ret, struct err *err)
 	EVP_PKEY *k = EVP_EC_gen("P-256");
 
 	if (k == NULL)
-		return err_set(err, ERR_CRYPTO, "no P-256 key: %s", tlsio_reason(reason, sizeof(reason)));
+		return err_set(
+		    err, ERR_CRYPTO, "no P-256 key: %s", tlsio_reason(reason, sizeof(reason)));
 	*ret = k;
 	return 0;
 }
@@ -58,7 +59,8 @@ use_chain(SSL_CTX *ctx, struct str pem, struct err *err)
 
 		if (x == NULL)
 			break;
-		ok = n == 0 ? SSL_CTX_use_certificate(ctx, x) : SSL_CTX_add1_chain_cert(ctx, x) == 1;
+		ok =
+		    n == 0 ? SSL_CTX_use_certificate(ctx, x) : SSL_CTX_add1_chain_cert(ctx, x) == 1;
 		if (ok != 1)
 			return err_set(err, ERR_CRYPTO, "certificate %zu is not accepted", n + 1);
 		n++;
@@ -99,11 +101,12 @@ front_tls_context(struct evp_pkey_st *key, struct str pem, struct ssl_ctx_st **r
 		return rc;
 	if (SSL_CTX_use_PrivateKey(ctx, key) != 1 || SSL_CTX_check_private_key(ctx) != 1) {
 		ERR_clear_error();
-		return err_set(err, ERR_CRYPTO, "the certificate is not for the key it was asked for");
+		return err_set(
+		    err, ERR_CRYPTO, "the certificate is not for the key it was asked for");
 	}
 	(void)SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
 	(void)SSL_CTX_set_options(ctx, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION |
-		SSL_OP_NO_TICKET | SSL_OP_CIPHER_SERVER_PREFERENCE);
+					   SSL_OP_NO_TICKET | SSL_OP_CIPHER_SERVER_PREFERENCE);
 	SSL_CTX_set_alpn_select_cb(ctx, choose_protocol, NULL);
 	*ret = TAKE_PTR(ctx);
 	return 0;

@@ -21,10 +21,11 @@
 #define UPSTREAM_OPEN_MS 20000		       /* from U_OPEN to ReadyForQuery */
 #define UPSTREAM_MESSAGE_MAX ((size_t)2 << 20) /* a server message that must be read whole */
 #define UPSTREAM_IN_MAX (UPSTREAM_MESSAGE_MAX + ((size_t)128 << 10))
-#define UPSTREAM_TURN_BYTES ((size_t)512 << 10) /* read from one server before others get a turn */
+#define UPSTREAM_TURN_BYTES ((size_t)512 << 10)	 /* read from one server before others get a turn \
+						  */
 #define UPSTREAM_FRAME_BYTES ((size_t)128 << 10) /* of answer in one UF_DATA */
 #define UPSTREAM_TAIL_BYTES ((size_t)256 << 10)
-#define UPSTREAM_QUEUE_HIGH ((size_t)1 << 20)  /* on the wire to front: servers are not read */
+#define UPSTREAM_QUEUE_HIGH ((size_t)1 << 20) /* on the wire to front: servers are not read */
 #define UPSTREAM_QUEUE_LOW ((size_t)256 << 10)
 #define UPSTREAM_BUCKETS 1024
 
@@ -116,13 +117,15 @@ struct upstream_open { /* U_OPEN, read; all borrowed */
 	struct pgwire_param params[PGWIRE_STARTUP_PARAMS];
 	size_t nparams;
 };
-/* Starts to connect. On error nothing is left; the caller answers U_OPENED. The secret is copied. */
+/* Starts to connect. On error nothing is left; the caller answers U_OPENED. The secret is copied.
+ */
 int upstream_conn_open(struct upstream_hub *h, const struct upstream_open *o, struct err *err);
 /* Bytes to the server, sent as far as the socket takes them. */
 void upstream_conn_send(struct upstream_conn *c, struct str bytes);
 void upstream_conn_pause(struct upstream_conn *c, bool on);
 void upstream_conn_resume(struct upstream_conn *c);
-/* Around whatever may end c and looks at it afterwards; not nested. leave: false when c is no more. */
+/* Around whatever may end c and looks at it afterwards; not nested. leave: false when c is no more.
+ */
 void upstream_conn_enter(struct upstream_conn *c);
 bool upstream_conn_leave(struct upstream_conn *c);
 /*

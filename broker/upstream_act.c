@@ -89,8 +89,8 @@ void
 upstream_act_body(struct upstream_conn *c, struct str bytes)
 {
 	/* Of an own statement only what the server adds by itself is for the client. */
-	if (c->act->phase == ACT_RUN || (bytes.n != 0 && (bytes.p[0] == 'N' || bytes.p[0] == 'A' ||
-							     bytes.p[0] == 'S')))
+	if (c->act->phase == ACT_RUN ||
+	    (bytes.n != 0 && (bytes.p[0] == 'N' || bytes.p[0] == 'A' || bytes.p[0] == 'S')))
 		answer(c, bytes, false);
 }
 
@@ -102,9 +102,8 @@ completion(struct upstream_act *a, const struct pgwire_msg *m)
 	struct str tag = m->body.n != 0 ? str_mem(m->body.p, m->body.n - 1) : STR(""), verb;
 	uint64_t n = 0;
 	bool counted = pgwire_tag_rows(tag, &verb, &n);
-	bool changes = counted &&
-	    (str_eqz(verb, "INSERT") || str_eqz(verb, "UPDATE") || str_eqz(verb, "DELETE") ||
-		str_eqz(verb, "MERGE"));
+	bool changes = counted && (str_eqz(verb, "INSERT") || str_eqz(verb, "UPDATE") ||
+				      str_eqz(verb, "DELETE") || str_eqz(verb, "MERGE"));
 
 	upstream_text(tag, a->tag, sizeof(a->tag));
 	a->rows += n;
@@ -129,7 +128,7 @@ static bool
 carries_token(const struct upstream_act *a, const struct pgwire_error *e)
 {
 	return a->token[0] != '\0' && str_eqz(e->sqlstate, "42601") && e->message.n != 0 &&
-	    memmem(e->message.p, e->message.n, a->token, strlen(a->token)) != NULL;
+	       memmem(e->message.p, e->message.n, a->token, strlen(a->token)) != NULL;
 }
 
 /* The server's complaint about our token is what aborted the transaction: the client reads why. */
@@ -276,8 +275,8 @@ upstream_act_lost(struct upstream_conn *c, const char *sqlstate, const char *mes
 
 	if (a == NULL)
 		return;
-	upstream_text(sqlstate != NULL ? str_z(sqlstate) : STR("08006"), a->sqlstate,
-	    sizeof(a->sqlstate));
+	upstream_text(
+	    sqlstate != NULL ? str_z(sqlstate) : STR("08006"), a->sqlstate, sizeof(a->sqlstate));
 	upstream_text(str_z(message), a->message, sizeof(a->message));
 	tell_done(c->hub, c->id, a, 4, c->txn);
 }
@@ -320,7 +319,8 @@ last_type(struct str s)
 	return s.n == 0 ? m.type : '\0';
 }
 
-/* The client's messages, the token before their end, and the end itself where core left it to us. */
+/* The client's messages, the token before their end, and the end itself where core left it to us.
+ */
 void
 upstream_act_run(struct upstream_conn *c)
 {
@@ -366,9 +366,11 @@ check(const struct upstream_act *a, struct err *err)
 		s.p += m.whole.n;
 		s.n -= m.whole.n;
 		if (simple != (a->kind == ACT_QUERY) || (simple && n != 0) || (end && s.n != 0) ||
-		    (m.type == 'S' && a->kind != ACT_SYNC) || (m.type == 'H' && a->kind != ACT_FLUSH))
-			return err_set(err, ERR_PROTOCOL, "message type %u in an exchange of kind %u",
-			    (unsigned)(uint8_t)m.type, (unsigned)a->kind);
+		    (m.type == 'S' && a->kind != ACT_SYNC) ||
+		    (m.type == 'H' && a->kind != ACT_FLUSH))
+			return err_set(err, ERR_PROTOCOL,
+			    "message type %u in an exchange of kind %u", (unsigned)(uint8_t)m.type,
+			    (unsigned)a->kind);
 	}
 	if (rc == 0 && a->wrap && executes > 1)
 		return err_set(err, ERR_PROTOCOL, "%zu Executes under one row limit", executes);
@@ -410,7 +412,8 @@ skipped(struct upstream_conn *c)
 	/* A Sync alone loses nothing. */
 	a->failed = a->kind != ACT_SYNC || a->messages.n > 5;
 	if (a->failed)
-		(void)snprintf(a->message, sizeof(a->message), "skipped: an earlier message failed");
+		(void)snprintf(
+		    a->message, sizeof(a->message), "skipped: an earlier message failed");
 	if (a->kind != ACT_SYNC) {
 		upstream_act_done(c);
 		return true;

@@ -16,11 +16,11 @@ struct upstream_send { /* U_SEND, read; all borrowed */
 };
 
 enum act_phase {
-	ACT_RUN = 0,  /* the client's messages, with the token behind them */
-	ACT_BEGIN,    /* own BEGIN before them */
+	ACT_RUN = 0, /* the client's messages, with the token behind them */
+	ACT_BEGIN,   /* own BEGIN before them */
 	ACT_COMMIT,
 	ACT_ROLLBACK,
-	ACT_POISON,   /* own token after them: the limit was passed inside a client's transaction */
+	ACT_POISON, /* own token after them: the limit was passed inside a client's transaction */
 };
 
 enum act_over {
@@ -28,7 +28,8 @@ enum act_over {
 	ACT_OVER_ROWS,
 	ACT_OVER_UNCOUNTED, /* a completion that tells no changed rows */
 	ACT_OVER_SIZE,	    /* the withheld answer */
-	ACT_OVER_ORDER,	    /* something ran since the last Sync: the transaction's state is not known */
+	ACT_OVER_ORDER, /* something ran since the last Sync: the transaction's state is not known
+			 */
 };
 
 struct upstream_act {
@@ -36,7 +37,7 @@ struct upstream_act {
 	enum act_kind kind;
 	enum act_phase phase;
 	bool wrap, hold_all;
-	bool begun;   /* inside a BEGIN of ours */
+	bool begun;    /* inside a BEGIN of ours */
 	bool poisoned; /* the token's error came */
 	bool failed;   /* any error of the client's messages */
 	enum act_over over;

@@ -16,8 +16,8 @@
 /* --- the start-up packet --------------------------------------------------------- */
 
 /* Set by us, whatever the client asked for. */
-static const char *const ours[] = {"user", "database", "client_encoding",
-    "standard_conforming_strings"};
+static const char *const ours[] = {
+    "user", "database", "client_encoding", "standard_conforming_strings"};
 /* Core refuses these; a second look costs nothing. */
 static const char *const never[] = {"options", "replication", "password"};
 
@@ -52,7 +52,8 @@ upstream_auth_startup(struct upstream_conn *c, const struct upstream_open *o, st
 	}
 	pgwire_put_startup(&c->startup, p, n);
 	if (buf_over(&c->startup) || c->startup.n > PGWIRE_STARTUP_MAX)
-		return err_set(err, ERR_TOO_LARGE, "start-up packet over %d bytes", PGWIRE_STARTUP_MAX);
+		return err_set(
+		    err, ERR_TOO_LARGE, "start-up packet over %d bytes", PGWIRE_STARTUP_MAX);
 	return 0;
 }
 
@@ -70,8 +71,8 @@ sasl_begin(struct upstream_conn *c, struct str offered, struct err *err)
 		return err_set(err, ERR_PROTOCOL, "the server asks for authentication twice");
 	rc = upstream_scram_new(TAKE_PTR(c->password), STR(""), NULL, &c->scram, err);
 	if (rc == 0)
-		rc = upstream_scram_first(c->scram, offered, buf_str(&c->binding), &mechanism, &data,
-		    err);
+		rc = upstream_scram_first(
+		    c->scram, offered, buf_str(&c->binding), &mechanism, &data, err);
 	if (rc != 0)
 		return rc;
 	pgwire_put_sasl_first(&out, mechanism, buf_str(&data));
@@ -87,7 +88,8 @@ sasl_continue(struct upstream_conn *c, struct str text, struct err *err)
 	int rc;
 
 	if (c->scram == NULL)
-		return err_set(err, ERR_PROTOCOL, "the server goes on with a SASL exchange not begun");
+		return err_set(
+		    err, ERR_PROTOCOL, "the server goes on with a SASL exchange not begun");
 	rc = upstream_scram_continue(c->scram, text, &data, err);
 	if (rc != 0)
 		return rc;
@@ -139,7 +141,8 @@ auth_request(struct upstream_conn *c, struct str body, struct err *err)
 	case 12: return sasl_final(c, str_mem(r.p, r.n), err);
 	default:
 		return err_set(err, ERR_UNSUPPORTED,
-		    "the server asks for authentication method %u; only scram-sha-256 is spoken", code);
+		    "the server asks for authentication method %u; only scram-sha-256 is spoken",
+		    code);
 	}
 }
 

@@ -212,8 +212,8 @@ pump(struct upstream_conn *c, struct err *err)
 		if (n == TLSIO_AGAIN)
 			break;
 		if (n == 0)
-			return err_set(err, ERR_UPSTREAM,
-			    "the server closed the connection unexpectedly");
+			return err_set(
+			    err, ERR_UPSTREAM, "the server closed the connection unexpectedly");
 		if (n < 0)
 			return err->code;
 		turn += (size_t)n;
@@ -288,10 +288,11 @@ do_ssl_answer(struct upstream_conn *c, struct err *err)
 	if (n < 0)
 		return err->code;
 	if (n == 0)
-		return err_set(err, ERR_UPSTREAM, "the server closed the connection when asked for TLS");
+		return err_set(
+		    err, ERR_UPSTREAM, "the server closed the connection when asked for TLS");
 	if (answer != 'S')
-		return err_set(err, ERR_UPSTREAM,
-		    "the server does not offer TLS, which the target requires");
+		return err_set(
+		    err, ERR_UPSTREAM, "the server does not offer TLS, which the target requires");
 	rc = upstream_tls_new(str_z(c->ca), c->host, c->io.fd, &ssl, err);
 	if (rc != 0)
 		return rc;
@@ -344,7 +345,8 @@ try_next(struct upstream_conn *c, struct err *err)
 			continue;
 		}
 		tlsio_init(&c->io, fd);
-		if (connect(fd, (const struct sockaddr *)&a->sa, a->len) == 0 || errno == EINPROGRESS) {
+		if (connect(fd, (const struct sockaddr *)&a->sa, a->len) == 0 ||
+		    errno == EINPROGRESS) {
 			err_clear(err);
 			c->state = UP_CONNECTING;
 			watch(c);
@@ -411,9 +413,8 @@ on_timeout(void *arg)
 	struct err err = {0};
 
 	c->timer = NULL;
-	(void)err_set(&err, ERR_UPSTREAM, "no connection to %s within %d s", c->peer[0] != '\0' ? c->peer :
-											  c->host,
-	    UPSTREAM_OPEN_MS / 1000);
+	(void)err_set(&err, ERR_UPSTREAM, "no connection to %s within %d s",
+	    c->peer[0] != '\0' ? c->peer : c->host, UPSTREAM_OPEN_MS / 1000);
 	fail(c, &err);
 }
 
@@ -423,8 +424,8 @@ open_check(const struct upstream_hub *h, const struct upstream_open *o, struct e
 	if (h->front == NULL)
 		return err_set(err, ERR_UNAVAILABLE, "no wire to front");
 	if (h->nconns >= UPSTREAM_CONNS_MAX)
-		return err_set(err, ERR_UNAVAILABLE, "%zu connections to servers are open, limit %d",
-		    h->nconns, UPSTREAM_CONNS_MAX);
+		return err_set(err, ERR_UNAVAILABLE,
+		    "%zu connections to servers are open, limit %d", h->nconns, UPSTREAM_CONNS_MAX);
 	if (o->tls > 1)
 		return err_set(err, ERR_UNSUPPORTED, "tls mode %u: only 0 and 1 are known", o->tls);
 	if (o->port == 0 || o->port > 65535)
@@ -481,7 +482,7 @@ upstream_conn_open(struct upstream_hub *h, const struct upstream_open *o, struct
 	LIST_INSERT_HEAD(&h->conns[(o->id ^ o->id >> 32) % UPSTREAM_BUCKETS], c, link);
 	h->nconns++;
 	c->timer = loop_timer_add(h->loop, UPSTREAM_OPEN_MS, on_timeout, c);
-	c->query = resolver_ask(h->resolver, address[0] != '\0' ? address : c->host, c->port,
-	    on_addresses, c);
+	c->query = resolver_ask(
+	    h->resolver, address[0] != '\0' ? address : c->host, c->port, on_addresses, c);
 	return 0;
 }

@@ -23,8 +23,8 @@ upstream_hub_find(struct upstream_hub *h, uint64_t id)
 	struct upstream_conn *c;
 
 	LIST_FOREACH(c, bucket(h, id), link)
-		if (c->id == id)
-			return c;
+	if (c->id == id)
+		return c;
 	return NULL;
 }
 
@@ -212,8 +212,8 @@ on_gone(void *arg, struct ipc *w, const char *why)
 	struct upstream_hub *h = arg;
 	bool core = w == h->core;
 
-	log_warn("the wire to %s is gone (%s): closing %zu connections", core ? "core" : "front", why,
-	    h->nconns);
+	log_warn("the wire to %s is gone (%s): closing %zu connections", core ? "core" : "front",
+	    why, h->nconns);
 	if (core)
 		h->core = NULL;
 	else
@@ -225,11 +225,14 @@ on_gone(void *arg, struct ipc *w, const char *why)
 int
 upstream_hub_wire(struct upstream_hub *h, enum ipc_role peer, int fd, struct err *err)
 {
-	struct ipc **w = peer == IPC_ROLE_CORE ? &h->core : peer == IPC_ROLE_FRONT ? &h->front : NULL;
+	struct ipc **w = peer == IPC_ROLE_CORE	  ? &h->core
+			 : peer == IPC_ROLE_FRONT ? &h->front
+						  : NULL;
 
 	if (w == NULL) {
 		(void)close(fd);
-		return err_set(err, ERR_PROTOCOL, "upstream has no wire to %s", ipc_role_name(peer));
+		return err_set(
+		    err, ERR_PROTOCOL, "upstream has no wire to %s", ipc_role_name(peer));
 	}
 	if (*w != NULL) {
 		ipc_free(TAKE_PTR(*w));

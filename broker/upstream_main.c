@@ -19,8 +19,8 @@ struct upstream_main {
 	int writer; /* held open; this protocol has no bodies whose frames would go there */
 };
 
-static const char *const syscalls[] = {"socket", "connect", "setsockopt", "getsockname",
-    "getpeername", NULL};
+static const char *const syscalls[] = {
+    "socket", "connect", "setsockopt", "getsockname", "getpeername", NULL};
 
 static int
 go(void *arg, struct err *err)

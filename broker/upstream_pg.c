@@ -62,8 +62,8 @@ message(struct upstream_conn *c, const struct pgwire_msg *m, struct err *err)
 	if (is_fatal(c, m))
 		return 0;
 	if (c->act == NULL)
-		return err_set(err, ERR_PROTOCOL, "the server sent message type %u and owes nothing",
-		    (unsigned)(uint8_t)m->type);
+		return err_set(err, ERR_PROTOCOL,
+		    "the server sent message type %u and owes nothing", (unsigned)(uint8_t)m->type);
 	switch (upstream_plan_step(&c->act->plan, m->type)) {
 	case UPSTREAM_STEP_BODY: upstream_act_body(c, m->whole); break;
 	case UPSTREAM_STEP_TAIL:
@@ -72,8 +72,8 @@ message(struct upstream_conn *c, const struct pgwire_msg *m, struct err *err)
 			return rc;
 		break;
 	case UPSTREAM_STEP_COPY_IN:
-		return err_set(err, ERR_UNSUPPORTED,
-		    "the server asks for COPY data, which is never given");
+		return err_set(
+		    err, ERR_UNSUPPORTED, "the server asks for COPY data, which is never given");
 	case UPSTREAM_STEP_BAD:
 		return err_set(err, ERR_PROTOCOL, "the server sent message type %u out of order",
 		    (unsigned)(uint8_t)m->type);
@@ -86,7 +86,7 @@ static bool
 passes_through(const struct upstream_conn *c, char type)
 {
 	return c->state == UP_READY && c->act != NULL &&
-	    (type == 'D' || type == 'd' || type == 'T' || type == 't' || type == 'V');
+	       (type == 'D' || type == 'd' || type == 'T' || type == 't' || type == 'V');
 }
 
 /* Begin of a message that is passed on in pieces: counted by its head. */

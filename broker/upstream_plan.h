@@ -12,18 +12,20 @@
 /* PG_ACT's and U_SEND's kind. */
 enum act_kind { ACT_QUERY = 1, ACT_SYNC = 2, ACT_FLUSH = 3, ACT_CUT = 4 };
 
-#define UPSTREAM_PLAN_MAX (2 * PGWIRE_UNIT_MESSAGES + 32) /* a Describe owes two; the rest is ours */
+#define UPSTREAM_PLAN_MAX \
+	(2 * PGWIRE_UNIT_MESSAGES + 32) /* a Describe owes two; the rest is ours */
 
 struct upstream_plan {
 	uint16_t n, at;
-	bool copying; /* inside COPY TO STDOUT */
-	bool failed;  /* an ErrorResponse came */
-	bool skip;    /* ... and no Sync is owed: the server ignores all until the next one */
+	bool copying;  /* inside COPY TO STDOUT */
+	bool failed;   /* an ErrorResponse came */
+	bool skip;     /* ... and no Sync is owed: the server ignores all until the next one */
 	bool executes; /* a Query, Execute or FunctionCall is among them */
 	char owed[UPSTREAM_PLAN_MAX];
 };
 
-/* Append what the messages in `s` (whole ones) make the server owe. ERR_PROTOCOL: broken or unknown. */
+/* Append what the messages in `s` (whole ones) make the server owe. ERR_PROTOCOL: broken or
+ * unknown. */
 int upstream_plan_add(struct upstream_plan *p, struct str s, struct err *err);
 bool upstream_plan_done(const struct upstream_plan *p);
 
@@ -33,7 +35,8 @@ enum upstream_step {
 	UPSTREAM_STEP_TAIL,    /* ends a statement, or an error, or ReadyForQuery */
 	UPSTREAM_STEP_COPY_IN, /* the server wants data: never given */
 };
-/* Count one reply. NoticeResponse, ParameterStatus and NotificationResponse are not counted here. */
+/* Count one reply. NoticeResponse, ParameterStatus and NotificationResponse are not counted here.
+ */
 enum upstream_step upstream_plan_step(struct upstream_plan *p, char type);
 
 #endif

@@ -143,10 +143,12 @@ query_hosts(struct resolve *q, const char *host)
 		if (str_cut(&line, '#', &rest))
 			line = rest;
 		for (size_t at = 0; at < line.n; first = false) {
-			while (at < line.n && (line.p[at] == ' ' || line.p[at] == '\t' || line.p[at] == '\r'))
+			while (at < line.n &&
+			       (line.p[at] == ' ' || line.p[at] == '\t' || line.p[at] == '\r'))
 				at++;
 			word = str_mem(line.p + at, 0);
-			while (at < line.n && line.p[at] != ' ' && line.p[at] != '\t' && line.p[at] != '\r')
+			while (at < line.n && line.p[at] != ' ' && line.p[at] != '\t' &&
+			       line.p[at] != '\r')
 				at++, word.n++;
 			if (word.n == 0)
 				break;
@@ -168,7 +170,8 @@ query_answer(void *arg, int status, int timeouts, struct ares_addrinfo *info)
 	(void)timeouts;
 	if (status != ARES_SUCCESS)
 		(void)snprintf(q->why, sizeof(q->why), "%s", ares_strerror(status));
-	for (struct ares_addrinfo_node *a = info != NULL ? info->nodes : NULL; a != NULL; a = a->ai_next) {
+	for (struct ares_addrinfo_node *a = info != NULL ? info->nodes : NULL; a != NULL;
+	     a = a->ai_next) {
 		if (q->n == RESOLVE_ADDRS_MAX || a->ai_addrlen > sizeof(q->addrs[0].sa))
 			break;
 		memcpy(&q->addrs[q->n].sa, a->ai_addr, a->ai_addrlen);
@@ -199,8 +202,8 @@ timer_set(struct resolver *r)
 	struct timeval tv, *t = ares_timeout(r->channel, NULL, &tv);
 
 	loop_timer_del(r->timer);
-	r->timer = t == NULL ? NULL :
-			       loop_timer_add(r->loop,
+	r->timer = t == NULL ? NULL
+			     : loop_timer_add(r->loop,
 				   (uint64_t)t->tv_sec * 1000 + (uint64_t)t->tv_usec / 1000 + 1,
 				   timer_fired, r);
 }
@@ -223,7 +226,8 @@ socket_state(void *arg, ares_socket_t fd, int readable, int writable)
 {
 	struct resolver *r = arg;
 	struct resolver_socket *s = NULL;
-	uint32_t ev = (readable != 0 ? (uint32_t)EPOLLIN : 0) | (writable != 0 ? (uint32_t)EPOLLOUT : 0);
+	uint32_t ev =
+	    (readable != 0 ? (uint32_t)EPOLLIN : 0) | (writable != 0 ? (uint32_t)EPOLLOUT : 0);
 
 	for (size_t i = 0; i < SOCKETS_MAX; i++)
 		if (r->sockets[i].io != NULL && r->sockets[i].fd == fd)
@@ -248,8 +252,8 @@ socket_state(void *arg, ares_socket_t fd, int readable, int writable)
 struct resolve *
 resolver_ask(struct resolver *r, const char *host, uint16_t port, resolve_fn *fn, void *arg)
 {
-	struct ares_addrinfo_hints hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM,
-	    .ai_flags = ARES_AI_NUMERICSERV};
+	struct ares_addrinfo_hints hints = {
+	    .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = ARES_AI_NUMERICSERV};
 	struct resolve *q = xcalloc(1, sizeof(*q));
 	char service[8];
 
@@ -310,7 +314,8 @@ resolver_new(struct loop *loop, const char *hosts_path, struct resolver **ret, s
 	rc = ares_library_init(ARES_LIB_INIT_ALL);
 	if (rc == ARES_SUCCESS)
 		rc = ares_init_options(&r->channel, &opt,
-		    ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_LOOKUPS | ARES_OPT_SOCK_STATE_CB);
+		    ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_LOOKUPS |
+			ARES_OPT_SOCK_STATE_CB);
 	if (rc != ARES_SUCCESS) {
 		buf_free(&r->hosts);
 		free(r);

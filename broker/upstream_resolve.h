@@ -27,10 +27,11 @@ void resolver_free(struct resolver *r);
 int resolver_servers(struct resolver *r, const char *csv, struct err *err);
 
 struct resolve;
-/* n == 0: `why` tells. Called from the loop, never from inside resolver_ask(); the query is gone then. */
+/* n == 0: `why` tells. Called from the loop, never from inside resolver_ask(); the query is gone
+ * then. */
 typedef void resolve_fn(void *arg, const struct resolve_addr *addrs, size_t n, const char *why);
-struct resolve *resolver_ask(struct resolver *r, const char *host, uint16_t port, resolve_fn *fn,
-    void *arg);
+struct resolve *resolver_ask(
+    struct resolver *r, const char *host, uint16_t port, resolve_fn *fn, void *arg);
 void resolve_cancel(struct resolve *q); /* fn is not called any more; NULL is fine */
 
 /* A numeric IPv4 or IPv6 address. */

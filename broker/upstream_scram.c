@@ -143,15 +143,16 @@ server_first_parse(const struct upstream_scram *s, struct str text, struct str *
 	    !str_is_ascii_print(*nonce))
 		return err_set(err, ERR_PROTOCOL, "SCRAM: the server's nonce does not extend ours");
 	if (!attribute(&text, 's', &v) || !enc_unbase64(v, salt) || salt->n == 0)
-		return err_set(err, ERR_PROTOCOL, "SCRAM: malformed salt in the server-first message");
+		return err_set(
+		    err, ERR_PROTOCOL, "SCRAM: malformed salt in the server-first message");
 	if (!attribute(&text, 'i', &v) || !str_to_u64(v, UINT32_MAX, iterations))
 		return err_set(err, ERR_PROTOCOL, "SCRAM: malformed iteration count");
 	if (*iterations < SCRAM_ITERATIONS_MIN || *iterations > SCRAM_ITERATIONS_MAX)
 		return err_set(err, ERR_UNSUPPORTED, "SCRAM: iteration count %u, must be %d to %d",
 		    (unsigned)*iterations, SCRAM_ITERATIONS_MIN, SCRAM_ITERATIONS_MAX);
 	if (text.n != 0)
-		return err_set(err, ERR_UNSUPPORTED, "SCRAM: unknown extension \"%.*s\"",
-		    STR_ARG(text));
+		return err_set(
+		    err, ERR_UNSUPPORTED, "SCRAM: unknown extension \"%.*s\"", STR_ARG(text));
 	return 0;
 }
 
@@ -168,7 +169,8 @@ hmac(struct str key, struct str data, uint8_t *out, struct err *err)
 }
 
 static int
-salt_password(struct upstream_scram *s, const struct buf *salt, uint64_t iterations, struct err *err)
+salt_password(
+    struct upstream_scram *s, const struct buf *salt, uint64_t iterations, struct err *err)
 {
 	struct str pw = secret_str(s->password);
 
@@ -201,8 +203,8 @@ client_proof(struct upstream_scram *s, struct buf *out, struct err *err)
 }
 
 int
-upstream_scram_continue(struct upstream_scram *s, struct str server_first, struct buf *out,
-    struct err *err)
+upstream_scram_continue(
+    struct upstream_scram *s, struct str server_first, struct buf *out, struct err *err)
 {
 	AUTO_BUF struct buf salt = BUF(SALT_MAX);
 	AUTO_BUF struct buf final = BUF(TEXT_MAX);
@@ -224,7 +226,8 @@ upstream_scram_continue(struct upstream_scram *s, struct str server_first, struc
 	if (client_proof(s, &final, err) != 0)
 		return err->code;
 	if (buf_over(&final) || buf_over(&s->message))
-		return err_set(err, ERR_TOO_LARGE, "SCRAM: a message is larger than %d bytes", TEXT_MAX);
+		return err_set(
+		    err, ERR_TOO_LARGE, "SCRAM: a message is larger than %d bytes", TEXT_MAX);
 	buf_put_str(out, buf_str(&final));
 	return 0;
 }
@@ -240,9 +243,11 @@ upstream_scram_finish(struct upstream_scram *s, struct str server_final, struct 
 	if (s->salted == NULL || s->proved)
 		return err_set(err, ERR_PROTOCOL, "SCRAM: a server-final message out of order");
 	if (attribute(&rest, 'e', &v))
-		return err_set(err, ERR_UNAUTHORISED, "SCRAM: the server refuses: %.*s", STR_ARG(v));
+		return err_set(
+		    err, ERR_UNAUTHORISED, "SCRAM: the server refuses: %.*s", STR_ARG(v));
 	rest = server_final;
-	if (!attribute(&rest, 'v', &v) || rest.n != 0 || !enc_unbase64(v, &got) || got.n != HASH_LEN)
+	if (!attribute(&rest, 'v', &v) || rest.n != 0 || !enc_unbase64(v, &got) ||
+	    got.n != HASH_LEN)
 		return err_set(err, ERR_PROTOCOL, "SCRAM: malformed server-final message");
 	if (hmac(secret_str(s->salted), STR("Server Key"), secret_bytes(key), err) != 0 ||
 	    hmac(secret_str(key), buf_str(&s->message), want.b, err) != 0)

@@ -11,7 +11,7 @@
 #include "common/err.h"
 #include "common/secret.h"
 
-#define SCRAM_ITERATIONS_MIN 4096 /* RFC 7677 section 4; fewer help whoever guesses */
+#define SCRAM_ITERATIONS_MIN 4096   /* RFC 7677 section 4; fewer help whoever guesses */
 #define SCRAM_ITERATIONS_MAX 600000 /* the loop stands still meanwhile */
 
 struct upstream_scram;
@@ -31,8 +31,8 @@ DEFINE_AUTO(upstream_scram, struct upstream_scram, upstream_scram_free)
  */
 int upstream_scram_first(struct upstream_scram *s, struct str offered, struct str binding,
     const char **ret_mechanism, struct buf *out, struct err *err);
-int upstream_scram_continue(struct upstream_scram *s, struct str server_first, struct buf *out,
-    struct err *err);
+int upstream_scram_continue(
+    struct upstream_scram *s, struct str server_first, struct buf *out, struct err *err);
 /* 0 only when the server's signature is right. */
 int upstream_scram_finish(struct upstream_scram *s, struct str server_final, struct err *err);
 

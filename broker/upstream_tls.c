@@ -31,7 +31,8 @@ load_ca(SSL_CTX *ctx, struct str ca, struct err *err)
 		if (x == NULL)
 			break;
 		if (X509_STORE_add_cert(store, x) != 1)
-			return err_set(err, ERR_CONFIG, "CA certificate %zu is not accepted", n + 1);
+			return err_set(
+			    err, ERR_CONFIG, "CA certificate %zu is not accepted", n + 1);
 		n++;
 	}
 	ERR_clear_error(); /* the end of the text is an error to PEM_read */
@@ -50,9 +51,11 @@ expect_host(SSL *ssl, const char *host, struct err *err)
 		return 0;
 	X509_VERIFY_PARAM_set_hostflags(p, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
 	/* SSL_set_tlsext_host_name() by its parts: the macro casts const away. */
-	if (SSL_set1_host(ssl, host) != 1 || SSL_ctrl(ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME,
-						 TLSEXT_NAMETYPE_host_name, (void *)(uintptr_t)host) != 1)
-		return err_set(err, ERR_CONFIG, "target host \"%s\" is no name for a certificate", host);
+	if (SSL_set1_host(ssl, host) != 1 ||
+	    SSL_ctrl(ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name,
+		(void *)(uintptr_t)host) != 1)
+		return err_set(
+		    err, ERR_CONFIG, "target host \"%s\" is no name for a certificate", host);
 	return 0;
 }
 
@@ -88,8 +91,8 @@ upstream_tls_explain(struct ssl_st *ssl, const char *host, struct err *err)
 	long why = SSL_get_verify_result(ssl);
 
 	if (why != X509_V_OK)
-		(void)err_set(err, ERR_UPSTREAM, "the server's certificate for %s is refused: %s", host,
-		    X509_verify_cert_error_string(why));
+		(void)err_set(err, ERR_UPSTREAM, "the server's certificate for %s is refused: %s",
+		    host, X509_verify_cert_error_string(why));
 	else
 		(void)err_wrap(err, "TLS with %s", host);
 }

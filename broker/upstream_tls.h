@@ -10,7 +10,8 @@
 #include "common/hash.h"
 
 struct ssl_st;
-/* `ca`: one or more PEM certificates. `host`: name or numeric address the certificate must carry. */
+/* `ca`: one or more PEM certificates. `host`: name or numeric address the certificate must carry.
+ */
 int upstream_tls_new(struct str ca, const char *host, int fd, struct ssl_st **ret, struct err *err);
 /* After a failed handshake: says what was wrong with the certificate, if that was it. */
 void upstream_tls_explain(struct ssl_st *ssl, const char *host, struct err *err);
@@ -18,7 +19,7 @@ void upstream_tls_explain(struct ssl_st *ssl, const char *host, struct err *err)
  * After the handshake: SHA-256 of the peer's certificate, and its tls-server-end-point hash
  * (RFC 5929 section 4.1) appended to *binding; nothing for a signature without a digest.
  */
-int upstream_tls_peer(struct ssl_st *ssl, char hex[HASH_HEX_SIZE], struct buf *binding,
-    struct err *err);
+int upstream_tls_peer(
+    struct ssl_st *ssl, char hex[HASH_HEX_SIZE], struct buf *binding, struct err *err);
 
 #endif

@@ -44,22 +44,24 @@ over_refusal(struct upstream_act *a)
 	switch (a->over) {
 	case ACT_OVER_NOT:
 	case ACT_OVER_ROWS:
-		text = xasprintf("row limit: %llu rows, signed limit %llu", (unsigned long long)a->changed,
-		    (unsigned long long)a->max_rows);
+		text = xasprintf("row limit: %llu rows, signed limit %llu",
+		    (unsigned long long)a->changed, (unsigned long long)a->max_rows);
 		break;
 	case ACT_OVER_UNCOUNTED:
-		text = xasprintf("row limit: \"%.40s\" tells no changed rows, signed limit %llu", a->tag,
-		    (unsigned long long)a->max_rows);
+		text = xasprintf("row limit: \"%.40s\" tells no changed rows, signed limit %llu",
+		    a->tag, (unsigned long long)a->max_rows);
 		break;
 	case ACT_OVER_SIZE:
 		e.sqlstate = STR("54000");
-		text = xasprintf("the answer is larger than %zu bytes, which is what a statement under "
-				 "a row limit may answer",
+		text = xasprintf(
+		    "the answer is larger than %zu bytes, which is what a statement under "
+		    "a row limit may answer",
 		    a->held.max);
 		break;
 	case ACT_OVER_ORDER:
 		e.sqlstate = STR("0A000");
-		text = xasprintf("a statement under a row limit must be the first one after a Sync");
+		text =
+		    xasprintf("a statement under a row limit must be the first one after a Sync");
 		break;
 	}
 	e.message = str_z(text);
@@ -90,7 +92,8 @@ finish(struct upstream_conn *c, bool skip)
 	return 0;
 }
 
-/* Inside the client's transaction: it must fail as a whole, so that the change cannot be committed. */
+/* Inside the client's transaction: it must fail as a whole, so that the change cannot be committed.
+ */
 static void
 poison(struct upstream_conn *c)
 {

@@ -44,7 +44,8 @@ startup_param(struct pgwire_startup *s, struct str key, struct str value, struct
 	if (str_has_prefix(key, "_pq_.")) {
 		if (s->noptions == PGWIRE_STARTUP_PARAMS)
 			return err_set(err, ERR_TOO_LARGE,
-			    "start-up packet: more than %d protocol options", PGWIRE_STARTUP_PARAMS);
+			    "start-up packet: more than %d protocol options",
+			    PGWIRE_STARTUP_PARAMS);
 		s->options[s->noptions++] = key;
 		return 0;
 	}
@@ -78,8 +79,8 @@ startup_v3(struct str body, struct pgwire_startup *s, struct err *err)
 			return err->code;
 	}
 	if (!rd_end(&r))
-		return err_set(err, ERR_PROTOCOL,
-		    "start-up packet: %zu bytes after the last parameter", r.n);
+		return err_set(
+		    err, ERR_PROTOCOL, "start-up packet: %zu bytes after the last parameter", r.n);
 	return 0;
 }
 
@@ -102,8 +103,8 @@ startup_code(struct str whole, struct pgwire_startup *s, struct err *err)
 	}
 	/* A cancel's key has a variable length in protocol 3.2; the others are bare. */
 	if (code == CODE_CANCEL ? whole.n < 16 || whole.n > 12 + 256 : whole.n != 8)
-		return err_set(err, ERR_PROTOCOL, "start-up packet: length %zu does not fit its code",
-		    whole.n);
+		return err_set(err, ERR_PROTOCOL,
+		    "start-up packet: length %zu does not fit its code", whole.n);
 	return 0;
 }
 
@@ -118,10 +119,11 @@ pgwire_startup_parse(struct str in, struct pgwire_startup *ret, struct err *err)
 		return 0;
 	len = be32(in.p);
 	if (len < 8)
-		return err_set(err, ERR_PROTOCOL, "start-up packet: length %u, must be 8 or more", len);
+		return err_set(
+		    err, ERR_PROTOCOL, "start-up packet: length %u, must be 8 or more", len);
 	if (len > PGWIRE_STARTUP_MAX)
-		return err_set(err, ERR_TOO_LARGE, "start-up packet: length %u, limit %d bytes", len,
-		    PGWIRE_STARTUP_MAX);
+		return err_set(err, ERR_TOO_LARGE, "start-up packet: length %u, limit %d bytes",
+		    len, PGWIRE_STARTUP_MAX);
 	if (in.n < len)
 		return 0;
 	if (startup_code(str_mem(in.p, len), ret, err != NULL ? err : &own) != 0)
@@ -147,7 +149,8 @@ pgwire_next(struct str in, size_t max, struct pgwire_msg *ret, struct err *err)
 		    in.p[0] >= ' ' && in.p[0] <= '~' ? in.p[0] : '?', (size_t)len + 1, max);
 	if (in.n < (size_t)len + 1)
 		return 0;
-	*ret = (struct pgwire_msg){in.p[0], str_mem(in.p, (size_t)len + 1), str_mem(in.p + 5, len - 4)};
+	*ret = (struct pgwire_msg){
+	    in.p[0], str_mem(in.p, (size_t)len + 1), str_mem(in.p + 5, len - 4)};
 	return 1;
 }
 
@@ -267,8 +270,8 @@ pgwire_check_frontend(const struct pgwire_msg *m, struct err *err)
 			    frontend[i].name, m->whole.n);
 		return 0;
 	}
-	return err_set(err, ERR_PROTOCOL, "invalid frontend message type %u",
-	    (unsigned)(uint8_t)m->type);
+	return err_set(
+	    err, ERR_PROTOCOL, "invalid frontend message type %u", (unsigned)(uint8_t)m->type);
 }
 
 /* --- following a stream ---------------------------------------------------------- */

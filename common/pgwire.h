@@ -10,12 +10,12 @@
 #include "common/buf.h"
 #include "common/err.h"
 
-#define PGWIRE_STARTUP_MAX 10000	       /* bytes, as PostgreSQL's MAX_STARTUP_PACKET_LENGTH */
+#define PGWIRE_STARTUP_MAX 10000 /* bytes, as PostgreSQL's MAX_STARTUP_PACKET_LENGTH */
 #define PGWIRE_STARTUP_PARAMS 64
-#define PGWIRE_MESSAGE_MAX ((size_t)1 << 20)   /* one client message, type and length included */
-#define PGWIRE_UNIT_BYTES ((size_t)512 << 10)  /* collected extended messages: cut beyond this */
+#define PGWIRE_MESSAGE_MAX ((size_t)1 << 20)  /* one client message, type and length included */
+#define PGWIRE_UNIT_BYTES ((size_t)512 << 10) /* collected extended messages: cut beyond this */
 #define PGWIRE_UNIT_MESSAGES 256
-#define PGWIRE_HOLD_MAX ((size_t)8 << 20)      /* answer bytes withheld for one act */
+#define PGWIRE_HOLD_MAX ((size_t)8 << 20) /* answer bytes withheld for one act */
 #define PGWIRE_V3 0x00030000u
 
 enum pgwire_startup_kind {
@@ -30,9 +30,10 @@ struct pgwire_param {
 };
 struct pgwire_startup {
 	enum pgwire_startup_kind kind;
-	uint32_t version;	      /* V3: as sent, e.g. 0x00030002 */
+	uint32_t version; /* V3: as sent, e.g. 0x00030002 */
 	size_t n;
-	struct pgwire_param params[PGWIRE_STARTUP_PARAMS]; /* borrowed; "_pq_." ones are in options */
+	struct pgwire_param
+	    params[PGWIRE_STARTUP_PARAMS]; /* borrowed; "_pq_." ones are in options */
 	size_t noptions;
 	struct str options[PGWIRE_STARTUP_PARAMS]; /* names of protocol extensions asked for */
 };
@@ -47,9 +48,11 @@ struct pgwire_msg {
 	struct str whole; /* type, length, body */
 	struct str body;
 };
-/* One typed message at the head of `in`: 1, 0 when more is needed, or an error; `max` bounds it whole. */
+/* One typed message at the head of `in`: 1, 0 when more is needed, or an error; `max` bounds it
+ * whole. */
 int pgwire_next(struct str in, size_t max, struct pgwire_msg *ret, struct err *err);
-/* 0 when the type is a front-end one (Q P B D E C S H F X d c f p) and the body is exactly of its layout. */
+/* 0 when the type is a front-end one (Q P B D E C S H F X d c f p) and the body is exactly of its
+ * layout. */
 int pgwire_check_frontend(const struct pgwire_msg *m, struct err *err);
 
 /* Where in a stream of whole messages we are, when the bytes come in any pieces. */
@@ -63,13 +66,15 @@ bool pgwire_track_add(struct pgwire_track *t, struct str bytes);
 bool pgwire_track_boundary(const struct pgwire_track *t);
 
 struct pgwire_error {
-	struct str severity, sqlstate, message, detail, hint; /* severity: 'V', or 'S' of old servers */
+	struct str severity, sqlstate, message, detail,
+	    hint; /* severity: 'V', or 'S' of old servers */
 };
 /* Body of an ErrorResponse or NoticeResponse. */
 int pgwire_error_parse(struct str body, struct pgwire_error *ret, struct err *err);
 /* Empty detail or hint: no such field. NULs in the texts end them. */
 void pgwire_put_error(struct buf *b, const char *severity, const struct pgwire_error *e);
-void pgwire_put_error_z(struct buf *b, const char *severity, const char *sqlstate, const char *message);
+void pgwire_put_error_z(
+    struct buf *b, const char *severity, const char *sqlstate, const char *message);
 
 void pgwire_put_ready(struct buf *b, char txn);
 void pgwire_put_auth_ok(struct buf *b);
@@ -82,7 +87,8 @@ void pgwire_put_sasl_first(struct buf *b, const char *mechanism, struct str data
 void pgwire_put_sasl(struct buf *b, struct str data);
 void pgwire_put_query(struct buf *b, struct str sql);
 void pgwire_put_parse(struct buf *b, struct str name, struct str sql);
-/* Parse, Bind, Execute, Close of a named statement and portal: leaves the client's unnamed ones alone. */
+/* Parse, Bind, Execute, Close of a named statement and portal: leaves the client's unnamed ones
+ * alone. */
 void pgwire_put_own_statement(struct buf *b, struct str name, struct str sql);
 void pgwire_put_sync(struct buf *b);
 void pgwire_put_flush(struct buf *b);

@@ -22,7 +22,7 @@ tlsio_prepare(struct err *err)
 {
 	/* The machine's openssl.cnf must not weaken a broker: it is never read. */
 	if (OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_LOAD_SSL_STRINGS |
-		    OPENSSL_INIT_LOAD_CRYPTO_STRINGS,
+				 OPENSSL_INIT_LOAD_CRYPTO_STRINGS,
 		NULL) != 1)
 		return err_set(err, ERR_CRYPTO, "OpenSSL cannot start");
 	tzset(); /* gmtime_r(3), for certificates */
@@ -41,7 +41,7 @@ tlsio_start(struct tlsio *t, struct ssl_st *ssl)
 	t->ssl = ssl;
 	/* What is left of a buffer is offered again from wherever it is then. */
 	SSL_set_mode(ssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
-		SSL_MODE_RELEASE_BUFFERS);
+			      SSL_MODE_RELEASE_BUFFERS);
 }
 
 const char *
@@ -66,12 +66,8 @@ ssl_failed(struct tlsio *t, int rc, bool writing, struct err *err)
 	int saved = errno;
 
 	switch (SSL_get_error(t->ssl, rc)) {
-	case SSL_ERROR_WANT_READ:
-		t->write_wants_read = writing;
-		return TLSIO_AGAIN;
-	case SSL_ERROR_WANT_WRITE:
-		t->read_wants_write = !writing;
-		return TLSIO_AGAIN;
+	case SSL_ERROR_WANT_READ: t->write_wants_read = writing; return TLSIO_AGAIN;
+	case SSL_ERROR_WANT_WRITE: t->read_wants_write = !writing; return TLSIO_AGAIN;
 	case SSL_ERROR_ZERO_RETURN: return 0;
 	case SSL_ERROR_SYSCALL:
 		ERR_clear_error();
@@ -104,7 +100,8 @@ tlsio_handshake(struct tlsio *t, struct err *err)
 	why = ssl_failed(t, rc, false, err);
 	if (why == TLSIO_AGAIN)
 		return 0;
-	return why == 0 ? err_set(err, ERR_UPSTREAM, "TLS: closed during the handshake") : ERR_UPSTREAM;
+	return why == 0 ? err_set(err, ERR_UPSTREAM, "TLS: closed during the handshake")
+			: ERR_UPSTREAM;
 }
 
 ssize_t

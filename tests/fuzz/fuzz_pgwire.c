@@ -109,7 +109,8 @@ scram(struct str s)
 	struct str first;
 	struct err err = {0};
 
-	if (upstream_scram_new(secret_copy(STR("pencil")), STR("user"), "rOprNGfwEbeRWgbNEkqO", &c, &err) != 0)
+	if (upstream_scram_new(
+		secret_copy(STR("pencil")), STR("user"), "rOprNGfwEbeRWgbNEkqO", &c, &err) != 0)
 		abort();
 	if (!str_cut(&s, '\n', &first) ||
 	    upstream_scram_first(c, first, STR("hash"), &mechanism, &out, &err) != 0)

@@ -136,6 +136,14 @@ set_up(void **state UNUSED)
 	return 0;
 }
 
+static void
+forget(void)
+{
+	for (size_t i = 0; i < nseen; i++)
+		buf_free(&seen[i].body);
+	nseen = 0;
+}
+
 static int
 tear_down(void **state UNUSED)
 {
@@ -144,9 +152,7 @@ tear_down(void **state UNUSED)
 	ipc_free(upstream);
 	core = upstream = NULL;
 	loop_free(loop);
-	for (size_t i = 0; i < nseen; i++)
-		buf_free(&seen[i].body);
-	nseen = 0;
+	forget();
 	core_lost = 0;
 	return 0;
 }
@@ -205,8 +211,8 @@ hear(int fd)
 	}
 	while (at + 5 <= n && k < sizeof(out) - 2) {
 		out[k++] = (char)in[at];
-		at += 1 + ((size_t)in[at + 1] << 24 | (size_t)in[at + 2] << 16 | (size_t)in[at + 3] << 8 |
-			      in[at + 4]);
+		at += 1 + ((size_t)in[at + 1] << 24 | (size_t)in[at + 2] << 16 |
+			      (size_t)in[at + 3] << 8 | in[at + 4]);
 	}
 	if (end)
 		out[k++] = '$';
@@ -610,7 +616,7 @@ connection_1025_of_a_run_is_refused(void **state UNUSED)
 	assert_string_equal(hear(fds[1024]), "E$");
 	/* Another run's connections are its own. */
 	listen_on("r-2", 2);
-	nseen = 0;
+	forget();
 	(void)open_session(&other);
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		(void)close(fds[i]);

@@ -54,10 +54,8 @@ impossible_lengths_are_refused_at_the_header(void **state UNUSED)
 		const char *bytes;
 		int rc;
 	} cases[] = {
-	    {"Q\0\0\0\0", ERR_PROTOCOL},
-	    {"Q\0\0\0\3", ERR_PROTOCOL},
-	    {"Q\177\377\377\377", ERR_TOO_LARGE},
-	    {"Q\377\377\377\377", ERR_PROTOCOL},
+	    {"Q\0\0\0\0", ERR_PROTOCOL}, {"Q\0\0\0\3", ERR_PROTOCOL},
+	    {"Q\177\377\377\377", ERR_TOO_LARGE}, {"Q\377\377\377\377", ERR_PROTOCOL},
 	    {"Q\0\20\0\0", ERR_TOO_LARGE}, /* 1 MiB and the type */
 	};
 	struct pgwire_msg m;
@@ -69,7 +67,8 @@ impossible_lengths_are_refused_at_the_header(void **state UNUSED)
 		    cases[i].rc);
 	assert_non_null(strstr(err.msg, "limit 1048576"));
 	/* Exactly the limit only needs more bytes. */
-	assert_int_equal(pgwire_next(str_mem("Q\0\17\377\377", 5), PGWIRE_MESSAGE_MAX, &m, &err), 0);
+	assert_int_equal(
+	    pgwire_next(str_mem("Q\0\17\377\377", 5), PGWIRE_MESSAGE_MAX, &m, &err), 0);
 	/* Length 4: an empty body. */
 	assert_int_equal(pgwire_next(str_mem("S\0\0\0\4", 5), PGWIRE_MESSAGE_MAX, &m, &err), 1);
 }
@@ -79,11 +78,13 @@ frontend_messages_must_be_exactly_of_their_layout(void **state UNUSED)
 {
 	assert_frontend(LIT("Q\0\0\0\6x\0"), 0);
 	assert_frontend(LIT("Q\0\0\0\5x"), ERR_PROTOCOL);
-	assert_frontend(LIT("Q\0\0\0\010x\0y\0"), ERR_PROTOCOL); /* what follows the NUL is not seen by C */
+	assert_frontend(
+	    LIT("Q\0\0\0\010x\0y\0"), ERR_PROTOCOL); /* what follows the NUL is not seen by C */
 	assert_frontend(LIT("S\0\0\0\4"), 0);
 	assert_frontend(LIT("S\0\0\0\5x"), ERR_PROTOCOL);
 	assert_frontend(LIT("X\0\0\0\4"), 0);
-	assert_frontend(LIT("P\0\0\0\014s\0q\0\0\1\0\0"), ERR_PROTOCOL); /* one type said, half of it there */
+	assert_frontend(
+	    LIT("P\0\0\0\014s\0q\0\0\1\0\0"), ERR_PROTOCOL); /* one type said, half of it there */
 	assert_frontend(LIT("P\0\0\0\016s\0q\0\0\1\0\0\0\27"), 0);
 	assert_frontend(LIT("D\0\0\0\6S\0"), 0);
 	assert_frontend(LIT("D\0\0\0\6X\0"), ERR_PROTOCOL);
@@ -97,11 +98,12 @@ static void
 bind_lengths_cannot_reach_beyond_the_message(void **state UNUSED)
 {
 	/* portal "", statement "", no formats, one value, no result formats */
-	assert_frontend(LIT("B\0\0\0\020\0\0\0\0\0\1\377\377\377\377\0\0"), 0);	   /* NULL */
+	assert_frontend(LIT("B\0\0\0\020\0\0\0\0\0\1\377\377\377\377\0\0"), 0); /* NULL */
 	assert_frontend(LIT("B\0\0\0\021\0\0\0\0\0\1\0\0\0\1x\0\0"), 0);
 	assert_frontend(LIT("B\0\0\0\020\0\0\0\0\0\1\377\377\377\376\0\0"), ERR_PROTOCOL); /* -2 */
 	assert_frontend(LIT("B\0\0\0\020\0\0\0\0\0\1\177\377\377\377\0\0"), ERR_PROTOCOL);
-	assert_frontend(LIT("B\0\0\0\021\0\0\0\0\377\377\0\0\0\1x\0\0"), ERR_PROTOCOL); /* 65535 said */
+	assert_frontend(
+	    LIT("B\0\0\0\021\0\0\0\0\377\377\0\0\0\1x\0\0"), ERR_PROTOCOL); /* 65535 said */
 	assert_frontend(LIT("F\0\0\0\016\0\0\0\1\0\0\0\0\0\0"), 0);
 	assert_frontend(LIT("F\0\0\0\015\0\0\0\1\0\0\0\0\0"), ERR_PROTOCOL);
 }
@@ -155,13 +157,12 @@ malformed_startup_is_refused(void **state UNUSED)
 		struct str in;
 		int rc;
 	} cases[] = {
-	    {LIT("\0\0\0\7"), ERR_PROTOCOL},
-	    {LIT("\0\0\047\021"), ERR_TOO_LARGE}, /* 10001 */
-	    {LIT("\0\0\047\020"), 0},		  /* 10000: only needs more */
-	    {LIT("\0\0\0\011\0\3\0\0\0"), 9},	  /* no parameters at all */
-	    {LIT("\0\0\0\015\0\3\0\0user\0"), ERR_PROTOCOL}, /* no value */
-	    {LIT("\0\0\0\014\0\3\0\0user"), ERR_PROTOCOL},   /* no NUL */
-	    {LIT("\0\0\0\012\0\3\0\0\0x"), ERR_PROTOCOL},    /* bytes behind the end */
+	    {LIT("\0\0\0\7"), ERR_PROTOCOL}, {LIT("\0\0\047\021"), ERR_TOO_LARGE}, /* 10001 */
+	    {LIT("\0\0\047\020"), 0},				     /* 10000: only needs more */
+	    {LIT("\0\0\0\011\0\3\0\0\0"), 9},			     /* no parameters at all */
+	    {LIT("\0\0\0\015\0\3\0\0user\0"), ERR_PROTOCOL},	     /* no value */
+	    {LIT("\0\0\0\014\0\3\0\0user"), ERR_PROTOCOL},	     /* no NUL */
+	    {LIT("\0\0\0\012\0\3\0\0\0x"), ERR_PROTOCOL},	     /* bytes behind the end */
 	    {LIT("\0\0\0\021\0\3\0\0a\0b\0a\0c\0\0"), ERR_PROTOCOL}, /* twice */
 	};
 	struct pgwire_startup s;
@@ -174,7 +175,9 @@ malformed_startup_is_refused(void **state UNUSED)
 static void
 stream_is_followed_in_any_pieces(void **state UNUSED)
 {
-	struct str s = LIT("T\0\0\0\6ab" "D\0\0\0\4" "Z\0\0\0\5I");
+	struct str s = LIT("T\0\0\0\6ab"
+			   "D\0\0\0\4"
+			   "Z\0\0\0\5I");
 
 	for (size_t step = 1; step <= s.n; step++) {
 		struct pgwire_track t = {0};
@@ -183,8 +186,8 @@ stream_is_followed_in_any_pieces(void **state UNUSED)
 			size_t n = s.n - at < step ? s.n - at : step, end = at + n;
 
 			assert_true(pgwire_track_add(&t, str_mem(s.p + at, n)));
-			assert_int_equal(pgwire_track_boundary(&t),
-			    end == 7 || end == 12 || end == 18);
+			assert_int_equal(
+			    pgwire_track_boundary(&t), end == 7 || end == 12 || end == 18);
 		}
 	}
 	assert_false(pgwire_track_add(&(struct pgwire_track){0}, LIT("D\0\0\0\3")));
@@ -194,8 +197,11 @@ static void
 error_survives_building_and_reading(void **state UNUSED)
 {
 	AUTO_BUF struct buf b = BUF(1000);
-	struct pgwire_error e = {.sqlstate = STR("42501"), .message = STR("no\0hidden"),
-	    .detail = STR("why"), .hint = STR("how")}, got;
+	struct pgwire_error e = {.sqlstate = STR("42501"),
+				.message = STR("no\0hidden"),
+				.detail = STR("why"),
+				.hint = STR("how")},
+			    got;
 	struct err err = {0};
 
 	pgwire_put_error(&b, "ERROR", &e);

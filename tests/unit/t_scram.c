@@ -12,18 +12,19 @@
 #define NONCE "rOprNGfwEbeRWgbNEkqO"
 #define OFFER STR("SCRAM-SHA-256\0\0")
 #define OFFER_PLUS STR("SCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0\0")
-#define SERVER_FIRST                                                                               \
-	"r=" NONCE "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
+#define SERVER_FIRST "r=" NONCE "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
 #define SERVER_FINAL "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
 
 /* Up to the server-first message; out holds the answer. */
 static struct upstream_scram *
-begun(const char *password, struct str offer, struct str binding, const char **mechanism, struct buf *out)
+begun(const char *password, struct str offer, struct str binding, const char **mechanism,
+    struct buf *out)
 {
 	struct upstream_scram *s = NULL;
 	struct err err = {0};
 
-	assert_int_equal(upstream_scram_new(secret_copy(str_z(password)), STR("user"), NONCE, &s, &err), 0);
+	assert_int_equal(
+	    upstream_scram_new(secret_copy(str_z(password)), STR("user"), NONCE, &s, &err), 0);
 	assert_int_equal(upstream_scram_first(s, offer, binding, mechanism, out, &err), 0);
 	return s;
 }
@@ -34,8 +35,8 @@ rfc7677_vector_passes_both_ways(void **state UNUSED)
 	AUTO_BUF struct buf first = BUF(1000);
 	AUTO_BUF struct buf final = BUF(1000);
 	const char *mechanism = NULL;
-	AUTO(upstream_scram) struct upstream_scram *s =
-	    begun("pencil", OFFER, STR(""), &mechanism, &first);
+	AUTO(upstream_scram)
+	struct upstream_scram *s = begun("pencil", OFFER, STR(""), &mechanism, &first);
 	struct err err = {0};
 
 	assert_string_equal(mechanism, "SCRAM-SHA-256");
@@ -64,15 +65,17 @@ server_that_does_not_know_the_password_is_refused(void **state UNUSED)
 	for (size_t i = 0; i < ARRAY_LEN(finals); i++) {
 		AUTO_BUF struct buf out = BUF(2000);
 		const char *mechanism;
-		AUTO(upstream_scram) struct upstream_scram *s =
-		    begun("pencil", OFFER, STR(""), &mechanism, &out);
+		AUTO(upstream_scram)
+		struct upstream_scram *s = begun("pencil", OFFER, STR(""), &mechanism, &out);
 		struct err err = {0};
 
 		assert_int_equal(upstream_scram_continue(s, STR(SERVER_FIRST), &out, &err), 0);
-		assert_int_equal(upstream_scram_finish(s, str_z(finals[i].text), &err), finals[i].rc);
+		assert_int_equal(
+		    upstream_scram_finish(s, str_z(finals[i].text), &err), finals[i].rc);
 		/* A second try is none. */
 		if (finals[i].rc == ERR_UNAUTHORISED)
-			assert_int_not_equal(upstream_scram_continue(s, STR(SERVER_FIRST), &out, &err), 0);
+			assert_int_not_equal(
+			    upstream_scram_continue(s, STR(SERVER_FIRST), &out, &err), 0);
 	}
 }
 
@@ -98,8 +101,8 @@ server_first_must_extend_our_nonce_and_be_sane(void **state UNUSED)
 	for (size_t i = 0; i < ARRAY_LEN(firsts); i++) {
 		AUTO_BUF struct buf out = BUF(2000);
 		const char *mechanism;
-		AUTO(upstream_scram) struct upstream_scram *s =
-		    begun("pencil", OFFER, STR(""), &mechanism, &out);
+		AUTO(upstream_scram)
+		struct upstream_scram *s = begun("pencil", OFFER, STR(""), &mechanism, &out);
 		struct err err = {0};
 
 		if (upstream_scram_continue(s, str_z(firsts[i].text), &out, &err) != firsts[i].rc)
@@ -115,7 +118,8 @@ channel_is_bound_when_the_server_offers_it(void **state UNUSED)
 	AUTO_BUF struct buf could = BUF(2000);
 	AUTO_BUF struct buf plain = BUF(2000);
 	const char *mechanism;
-	AUTO(upstream_scram) struct upstream_scram *a =
+	AUTO(upstream_scram)
+	struct upstream_scram *a =
 	    begun("pencil", OFFER_PLUS, STR("0123456789"), &mechanism, &plus);
 	struct err err = {0};
 
@@ -123,12 +127,16 @@ channel_is_bound_when_the_server_offers_it(void **state UNUSED)
 	assert_true(str_has_prefix(buf_str(&plus), "p=tls-server-end-point,,n=user,"));
 	assert_int_equal(upstream_scram_continue(a, STR(SERVER_FIRST), &final, &err), 0);
 	/* c= carries the header and the certificate's hash. */
-	assert_true(str_has_prefix(buf_str(&final), "c=cD10bHMtc2VydmVyLWVuZC1wb2ludCwsMDEyMzQ1Njc4OQ==,"));
+	assert_true(
+	    str_has_prefix(buf_str(&final), "c=cD10bHMtc2VydmVyLWVuZC1wb2ludCwsMDEyMzQ1Njc4OQ==,"));
 	{
-		/* Not offered: the server is told that we could, and sees when the offer was cut out. */
-		AUTO(upstream_scram) struct upstream_scram *b UNUSED =
+		/* Not offered: the server is told that we could, and sees when the offer was cut
+		 * out. */
+		AUTO(upstream_scram)
+		struct upstream_scram *b UNUSED =
 		    begun("pencil", OFFER, STR("0123456789"), &mechanism, &could);
-		AUTO(upstream_scram) struct upstream_scram *c UNUSED =
+		AUTO(upstream_scram)
+		struct upstream_scram *c UNUSED =
 		    begun("pencil", OFFER_PLUS, STR(""), &mechanism, &plain);
 
 		assert_true(str_has_prefix(buf_str(&could), "y,,"));
@@ -146,8 +154,8 @@ other_mechanisms_are_refused(void **state UNUSED)
 	struct err err = {0};
 
 	assert_int_equal(upstream_scram_new(secret_copy(STR("x")), STR(""), NULL, &s, &err), 0);
-	assert_int_equal(upstream_scram_first(s, STR("SCRAM-SHA-1\0OAUTHBEARER\0\0"), STR(""), &mechanism,
-			     &out, &err),
+	assert_int_equal(upstream_scram_first(s, STR("SCRAM-SHA-1\0OAUTHBEARER\0\0"), STR(""),
+			     &mechanism, &out, &err),
 	    ERR_UNSUPPORTED);
 }
 
@@ -160,12 +168,14 @@ password_outside_ascii_is_refused_with_a_reason(void **state UNUSED)
 
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		assert_int_equal(
-		    upstream_scram_new(secret_copy(str_z(bad[i])), STR(""), NULL, &s, &err), ERR_UNSUPPORTED);
+		    upstream_scram_new(secret_copy(str_z(bad[i])), STR(""), NULL, &s, &err),
+		    ERR_UNSUPPORTED);
 		assert_null(s);
 		if (bad[i][0] != '\0')
 			assert_null(strstr(err.msg, bad[i])); /* the message never shows it */
 	}
-	assert_int_equal(upstream_scram_new(secret_copy(STR("pass word~!")), STR(""), NULL, &s, &err), 0);
+	assert_int_equal(
+	    upstream_scram_new(secret_copy(STR("pass word~!")), STR(""), NULL, &s, &err), 0);
 	upstream_scram_free(s);
 }
 

@@ -62,7 +62,8 @@ complete_answers_are_counted_off(void **state UNUSED)
 	struct upstream_plan p;
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		assert_int_equal(play(&p, cases[i].sent, cases[i].replies), strlen(cases[i].replies));
+		assert_int_equal(
+		    play(&p, cases[i].sent, cases[i].replies), strlen(cases[i].replies));
 		assert_true(upstream_plan_done(&p));
 		assert_false(p.skip);
 		/* Not before the last one. */
@@ -83,8 +84,8 @@ replies_not_owed_are_refused(void **state UNUSED)
 		size_t taken;
 	} cases[] = {
 	    {STR(Q), "TDCZZ", 4},
-	    {STR(Q), "dZ", 0},	    /* CopyData without CopyOut */
-	    {STR(Q), "HZ", 1},	    /* inside a copy */
+	    {STR(Q), "dZ", 0}, /* CopyData without CopyOut */
+	    {STR(Q), "HZ", 1}, /* inside a copy */
 	    {STR(P S), "2", 0},
 	    {STR(P S), "1D", 1},
 	    {STR(B E S), "2T", 1},  /* Execute brings no description */
