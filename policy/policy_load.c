@@ -4,12 +4,10 @@
  */
 #include <stddef.h>
 
-#include "common/jcs.h"
 #include "policy/policy_internal.h"
 
 #include "common/banned.h"
 
-#define NOT_OURS "bundle is not what `cofferdam policy build` writes"
 #define POLICY_MEMORY_MAX ((size_t)512 << 20) /* far above what the limits on the text allow */
 
 static int
@@ -103,8 +101,6 @@ policy_load(struct str bundle, struct policy **ret, struct err *err)
 	struct reader r = {.p = p, .name = "bundle"};
 	int rc;
 
-	if (!jcs_is_canonical(bundle, err))
-		return err_wrap(err, NOT_OURS);
 	rc = json_parse(bundle, "bundle", &doc, err);
 	if (rc != 0)
 		return rc;
@@ -118,7 +114,9 @@ policy_load(struct str bundle, struct policy **ret, struct err *err)
 	/* One policy, one spelling, one digest: what we would not write, we do not load. */
 	policy_emit(p, &again);
 	if (!str_eq(buf_str(&again), bundle))
-		return err_set(err, ERR_INVALID, NOT_OURS ": a value is spelled another way");
+		return err_set(err, ERR_INVALID,
+		    "bundle is not what `cofferdam policy build` writes: it is spelled another "
+		    "way");
 	p->digest = hash_sha256(bundle);
 	*ret = TAKE_PTR(p);
 	return 0;

@@ -314,6 +314,29 @@ a_freeze_that_has_begun_asks_for_more_or_forbids(void **state)
 	DENIED(w, friday, freeze_started, false);
 }
 
+/* Asked on Sunday with the change manager's slot, used on Monday when two would do. */
+static void
+the_people_of_the_text_that_was_signed_are_needed_even_when_fewer_would_do_now(void **state)
+{
+	struct world *w = *state;
+	struct decision d;
+	int64_t monday;
+
+	assert_int_equal(clock_parse(STR("2026-03-16T08:00:00Z"), &monday, NULL), 0);
+	w->in.at.us = monday - MINUTE;
+	policy_eval(w->p, &w->in, NULL, 0, &d);
+	assert_int_equal(d.nslots, 3);
+	w->pending.nslots = d.nslots;
+	(void)memcpy(w->pending.slots, d.slots, sizeof(d.slots));
+	w->pending.not_before_us = monday - MINUTE;
+	w->pending.approve_by_us = monday + 28 * MINUTE;
+	sign(w, "dave", "dba", monday);
+	sign(w, "erin", "oncall", monday);
+	OPEN(w, monday, quorum);
+	sign(w, "carol", "change-manager", monday);
+	ALLOWED(w, monday);
+}
+
 static void
 without_a_clock_nothing_is_used_and_nothing_is_lost(void **state)
 {
@@ -355,6 +378,8 @@ main(void)
 	    IN_WORLD(a_signature_for_another_purpose_or_by_nobody_does_not_count),
 	    IN_WORLD(a_role_that_was_not_signed_for_or_is_not_held_does_not_count),
 	    IN_WORLD(a_freeze_that_has_begun_asks_for_more_or_forbids),
+	    IN_WORLD(
+		the_people_of_the_text_that_was_signed_are_needed_even_when_fewer_would_do_now),
 	    IN_WORLD(without_a_clock_nothing_is_used_and_nothing_is_lost),
 	    cmocka_unit_test(every_reason_has_a_name),
 	};

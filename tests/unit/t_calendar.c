@@ -15,10 +15,10 @@
 	"\"targets\":{\"db\":{\"kind\":\"postgres\",\"env\":\"prod\"}},\"calendars\":{\"c\":"
 #define POST(rules) "},\"rules\":[" rules "]}"
 #define PERMIT "{\"id\":\"p\",\"permit\":{\"effects\":{\"only\":[\"@data\",\"@change\"]}}}"
-#define FORBID_DURING                                                                             \
-	PERMIT                                                                                    \
-	    ",{\"id\":\"f\",\"forbid\":{\"during\":[\"c\"],\"effects\":{\"any\":[\"@change\"]}}," \
-	    "\"override\":\"never\"}"
+#define FORBID_DURING                                                                         \
+	PERMIT                                                                                \
+	",{\"id\":\"f\",\"forbid\":{\"during\":[\"c\"],\"effects\":{\"any\":[\"@change\"]}}," \
+	"\"override\":\"never\"}"
 
 static struct policy *
 calendar_policy(const char *calendar)
@@ -189,6 +189,7 @@ a_freeze_by_wall_clock_is_as_long_as_the_day_makes_it(void **state UNUSED)
 static void
 an_open_window_narrows_where_a_freeze_widens(void **state UNUSED)
 {
+#define AT_0245 "\"from\":\"02:45\",\"to\":\"05:00\""
 #define AT_0130 "\"from\":\"01:30\",\"to\":\"02:30\""
 	/* Start comes once (00:30Z); the end is skipped: early reading. */
 	assert_windows(DAILY("open", "Europe/Berlin", AT_0130, "2026-03-29", "2026-03-30"), "");
@@ -199,6 +200,11 @@ an_open_window_narrows_where_a_freeze_widens(void **state UNUSED)
 	    "2026-10-24T23:30:00/2026-10-25T00:30:00");
 	assert_windows(DAILY("freeze", "Europe/Berlin", AT_0130, "2026-10-25", "2026-10-26"),
 	    "2026-10-24T23:30:00/2026-10-25T01:30:00");
+	/* The start comes twice: the second pass begins it, or the first. */
+	assert_windows(DAILY("open", "Europe/Berlin", AT_0245, "2026-10-25", "2026-10-26"),
+	    "2026-10-25T01:45:00/2026-10-25T04:00:00");
+	assert_windows(DAILY("freeze", "Europe/Berlin", AT_0245, "2026-10-25", "2026-10-26"),
+	    "2026-10-25T00:45:00/2026-10-25T04:00:00");
 	/* An ordinary day: both the same. */
 	assert_windows(DAILY("open", "Europe/Berlin", AT_0130, "2026-03-24", "2026-03-25"),
 	    "2026-03-24T00:30:00/2026-03-24T01:30:00");

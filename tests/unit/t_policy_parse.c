@@ -188,6 +188,11 @@ values_outside_their_set_or_range_are_refused(void **state UNUSED)
 	    {"db.internal", "db..internal", "host must be"},
 	    {"db.internal", "10.0.0.1", NULL},
 	    {"db.internal", "fd00::1", NULL},
+	    {"\"port\":5432", "\"address\":\"10.1.2.3\"", NULL},
+	    {"\"port\":5432", "\"address\":\"fd00::7\"", NULL},
+	    {"\"port\":5432", "\"address\":\"db2.internal\"", "address must be a numeric"},
+	    {"\"host\":\"db.internal\",\"port\":5432", "\"address\":\"10.1.2.3\"",
+		"a target with an address needs a host"},
 	    {"\"credential\":\"orders-agent\"", "\"credential\":\"a/b\"", "an id must be"},
 	    {",\"user\":\"agent\"", "", "needs database, user and credential"},
 	    {"\"count\":1},", "\"count\":10},", "count must be from 1 to 9, is 10"},
@@ -321,6 +326,8 @@ without_tls_only_loopback_is_reached(void **state UNUSED)
 	    {"db.internal", "localhost" OFF, NULL},
 	    {"db.internal", "db.internal\",\"tls\":\"verify-full", NULL},
 	    {"db.internal", "db.internal\",\"tls\":\"prefer", "tls must be"},
+	    {"db.internal", "db.internal\",\"address\":\"127.0.0.2" OFF, NULL},
+	    {"db.internal", "localhost\",\"address\":\"10.0.0.1" OFF, "is 10.0.0.1"},
 	};
 
 	assert_changes(c, ARRAY_LEN(c));
@@ -468,14 +475,37 @@ of_a_ca_file_only_certificates_reach_the_bundle(void **state UNUSED)
 static void
 a_relative_ca_file_stays_below_the_policy(void **state UNUSED)
 {
-	AUTO(policy) struct policy *p = NULL;
+	char dir[] = "/tmp/t_policy_parse.XXXXXX";
+	AUTO(policy) struct policy *p = NULL, *q = NULL;
+	AUTO_FREE char *sub = NULL, *file = NULL;
 	struct err err = {0};
 
-	assert_int_not_equal(parse_with_ca("/usr/share", "../../etc/hostname", &p, &err), 0);
-	assert_non_null(strstr(err.msg, "CA file ../../etc/hostname"));
+	assert_non_null(mkdtemp(dir));
+	sub = xasprintf("%s/sub", dir);
+	file = xasprintf("%s/good.pem", dir);
+	assert_int_equal(mkdir(sub, 0700), 0);
+	put_file(dir, "good.pem", CERT);
+	assert_int_not_equal(parse_with_ca(sub, "../good.pem", &p, &err), 0);
+	assert_non_null(strstr(err.msg, "CA file ../good.pem: "));
+	assert_int_equal(parse_with_ca(dir, "good.pem", &p, &err), 0);
+	/* An absolute name was written on purpose. */
+	assert_int_equal(parse_with_ca(sub, file, &q, &err), 0);
+	(void)unlink(file);
+	(void)rmdir(sub);
+	(void)rmdir(dir);
+}
+
+static void
+a_ca_file_that_is_missing_or_no_file_is_refused(void **state UNUSED)
+{
+	struct policy *p = NULL;
+	struct err err = {0};
+
 	assert_int_not_equal(parse_with_ca("/usr/share", "missing.pem", &p, &err), 0);
+	assert_non_null(strstr(err.msg, "CA file missing.pem: "));
 	assert_int_not_equal(parse_with_ca("/usr/share", "/dev/null", &p, &err), 0);
 	assert_non_null(strstr(err.msg, "not a regular file"));
+	assert_null(p);
 }
 
 /* --- bundles ------------------------------------------------------------------------- */
@@ -607,6 +637,7 @@ main(void)
 	    cmocka_unit_test(text_that_is_not_strict_json_is_refused),
 	    cmocka_unit_test(of_a_ca_file_only_certificates_reach_the_bundle),
 	    cmocka_unit_test(a_relative_ca_file_stays_below_the_policy),
+	    cmocka_unit_test(a_ca_file_that_is_missing_or_no_file_is_refused),
 	    cmocka_unit_test(a_bundle_is_canonical_and_its_digest_is_the_policys),
 	    cmocka_unit_test(white_space_and_order_of_the_source_do_not_change_the_bundle),
 	    cmocka_unit_test(only_what_build_wrote_is_loaded),
