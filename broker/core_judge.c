@@ -136,7 +136,7 @@ limits(struct walk *w, struct core_action *a)
 	if (a->d.max_rows >= 0)
 		why = uncountable(w, a);
 	if (why != NULL) {
-		core_decide_refuse(w->conn, a, &act->txn, "0A000", why);
+		core_decide_refuse(w->conn, a, &act->txn, "42501", why);
 	} else if (a->d.verdict == VERDICT_NEEDS_APPROVAL && strlen(a->show) > SHOWN_MAX) {
 		core_decide_refuse(w->conn, a, &act->txn, "54000",
 		    "the statement with its parameters is over 65536 bytes, more than people can be shown");

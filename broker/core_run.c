@@ -334,7 +334,7 @@ end_record(struct core_run *run, struct str text)
 
 	core_data_run_end(&b, run->end_status, text);
 	run->ticket = core_record(run->core, &(struct core_append){.type = "run.end", .run = run->id,
-						 .data = &b, .fn = end_acked, .arg = run});
+						 .flags = CORE_REC_CHECKPOINT, .data = &b, .fn = end_acked, .arg = run});
 	if (run->ticket == NULL) {
 		tell_agent(run, ERR_UNAVAILABLE);
 		core_run_free(run);
