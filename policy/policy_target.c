@@ -104,7 +104,8 @@ read_address(struct reader *r, const struct json *v, void *out, struct err *err)
 		return rc;
 	if (!host_is_address(address))
 		return json_err(r->doc, v, err, ERR_INVALID,
-		    "address must be a numeric IPv4 or IPv6 address, is \"%.*s\"", STR_ARG(address));
+		    "address must be a numeric IPv4 or IPv6 address, is \"%.*s\"",
+		    STR_ARG(address));
 	*ret = address;
 	return 0;
 }

@@ -612,23 +612,22 @@ a_bundle_gives_the_verdicts_of_its_source(void **state UNUSED)
 		"{\"relation\":[\"public.*\"],\"statements\":{\"lt\":3},\"effects\":{\"only\":"
 		"[\"@data\",\"drop\"]}}") "," REQUIRE("del",
 		"{\"env\":\"prod\",\"effects\":{\"any\":[\"delete\"]}}",
-		APPROVE("dba", "1") "," APPROVE("oncall", "1"),
-		"30m", "5m") ","
-			     "{\"id\":\"rows\",\"require\":{\"agent\":\"ci-*\",\"effects\":{"
-			     "\"any\":[\"@change\"]}},"
-			     "\"approve\":[" APPROVE(
-				 "oncall", "1") "],\"within\":\"1h\",\"use_within\":\"90s\","
-						"\"limits\":{\"max_rows\":3},\"why\":\"CI.\"}"
-						"," FORBID("esc", "{\"effects\":{\"any\":[\"@"
-								  "escape\"]}}") "," FORBID(
-						    "many", "{\"kind\":\"postgres\",\"statements\":"
-							    "{\"gt\":1}}") "," FORBID("frz",
-						    "{\"during\":[\"freeze\"],\"effects\":{\"any\":"
-						    "[\"write\"]}}") "," FORBID("hrs",
-						    "{\"run\":\"ci-*\",\"outside\":[\"hours\"],"
-						    "\"owner\":[\"alice\",\"dave\"],"
-						    "\"effects\":{\"only\":[\"read\",\"write\"]}}")
-						    TAIL);
+		APPROVE("dba", "1") "," APPROVE("oncall", "1"), "30m",
+		"5m") ","
+		      "{\"id\":\"rows\",\"require\":{\"agent\":\"ci-*\",\"effects\":{"
+		      "\"any\":[\"@change\"]}},"
+		      "\"approve\":[" APPROVE(
+			  "oncall", "1") "],\"within\":\"1h\",\"use_within\":\"90s\","
+					 "\"limits\":{\"max_rows\":3},\"why\":\"CI.\"}"
+					 "," FORBID("esc", "{\"effects\":{\"any\":[\"@"
+							   "escape\"]}}") "," FORBID("many",
+					     "{\"kind\":\"postgres\",\"statements\":"
+					     "{\"gt\":1}}") "," FORBID("frz",
+					     "{\"during\":[\"freeze\"],\"effects\":{\"any\":"
+					     "[\"write\"]}}") "," FORBID("hrs",
+					     "{\"run\":\"ci-*\",\"outside\":[\"hours\"],"
+					     "\"owner\":[\"alice\",\"dave\"],"
+					     "\"effects\":{\"only\":[\"read\",\"write\"]}}") TAIL);
 	AUTO(policy) struct policy *q = NULL;
 	AUTO_BUF struct buf bundle = BUF(JSON_SIZE_MAX);
 	const struct str rel[] = {STR("public.users"), STR("hr.pay")};
