@@ -21,7 +21,8 @@
 #define UPSTREAM_OPEN_MS 20000		       /* from U_OPEN to ReadyForQuery */
 #define UPSTREAM_MESSAGE_MAX ((size_t)2 << 20) /* a server message that must be read whole */
 #define UPSTREAM_IN_MAX (UPSTREAM_MESSAGE_MAX + ((size_t)128 << 10))
-#define UPSTREAM_TURN_BYTES ((size_t)512 << 10)	 /* read from one server before others get a turn \
+#define UPSTREAM_TURN_BYTES                                                                       \
+	((size_t)512 << 10)			 /* read from one server before others get a turn \
 						  */
 #define UPSTREAM_FRAME_BYTES ((size_t)128 << 10) /* of answer in one UF_DATA */
 #define UPSTREAM_TAIL_BYTES ((size_t)256 << 10)
@@ -39,7 +40,8 @@ struct upstream_hub {
 	struct resolver *resolver;
 	struct upstream_conns conns[UPSTREAM_BUCKETS];
 	size_t nconns;
-	bool throttled; /* some connection waits for the wire to front to drain */
+	struct upstream_conns dead; /* ended, freed before the loop sleeps */
+	bool throttled;		    /* some connection waits for the wire to front to drain */
 };
 
 enum upstream_state {
@@ -81,7 +83,6 @@ struct upstream_conn {
 	size_t body_left; /* of a message that is passed on as it comes */
 	bool body_tail;	  /* ... and where to */
 	bool paused, throttled;
-	bool busy; /* inside a callback of the loop: freed at its end */
 
 	struct buf params; /* list items for U_OPENED */
 	uint32_t nparams;
@@ -124,16 +125,13 @@ int upstream_conn_open(struct upstream_hub *h, const struct upstream_open *o, st
 void upstream_conn_send(struct upstream_conn *c, struct str bytes);
 void upstream_conn_pause(struct upstream_conn *c, bool on);
 void upstream_conn_resume(struct upstream_conn *c);
-/* Around whatever may end c and looks at it afterwards; not nested. leave: false when c is no more.
- */
-void upstream_conn_enter(struct upstream_conn *c);
-bool upstream_conn_leave(struct upstream_conn *c);
 /*
  * The end: an act in flight is answered U_DONE "lost"; then, told core by U_OPENED (not yet open)
- * or U_GONE. sqlstate NULL: core knows already (U_CLOSE). c is freed, at the latest when the
- * loop's callback returns.
+ * or U_GONE. sqlstate NULL: core knows already (U_CLOSE). The object lives on until the loop
+ * sleeps.
  */
 void upstream_conn_end(struct upstream_conn *c, const char *sqlstate, const char *message);
+void upstream_conn_bury(struct upstream_hub *h);
 
 /* --- upstream_auth.c: from the first byte to the first ReadyForQuery */
 int upstream_auth_startup(struct upstream_conn *c, const struct upstream_open *o, struct err *err);

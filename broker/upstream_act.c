@@ -161,8 +161,10 @@ error(struct upstream_conn *c, const struct pgwire_msg *m, struct err *err)
 static int
 ready(struct upstream_conn *c, const struct pgwire_msg *m, struct err *err)
 {
-	char txn = m->body.n == 1 ? m->body.p[0] : '\0';
+	char txn = '\0';
 
+	if (m->body.n == 1)
+		txn = m->body.p[0];
 	if (txn != 'I' && txn != 'T' && txn != 'E')
 		return err_set(err, ERR_PROTOCOL, "malformed ReadyForQuery");
 	c->txn = txn;
@@ -316,7 +318,7 @@ last_type(struct str s)
 		s.p += m.whole.n;
 		s.n -= m.whole.n;
 	}
-	return s.n == 0 ? m.type : '\0';
+	return (char)(s.n == 0 ? m.type : '\0');
 }
 
 /* The client's messages, the token before their end, and the end itself where core left it to us.
@@ -462,7 +464,6 @@ upstream_act_send(struct upstream_hub *h, const struct upstream_send *s)
 		tell_done(h, s->id, a, 4, 'I');
 		return;
 	}
-	upstream_conn_enter(c);
 	if (c->act != NULL)
 		rc = err_set(&err, ERR_PROTOCOL, "an exchange is in flight already");
 	else
@@ -473,5 +474,4 @@ upstream_act_send(struct upstream_hub *h, const struct upstream_send *s)
 		log_error("lease %llu is not sent: %s", (unsigned long long)s->act, err.msg);
 		upstream_conn_end(c, err_sqlstate(err.code), err.msg);
 	}
-	(void)upstream_conn_leave(c);
 }

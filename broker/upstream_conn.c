@@ -5,7 +5,6 @@
  */
 #include "broker/upstream.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -51,20 +50,14 @@ conn_free(struct upstream_conn *c)
 }
 
 void
-upstream_conn_enter(struct upstream_conn *c)
+upstream_conn_bury(struct upstream_hub *h)
 {
-	assert(!c->busy);
-	c->busy = true;
-}
+	struct upstream_conn *c;
 
-bool
-upstream_conn_leave(struct upstream_conn *c)
-{
-	c->busy = false;
-	if (c->state != UP_DEAD)
-		return true;
-	conn_free(c);
-	return false;
+	while ((c = LIST_FIRST(&h->dead)) != NULL) {
+		LIST_REMOVE(c, link);
+		conn_free(c);
+	}
 }
 
 static void
@@ -111,9 +104,8 @@ upstream_conn_end(struct upstream_conn *c, const char *sqlstate, const char *mes
 	loop_timer_del(TAKE_PTR(c->again));
 	socket_close(c);
 	LIST_REMOVE(c, link);
+	LIST_INSERT_HEAD(&c->hub->dead, c, link); /* a caller may still look at it */
 	c->hub->nconns--;
-	if (!c->busy)
-		conn_free(c);
 }
 
 static void
@@ -364,7 +356,6 @@ on_io(void *arg, uint32_t events)
 	int rc = 0;
 
 	(void)events;
-	upstream_conn_enter(c);
 	if (c->state > UP_CONNECTING && flush(c, &err) != 0) {
 		buf_reset(&c->out);
 		c->out_at = 0;
@@ -384,7 +375,6 @@ on_io(void *arg, uint32_t events)
 	if (rc != 0 && c->state != UP_DEAD)
 		fail(c, &err);
 	watch(c);
-	(void)upstream_conn_leave(c);
 }
 
 static void
@@ -394,7 +384,6 @@ on_addresses(void *arg, const struct resolve_addr *addrs, size_t n, const char *
 	struct err err = {0};
 
 	c->query = NULL;
-	upstream_conn_enter(c);
 	for (c->naddrs = 0; c->naddrs < n && c->naddrs < RESOLVE_ADDRS_MAX; c->naddrs++)
 		c->addrs[c->naddrs] = addrs[c->naddrs];
 	if (n == 0)
@@ -403,7 +392,6 @@ on_addresses(void *arg, const struct resolve_addr *addrs, size_t n, const char *
 		try_next(c, &err);
 	if (err.code != 0)
 		fail(c, &err);
-	(void)upstream_conn_leave(c);
 }
 
 static void

@@ -5,6 +5,8 @@
  */
 #include "broker/upstream.h"
 
+#include <assert.h>
+
 #include "broker/upstream_act.h"
 #include "common/log.h"
 #include "common/xalloc.h"
@@ -45,15 +47,17 @@ upstream_hub_front(struct upstream_hub *h, uint16_t type, const struct buf *body
 void
 upstream_text(struct str s, char *out, size_t max)
 {
-	if (!str_is_utf8(s) || memchr(s.p != NULL ? s.p : "", 0, s.n) != NULL)
+	assert(max != 0);
+	if (s.n == 0)
+		s = STR("");
+	if (!str_is_utf8(s) || memchr(s.p, 0, s.n) != NULL)
 		s = STR("(a text that is not UTF-8)");
 	if (s.n >= max) {
 		s.n = max - 1;
 		while (s.n > 0 && ((uint8_t)s.p[s.n] & 0xc0) == 0x80)
 			s.n--;
 	}
-	if (s.n != 0)
-		memcpy(out, s.p, s.n);
+	memcpy(out, s.p, s.n);
 	out[s.n] = '\0';
 }
 
@@ -244,22 +248,26 @@ upstream_hub_wire(struct upstream_hub *h, enum ipc_role peer, int fd, struct err
 
 /* Servers that were not read because front was behind: go on when it has caught up. */
 static void
-before_sleep(void *arg)
+unthrottle(struct upstream_hub *h)
 {
-	struct upstream_hub *h = arg;
+	struct upstream_conn *c;
 
 	if (!h->throttled || (h->front != NULL && ipc_queued(h->front) > UPSTREAM_QUEUE_LOW))
 		return;
 	h->throttled = false;
-	for (size_t i = 0; i < UPSTREAM_BUCKETS; i++) {
-		struct upstream_conn *c, *next;
+	for (size_t i = 0; i < UPSTREAM_BUCKETS; i++)
+		LIST_FOREACH(c, &h->conns[i], link)
+	if (c->throttled)
+		upstream_conn_resume(c);
+}
 
-		for (c = LIST_FIRST(&h->conns[i]); c != NULL; c = next) {
-			next = LIST_NEXT(c, link);
-			if (c->throttled)
-				upstream_conn_resume(c);
-		}
-	}
+static void
+before_sleep(void *arg)
+{
+	struct upstream_hub *h = arg;
+
+	unthrottle(h);
+	upstream_conn_bury(h);
 }
 
 struct upstream_hub *
@@ -269,6 +277,7 @@ upstream_hub_new(struct loop *loop, struct resolver *resolver)
 
 	h->loop = loop;
 	h->resolver = resolver;
+	LIST_INIT(&h->dead);
 	for (size_t i = 0; i < UPSTREAM_BUCKETS; i++)
 		LIST_INIT(&h->conns[i]);
 	loop_before_sleep(loop, before_sleep, h);
@@ -281,6 +290,7 @@ upstream_hub_free(struct upstream_hub *h)
 	if (h == NULL)
 		return;
 	end_all(h, NULL, "stopped");
+	upstream_conn_bury(h);
 	ipc_free(h->core);
 	ipc_free(h->front);
 	free(h);

@@ -268,7 +268,7 @@ resolver_ask(struct resolver *r, const char *host, uint16_t port, resolve_fn *fn
 	if (q->n == 0 && str_ieqz(str_z(host), "localhost"))
 		q->n = resolve_numeric("127.0.0.1", port, &q->addrs[0]) ? 1 : 0;
 	if (q->n != 0) {
-		query_finish(q);
+		q->done = loop_timer_add(r->loop, 0, query_done, q);
 		return q;
 	}
 	(void)snprintf(service, sizeof(service), "%u", port);

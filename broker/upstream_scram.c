@@ -208,8 +208,8 @@ upstream_scram_continue(
 {
 	AUTO_BUF struct buf salt = BUF(SALT_MAX);
 	AUTO_BUF struct buf final = BUF(TEXT_MAX);
-	struct str nonce;
-	uint64_t iterations;
+	struct str nonce = STR("");
+	uint64_t iterations = 0;
 
 	if (s->password == NULL || s->bare.n == 0)
 		return err_set(err, ERR_PROTOCOL, "SCRAM: a server-first message out of order");
