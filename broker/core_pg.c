@@ -331,11 +331,12 @@ static void
 outcome_of_open(struct core_conn *conn, bool ok, struct str sqlstate, struct str peer, struct str cert)
 {
 	struct core_run *run = conn->run;
+	struct hash sent = hash_sha256(conn->open->text);
 	AUTO_BUF struct buf b = BUF(CORE_RECORD_DATA_MAX);
 
 	core_data_outcome(&b,
 	    &(struct core_data_outcome){.action = conn->open->id, .seq = conn->open->seq,
-		.status = ok ? "ok" : "error", .sqlstate = sqlstate,
+		.status = ok ? "ok" : "error", .sqlstate = sqlstate, .sent = ok ? &sent : NULL,
 		.duration_us = clock_boot_us() - conn->opened_us, .peer = peer, .peer_cert = cert});
 	(void)core_record(run->core, &(struct core_append){.type = "outcome", .run = run->id, .data = &b,
 					 .outcome_of = conn->open->id});
