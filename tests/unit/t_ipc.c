@@ -292,13 +292,13 @@ doc_text(void)
 }
 
 static const char *
-doc_role(int role)
+doc_role(enum ipc_role role)
 {
 	static char name[2][16];
 	static unsigned turn;
 	char *to = name[turn++ % 2];
 
-	(void)snprintf(to, sizeof(name[0]), "%s", ipc_role_name((enum ipc_role)role));
+	(void)snprintf(to, sizeof(name[0]), "%s", ipc_role_name(role));
 	return to;
 }
 
@@ -317,7 +317,9 @@ the_document_has_each_row_of_the_table_and_each_vector(void **state UNUSED)
 {
 	static const struct {
 		const char *name;
-		int id, from, to, max, fds;
+		int id;
+		enum ipc_role from, to;
+		int max, fds;
 	} rows[] = {
 #define X(n, id, f, t, m, fds) {#n, (id), (f), (t), (m), (fds)},
 #include "common/ipc_msg.tbl"
