@@ -537,8 +537,13 @@ core_act_on_done(struct core_peer *p, struct rd *body, int *fds, size_t nfds, st
 	memcpy(d.sent.b, sent.p, HASH_LEN);
 	if (conn == NULL || conn->act == NULL || conn->act->id != n || conn->act->phase != CORE_PHASE_SENT)
 		return 0; /* of a connection that core has ended */
-	if (!hash_eq(&d.sent, &conn->act->sent) && d.status != 4)
-		log_error("connection %llu: upstream sent other bytes than were leased", (unsigned long long)id);
+	/* What ran through must be what was judged. Errors of the broker's own statements send nothing. */
+	if (!hash_eq(&d.sent, &conn->act->sent) && (d.status == 1 || d.status == 5)) {
+		conn->act->phase = CORE_PHASE_OUTCOME;
+		outcomes(conn->act, &d);
+		return err_set(err, ERR_TAMPER, "connection %llu: upstream sent other bytes than were leased",
+		    (unsigned long long)id);
+	}
 	done(conn->act, &d);
 	return 0;
 }
