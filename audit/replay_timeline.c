@@ -44,6 +44,9 @@ timeline_new(const struct replay_opts *o, struct replay_blobs *blobs, replay_out
 	t->out = out;
 	t->arg = arg;
 	buf_init(&t->b, OUT_MAX);
+	buf_put_z(&t->b,
+	    "time, record, who says so (broker: seen by the broker; agent: claimed by the "
+	    "agent; human: signed)\n");
 	return t;
 }
 
@@ -190,8 +193,28 @@ put_text(struct timeline *t, struct str text)
 		buf_printf(&t->b, BAR "(%u lines more: --full)\n", more);
 }
 
+/* Start-up parameters as they stand in the head of a connect: u32 count, then pairs. */
+static bool
+put_params(struct timeline *t, struct str head)
+{
+	AUTO_BUF struct buf text = BUF(4 * head.n + 64);
+	struct rd r = rd_init(head);
+	uint32_t n = rd_u32(&r);
+
+	for (uint32_t i = 0; i < n && !r.bad; i++) {
+		struct str key = rd_lstr(&r), value = rd_lstr(&r);
+
+		buf_printf(&text, "%s%.*s=%.*s", i != 0 ? " " : "", STR_ARG(key), STR_ARG(value));
+	}
+	if (!rd_end(&r))
+		return false;
+	if (text.n != 0)
+		put_line(t, buf_str(&text));
+	return true;
+}
+
 static void
-put_content(struct timeline *t, struct str ref)
+put_content(struct timeline *t, struct str ref, bool params)
 {
 	AUTO_BUF struct buf text = BUF((size_t)4 << 20);
 	struct err why = {0};
@@ -199,7 +222,8 @@ put_content(struct timeline *t, struct str ref)
 	if (ref.n == 0 || *ref.p != '{')
 		return;
 	if (replay_blobs_read(t->blobs, ref, &text, &why) == 0) {
-		put_text(t, buf_str(&text));
+		if (!params || !put_params(t, buf_str(&text)))
+			put_text(t, buf_str(&text));
 		return;
 	}
 	buf_put_z(&t->b, BAR "(GAP ");
@@ -252,43 +276,8 @@ show_run_start(struct timeline *t, const struct record *r)
 	put_field(t, "sandbox", canon_get(canon_get(r->data, "level"), "back_end"));
 	buf_put_c(&t->b, '\n');
 	put_targets(t, canon_get(r->data, "targets"));
-	put_content(t, canon_get(r->data, "task"));
+	put_content(t, canon_get(r->data, "task"), false);
 	open_add(t, true, r->run, r->seq);
-}
-
-static void
-show_run_end(struct timeline *t, const struct record *r)
-{
-	put_head(t, r, 0);
-	buf_put_z(&t->b, "run ends:");
-	put_field(t, "status", canon_get(r->data, "status"));
-	put_field(t, "text", canon_get(r->data, "text"));
-	buf_put_c(&t->b, '\n');
-	open_drop(t, true, r->run);
-}
-
-/* Claimed by the agent's loop; what else it said about it stands behind. */
-static void
-show_agent(struct timeline *t, const struct record *r)
-{
-	static const struct {
-		const char *type, *words;
-		unsigned depth;
-	} kinds[] = {{"agent.model", "the model wrote", 0}, {"agent.exec", "the agent ran", 1},
-	    {"agent.result", "the agent got back", 1}, {"agent.note", "the agent notes", 1}};
-	static const char *const fields[] = {
-	    "turn", "language", "model", "cause", "value", "total_bytes", "duration_us"};
-
-	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
-		if (!str_eqz(r->type, kinds[i].type))
-			continue;
-		put_head(t, r, kinds[i].depth);
-		buf_put_z(&t->b, kinds[i].words);
-	}
-	for (size_t i = 0; i < ARRAY_LEN(fields); i++)
-		put_field(t, fields[i], canon_get(r->data, fields[i]));
-	buf_put_c(&t->b, '\n');
-	put_content(t, canon_get(r->data, "content"));
 }
 
 static void
@@ -340,7 +329,8 @@ show_action(struct timeline *t, const struct record *r)
 	put_decision(t, d);
 	put_grants(t, canon_get(d, "grants"));
 	buf_put_c(&t->b, '\n');
-	put_content(t, canon_get(q, "head"));
+	put_content(
+	    t, canon_get(q, "head"), str_eqz(canon_plain(canon_get(q, "operation")), "connect"));
 	if (!str_eqz(canon_plain(canon_get(d, "verdict")), "allow")) {
 		buf_put_z(&t->b, BAR "= ");
 		put_value(t, canon_get(d, "reason"));
@@ -354,6 +344,7 @@ static void
 show_outcome(struct timeline *t, const struct record *r)
 {
 	struct str status = canon_plain(canon_get(r->data, "status"));
+	uint64_t us;
 
 	put_head(t, r, 3);
 	buf_put_z(&t->b, "outcome of ");
@@ -363,7 +354,8 @@ show_outcome(struct timeline *t, const struct record *r)
 	put_field(t, "tag", canon_get(r->data, "tag"));
 	put_field(t, "sqlstate", canon_get(r->data, "sqlstate"));
 	put_field(t, "rows", canon_get(r->data, "rows"));
-	put_field(t, "us", canon_get(r->data, "duration_us"));
+	if (canon_u64(canon_get(r->data, "duration_us"), &us))
+		buf_printf(&t->b, "  %" PRIu64 ".%03" PRIu64 " ms", us / 1000, us % 1000);
 	if (str_eqz(status, "unknown") || str_eqz(status, "lost"))
 		buf_put_z(&t->b, "  (GAP in doubt: it may have happened)");
 	buf_put_c(&t->b, '\n');
@@ -382,36 +374,7 @@ show_approval_request(struct timeline *t, const struct record *r)
 	put_field(t, "slots", canon_get(r->data, "slots"));
 	put_field(t, "until", canon_get(r->data, "approve_by"));
 	buf_put_z(&t->b, "; people are shown:\n");
-	put_content(t, canon_get(r->data, "show"));
-}
-
-/* grant deny rejected armed expired void consumed: all members that have something to say. */
-static void
-show_approval(struct timeline *t, const struct record *r)
-{
-	static const char *const fields[] = {
-	    "person", "role", "key", "statement", "action", "use_by", "reason"};
-
-	put_head(t, r, 2);
-	buf_put_z(&t->b, "approval ");
-	put_vis(t, str_mem(r->type.p + 9, r->type.n - 9));
-	buf_put_c(&t->b, ' ');
-	put_value(t, canon_get(r->data, "id"));
-	for (size_t i = 0; i < ARRAY_LEN(fields); i++)
-		put_field(t, fields[i], canon_get(r->data, fields[i]));
-	buf_put_c(&t->b, '\n');
-}
-
-static void
-show_policy(struct timeline *t, const struct record *r)
-{
-	put_head(t, r, 0);
-	buf_put_z(&t->b, "policy");
-	put_field(t, "loaded:", canon_get(r->data, "policy"));
-	put_field(t, "serial", canon_get(r->data, "serial"));
-	put_field(t, "clock", canon_get(r->data, "clock"));
-	put_field(t, "digest", canon_get(r->data, "digest"));
-	buf_put_c(&t->b, '\n');
+	put_content(t, canon_get(r->data, "show"), false);
 }
 
 static void
@@ -426,41 +389,80 @@ show_other(struct timeline *t, const struct record *r)
 	buf_put_c(&t->b, '\n');
 }
 
-static void
-skip(struct timeline *t UNUSED, const struct record *r UNUSED)
+/* Records that are told in one line: words, and the members that have something to say. */
+static const struct {
+	const char *type, *words;
+	unsigned depth;
+	const char *fields[10];
+} lines[] = {
+    {"agent.model", "the model wrote", 0, {"turn", "model"}},
+    {"agent.exec", "the agent ran", 1, {"turn", "language"}},
+    {"agent.result", "the agent got back", 1, {"turn", "cause", "value", "total_bytes"}},
+    {"agent.note", "the agent notes", 1, {"turn"}},
+    {"approval.grant", "approved", 2, {"id", "person", "role", "key", "statement"}},
+    {"approval.deny", "denied", 2, {"id", "person", "role", "key", "statement", "reason"}},
+    {"approval.rejected", "signature rejected", 2, {"id", "person", "key", "reason"}},
+    {"approval.armed", "approval armed", 2, {"id", "use_by"}},
+    {"approval.consumed", "approval consumed", 2, {"id", "action"}},
+    {"approval.expired", "approval expired", 2, {"id"}},
+    {"approval.void", "approval void", 2, {"id", "person", "reason"}},
+    {"policy.load", "policy loaded", 0, {"policy", "serial", "clock", "digest"}},
+    {"run.end", "run ends", 0, {"status", "text"}},
+};
+
+static bool
+show_line(struct timeline *t, const struct record *r)
 {
+	for (size_t i = 0; i < ARRAY_LEN(lines); i++) {
+		if (!str_eqz(r->type, lines[i].type))
+			continue;
+		put_head(t, r, lines[i].depth);
+		buf_put_z(&t->b, lines[i].words);
+		for (const char *const *f = lines[i].fields; *f != NULL; f++)
+			put_field(t, *f, canon_get(r->data, *f));
+		buf_put_c(&t->b, '\n');
+		put_content(t, canon_get(r->data, "content"), false);
+		return true;
+	}
+	return false;
 }
 
 static const struct {
 	const char *type;
 	void (*show)(struct timeline *t, const struct record *r);
 } shows[] = {
-    {"log.heartbeat", skip},
-    {"policy.load", show_policy},
     {"run.start", show_run_start},
-    {"run.end", show_run_end},
-    {"agent.*", show_agent},
     {"action", show_action},
     {"outcome", show_outcome},
     {"approval.request", show_approval_request},
-    {"approval.*", show_approval},
-    {"*", show_other},
 };
+
+static void
+show(struct timeline *t, const struct record *r)
+{
+	if (str_eqz(r->type, "log.heartbeat") || show_line(t, r))
+		return;
+	for (size_t i = 0; i < ARRAY_LEN(shows); i++) {
+		if (str_eqz(r->type, shows[i].type)) {
+			shows[i].show(t, r);
+			return;
+		}
+	}
+	show_other(t, r);
+}
 
 void
 timeline_record(struct timeline *t, const struct record *r)
 {
-	size_t i = 0;
-
 	if (t->o.run != NULL && !str_eqz(r->run, t->o.run))
 		return;
 	if (r->seq >= t->o.verified && !t->unsigned_said) {
 		t->unsigned_said = true;
 		buf_put_z(&t->b, "-- GAP from here on no checkpoint covers the records --\n");
 	}
-	while (!str_glob(str_z(shows[i].type), r->type))
-		i++;
-	shows[i].show(t, r);
+	show(t, r);
+	if (str_eqz(r->type, "run.end"))
+		open_drop(t, true, r->run);
 	t->shown++;
 	t->out(t->arg, buf_str(&t->b));
 	buf_reset(&t->b);

@@ -1,0 +1,294 @@
+#!/usr/bin/env python3
+"""The writer process, with this test as its parent, core and upstream.
+
+Answers come after the sync, in the order and with what was asked for; a new core is told what is
+live; what is no record ends the process; what was acknowledged survives any kill.
+"""
+import array
+import hashlib
+import json
+import os
+import re
+import select
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, "../lib")]
+from harness import BUILD, Tap  # noqa: E402
+
+CLI = os.environ.get("COFFERDAM", BUILD + "/cofferdam")
+(P_CONFIG, P_WIRE, P_FD, P_GO, P_STOP, C_READY, C_LOG) = range(1, 8)
+W_APPEND, W_ACK, W_LIVE, W_LIVE_END, W_FRAME = 70, 71, 72, 73, 75
+CORE, UPSTREAM = 3, 5
+CHECKPOINT, ROOT = 1, 2
+T = tempfile.mkdtemp(prefix="log-writer.")
+tap = Tap()
+
+
+def lstr(s):
+    s = s if isinstance(s, bytes) else s.encode()
+    return struct.pack(">I", len(s)) + s
+
+
+class Wire:
+    def __init__(self, sock):
+        self.sock, self.buf = sock, b""
+
+    def send(self, kind, body=b"", fds=()):
+        msg = struct.pack(">IHH", len(body), kind, len(fds)) + body
+        if fds:
+            n = self.sock.sendmsg([msg], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))])
+            msg = msg[n:]
+        self.sock.sendall(msg)
+
+    def recv(self, timeout=5):
+        """(type, body), or None when the wire is gone or silent."""
+        end = time.monotonic() + timeout
+        while True:
+            if len(self.buf) >= 8:
+                n, kind, _ = struct.unpack(">IHH", self.buf[:8])
+                if len(self.buf) >= 8 + n:
+                    body, self.buf = self.buf[8:8 + n], self.buf[8 + n:]
+                    return kind, body
+            if not select.select([self.sock], [], [], max(0, end - time.monotonic()))[0]:
+                return None
+            try:
+                data = self.sock.recv(1 << 16)
+            except OSError:
+                return None
+            if not data:
+                return None
+            self.buf += data
+
+
+class Writer:
+    """Starts one, as the broker's parent would; .core and .upstream are its wires."""
+
+    def __init__(self, state):
+        mine, theirs = socket.socketpair()
+        self.state, self.logs = state, []
+        self.parent = Wire(mine)
+
+        def child():
+            os.dup2(theirs.fileno(), 3)
+
+        self.p = subprocess.Popen([BUILD + "/cofferdam-writer"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.PIPE, pass_fds=(3,), preexec_fn=child, env={})
+        theirs.close()
+        config = {"name": "writer", "origin": "broker.example/test", "log_level": "info"}
+        if os.geteuid() == 0:
+            config.update(uid=63101, gid=63101)
+        self.parent.send(P_CONFIG, struct.pack(">I", 1) + lstr(json.dumps(config)))
+        for name, path in (("log", "log"), ("log-key", "keys/log/seed"), ("log-vkey", "keys/log/vkey")):
+            fd = os.open(state + "/" + path, os.O_RDONLY)
+            self.parent.send(P_FD, lstr(name), [fd])
+            os.close(fd)
+        self.core, self.upstream = self.wire(CORE), self.wire(UPSTREAM)
+        self.parent.send(P_GO)
+        self.ready = self.wait(C_READY)
+        self.live, self.size = self.greeting() if self.ready else ([], None)
+
+    def wire(self, role):
+        a, b = socket.socketpair()
+        self.parent.send(P_WIRE, bytes([role]) + lstr(""), [b.fileno()])
+        b.close()
+        return Wire(a)
+
+    def wait(self, want):
+        while True:
+            m = self.parent.recv()
+            if m is None or m[0] == want:
+                return m
+            if m[0] == C_LOG:
+                self.logs.append(m[1][5:].decode())
+
+    def greeting(self):
+        live = []
+        while True:
+            m = self.core.recv()
+            if m is None:
+                return live, None
+            if m[0] == W_LIVE_END:
+                return live, struct.unpack(">Q", m[1][:8])[0]
+            n = struct.unpack(">I", m[1][:4])[0]
+            live.append((json.loads(m[1][4:4 + n]), m[1][4 + n:]))
+
+    def append(self, ticket, kind, data, run="", flags=0, src="broker", frames=()):
+        body = data if isinstance(data, (bytes, str)) else json.dumps(data, sort_keys=True, separators=(",", ":"))
+        self.core.send(W_APPEND, struct.pack(">QB", ticket, flags) + lstr(kind) + lstr(src) + lstr(run) + lstr(body)
+                       + struct.pack(">I", len(frames)) + b"".join(map(lstr, frames)))
+
+    def ack(self, timeout=5):
+        m = self.core.recv(timeout)
+        if m is None or m[0] != W_ACK:
+            return None
+        t, seq, size = struct.unpack(">QQQ", m[1][:24])
+        return {"ticket": t, "seq": seq, "size": size, "root": m[1][24:]}
+
+    def end(self, how=None):
+        """Exit status; with `how` a signal is sent, without P_STOP."""
+        if how is None:
+            self.parent.send(P_STOP)
+        else:
+            self.p.send_signal(how)
+        self.wait(-1)
+        return self.p.wait(10)
+
+    def gone(self):
+        self.wait(-1)
+        return self.p.wait(10)
+
+
+def state():
+    d = tempfile.mkdtemp(dir=T)
+    subprocess.run([BUILD + "/tool_append-log", d, "0", "seed=7"], check=True, stdout=subprocess.DEVNULL)
+    shutil.rmtree(d + "/log")
+    os.mkdir(d + "/log", 0o700)
+    os.chmod(T, 0o711), os.chmod(d, 0o711)
+    if os.geteuid() == 0:
+        os.chown(d + "/log", 63101, 63101)
+    return d
+
+
+def records(d):
+    segs = sorted(x for x in os.listdir(d + "/log/seg") if x.endswith(".jsonl"))
+    return [json.loads(x)["body"] for s in segs for x in open(d + "/log/seg/" + s, "rb")]
+
+
+def verify(d):
+    r = subprocess.run([CLI, "log", "verify", d + "/log", "--vkey", d + "/keys/log/vkey"], capture_output=True, text=True)
+    return r.returncode, r.stdout
+
+
+def frame(n):
+    ct = bytes([n]) * 60
+    return b"CFB1" + struct.pack(">I", 36 + len(ct)) + bytes(24) + struct.pack(">I", len(ct)) + ct
+
+
+def ref(f):
+    return {"c": "0" * 64, "ct": hashlib.sha256(f[8:32] + f[36:]).hexdigest(), "kid": "r-1", "len": 1, "media": "t"}
+
+
+def cps(d):
+    return sorted(int(x) for x in os.listdir(d + "/log/cp") if x.isdigit())
+
+
+# --- answers ------------------------------------------------------------------------------
+d = state()
+w = Writer(d)
+tap.ok(w.ready and w.size == 1 and w.live == [], "an empty log is opened, signed and told of", (w.size, w.live, w.logs))
+tap.eq((cps(d), os.path.exists(d + "/log/checkpoint")), ([1], True), "its first record has a checkpoint before anything is served")
+w.append(7, "run.start", {"agent": "a"}, run="r-1")
+a = w.ack()
+tap.eq((a["ticket"], a["seq"], a["size"], a["root"]), (7, 1, 2, bytes(32)), "an answer names ticket, seq and size")
+tap.eq(records(d)[1]["type"], "run.start", "and the record is on disk by then")
+w.append(8, "approval.request", {"id": "q"}, run="r-1", flags=CHECKPOINT | ROOT)
+a = w.ack()
+tap.ok(a["size"] in cps(d), "with a checkpoint asked for, it is there before the answer", (a, cps(d)))
+root8 = a["root"]
+tap.ok(root8 != bytes(32), "a root is given when asked for")
+f = frame(1)
+w.append(9, "agent.exec", {"content": ref(f)}, run="r-1", src="agent", frames=[f])
+tap.ok(w.ack() is not None, "a record with its sealed content is taken")
+f2 = frame(2)
+w.upstream.send(W_FRAME, lstr(f2))
+w.append(10, "agent.result", {"content": ref(f2)}, run="r-1", src="agent")
+tap.ok(w.ack() is not None, "a frame of upstream is written before the record that names it")
+for i in range(200):
+    w.append(100 + i, "action", {"action": "a-%d" % i, "dispatch": {"sent": True}}, run="r-1", flags=CHECKPOINT if i % 50 == 0 else 0)
+acks = sorted((w.ack() for _ in range(200)), key=lambda x: x["seq"])
+tap.eq([x["ticket"] for x in acks], list(range(100, 300)), "many at once are each answered, in the order they came")
+rc, out = verify(d)
+tap.ok(rc in (0, 3) and "TAMPER" not in out, "the log verifies while it is written", out)
+batches = len({r["batch"] for r in records(d)})
+tap.ok(batches < 150, "and they were written in groups", batches)
+for i in range(0, 200, 2):
+    w.append(1000 + i, "outcome", {"action": "a-%d" % i}, run="r-1")
+for i in range(0, 200, 2):
+    w.ack()
+time.sleep(1.3)
+tap.eq(verify(d)[0], 0, "a second after it rests everything is signed")
+
+# --- a new core ------------------------------------------------------------------------------
+before = [(r["type"], r["seq"]) for r in records(d) if r["type"] in ("run.start", "approval.request")]
+before += [("action", r["seq"]) for r in records(d) if r["type"] == "action" and int(r["data"]["action"][2:]) % 2]
+w.append(5000, "agent.note", {}, run="r-1", src="agent")
+w.core = w.wire(CORE)
+live, size = w.greeting()
+tap.eq([(b["type"], b["seq"]) for b, _ in live], before, "a new core is told of what is live, oldest first")
+tap.eq(next(r for b, r in live if b["type"] == "approval.request"), root8, "with the root at each record")
+tap.eq(size, len(records(d)), "and of the size, all of which is durable")
+w.append(1, "approval.grant", {"id": "q"}, run="r-1")
+tap.ok(w.ack(), "and is served")
+tap.eq(w.end(), 0, "told to stop, it closes the log and ends with 0")
+tap.eq((verify(d)[0], records(d)[-1]["type"]), (0, "log.close"), "signed to its last record")
+w = Writer(d)
+tap.eq([(b["type"], b["seq"]) for b, _ in w.live][:2], before[:2], "after a restart the same is live, read from the disk")
+w.append(2, "run.end", {"status": "done", "text": ""}, run="r-1")
+w.ack()
+w.core = w.wire(CORE)
+tap.eq({b["type"] for b, _ in w.greeting()[0]}, {"action"}, "an ended run is not, its actions without outcome are")
+
+# --- what is no record --------------------------------------------------------------------------
+good = len(records(d))
+for what, args in [
+        ("data that is not canonical", ("t", '{"b":1,"a":1}')), ("a number with a fraction", ("t", '{"a":1.5}')),
+        ("a source it does not know", ("t", "{}", "", 0, "root")), ("a type of its own", ("log.close", "{}")),
+        ("a run with a space", ("t", "{}", "r 1")), ("a flag nobody defined", ("t", "{}", "", 8)),
+        ("a broken frame", ("t", "{}", "", 0, "broker", [frame(3)[:-1]])), ("a BODY over its limit", ("t", '{"a":"%s"}' % ("x" * 65536)))]:
+    w.append(3, *args)
+    rc = w.gone()
+    tap.ok(rc == 1, "%s ends it" % what, (rc, w.p.stderr.read()))
+    w = Writer(d)
+    if not w.ready:
+        break
+kinds = [r["type"] for r in records(d)[good:]]
+tap.eq(set(kinds), {"log.open"}, "and leaves nothing in the log but the next start")
+w.core.send(W_ACK, bytes(56))
+m = w.parent.recv(1)
+w.core = w.wire(CORE)
+tap.ok(w.greeting()[1] is not None, "a frame that core may not send ends that wire; a new one is served")
+w.upstream.send(W_FRAME, lstr(b"CFB1"))
+w.append(4, "t", {})
+tap.ok(w.ack() is not None, "a broken frame of upstream ends upstream's wire alone")
+
+# --- killed ----------------------------------------------------------------------------------------
+acked, n = 0, 0
+for round_ in range(6):
+    for i in range(300):
+        w.append(i, "action", {"action": "b-%d-%d" % (round_, i), "dispatch": {"sent": True}}, run="r-2", flags=CHECKPOINT if i % 40 == 0 else 0)
+        if i == 50 + 40 * round_:
+            break
+    time.sleep(0.001 * round_)
+    w.end(signal.SIGKILL)
+    while True:
+        a = w.ack(0.2)
+        if a is None:
+            break
+        acked, n = max(acked, a["seq"]), n + 1
+    w = Writer(d)
+    if not w.ready or len(records(d)) <= acked:
+        break
+tap.ok(w.ready and len(records(d)) > acked and n > 0, "killed in the middle %d times: nothing acknowledged is lost" % (round_ + 1), (acked, n, w.logs))
+second = Writer(d)
+tap.ok(not second.ready and any("another writer" in x for x in second.logs) or b"another writer" in second.p.stderr.read(),
+       "a second writer is refused", second.logs)
+second.gone()
+w.end()
+tap.eq(verify(d)[0], 0, "and the whole log verifies")
+with open(d + "/log/seg/" + sorted(os.listdir(d + "/log/seg"))[-1], "r+b") as fh:
+    fh.seek(100)
+    fh.write(b"#")
+w = Writer(d)
+tap.ok(not w.ready and w.gone() != 0, "a log that was changed is not opened")
+text = " ".join(w.logs) + w.p.stderr.read().decode()
+tap.ok(re.search("refused: changed at seq 0", text), "and the reason is said", text)
+shutil.rmtree(T)
+tap.done()
