@@ -172,7 +172,7 @@ frame_parse(struct str s, struct frame *ret, struct err *err)
 int
 blob_frame_len(struct str s, size_t *ret_len, struct err *err)
 {
-	struct frame f;
+	struct frame f = {0};
 	int r = frame_parse(s, &f, err);
 
 	if (r == 0)
@@ -183,7 +183,7 @@ blob_frame_len(struct str s, size_t *ret_len, struct err *err)
 int
 blob_frame_check(struct str s, size_t *ret_len, struct hash *ret_ct, struct err *err)
 {
-	struct frame f;
+	struct frame f = {0};
 	int r = frame_parse(s, &f, err);
 
 	if (r != 0)
@@ -200,12 +200,13 @@ blob_open(const struct secret *key, struct str frame, const struct blob_ref *ref
 	AUTO_BUF struct buf out = BUF(SALT_LEN + BLOB_PLAIN_MAX);
 	unsigned long long n = 0;
 	struct hash h;
-	struct frame f;
+	struct frame f = {0};
 	struct str content;
 	int r = frame_parse(frame, &f, err);
 
 	if (r != 0)
 		return r;
+	assert(f.nonce != NULL);
 	h = sealed_hash(f.nonce, f.ct);
 	if (!hash_eq(&h, &ref->ct))
 		return err_set(err, ERR_TAMPER, "blob is not the one that the record names");

@@ -302,15 +302,16 @@ int
 checkpoint_open(struct str note, const struct vkeys *keys, struct checkpoint *ret,
     const struct vkey **ret_key, struct err *err)
 {
-	const struct vkey *key;
-	struct checkpoint cp;
-	struct str text;
+	const struct vkey *key = NULL;
+	struct checkpoint cp = {0};
+	struct str text = STR_NONE;
 	int r;
 
 	if ((r = note_open(note, keys, &text, &key, err)) != 0)
 		return r;
 	if ((r = checkpoint_parse_text(text, &cp, err)) != 0)
 		return r;
+	assert(key != NULL);
 	if (strcmp(cp.origin, key->name) != 0)
 		return err_set(err, ERR_TAMPER, "checkpoint of %s is signed by the key of %s",
 		    cp.origin, key->name);

@@ -116,7 +116,7 @@ log_read_file(int dirfd, const char *name, struct buf *out, struct err *err)
 		return err_set(err, ERR_TOO_LARGE, "%s: %" PRId64 " bytes, limit %zu", name,
 		    (int64_t)st.st_size, out->max - had);
 	p = buf_grow(out, (size_t)st.st_size);
-	if ((r = log_pread(fd, p, (size_t)st.st_size, 0, &n, err)) != 0)
+	if (log_pread(fd, p, (size_t)st.st_size, 0, &n, err) != 0)
 		return err_wrap(err, "%s", name);
 	out->n = had + n;
 	return 0;

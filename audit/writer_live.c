@@ -34,7 +34,7 @@ live_new(void)
 	struct live *l = xcalloc(1, sizeof(*l));
 
 	l->buckets = 64;
-	l->bucket = xcalloc(l->buckets, sizeof(*l->bucket));
+	l->bucket = xcalloc(l->buckets, sizeof(struct node *));
 	return l;
 }
 
@@ -54,7 +54,7 @@ grow(struct live *l)
 {
 	free(l->bucket);
 	l->buckets *= 2;
-	l->bucket = xcalloc(l->buckets, sizeof(*l->bucket));
+	l->bucket = xcalloc(l->buckets, sizeof(struct node *));
 	for (struct node *n = l->first; n != NULL; n = n->next) {
 		struct node **b = &l->bucket[n->mix & (l->buckets - 1)];
 

@@ -105,12 +105,11 @@ load_signer(struct writer *w, struct err *err)
 	AUTO(secret) struct secret *seed = NULL;
 	AUTO_BUF struct buf text = BUF(1024);
 	struct vkey vkey;
-	int r = secret_read_fd(w->key_fd, 32, &seed, err);
 
-	if (r != 0)
+	if (secret_read_fd(w->key_fd, 32, &seed, err) != 0)
 		return err_wrap(err, "log-key");
-	if ((r = read_small(w->vkey_fd, &text, err)) != 0 ||
-	    (r = vkey_parse(str_trim(buf_str(&text)), &vkey, err)) != 0)
+	if (read_small(w->vkey_fd, &text, err) != 0 ||
+	    vkey_parse(str_trim(buf_str(&text)), &vkey, err) != 0)
 		return err_wrap(err, "log-vkey");
 	if (strcmp(vkey.name, w->origin) != 0)
 		return err_set(

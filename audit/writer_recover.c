@@ -67,7 +67,7 @@ newest_checkpoint(struct recover *v, struct err *err)
 	if (files.n[0] == 0)
 		return 0;
 	log_name(name, number, "");
-	if ((r = open_note(s, s->cpdir, name, &v->cp, err)) != 0)
+	if (open_note(s, s->cpdir, name, &v->cp, err) != 0)
 		return err_wrap(err, "refused: cp/%s", name);
 	if (v->cp.size != number)
 		return err_set(
@@ -176,7 +176,7 @@ set_aside(struct store *s, int fd, int which, uint64_t off, struct err *err)
 		if (faccessat(s->torndir, name, F_OK, AT_SYMLINK_NOFOLLOW) != 0)
 			break;
 	}
-	if ((r = files_replace(s->torndir, name, buf_str(&bytes), 0400, err)) != 0)
+	if (files_replace(s->torndir, name, buf_str(&bytes), 0400, err) != 0)
 		return err_wrap(err, "setting the torn end aside");
 	if (ftruncate(fd, (off_t)off) != 0 || fdatasync(fd) != 0)
 		return err_sys(err, ERR_SYSTEM, errno, "cutting off the torn end");

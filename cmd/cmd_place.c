@@ -22,8 +22,7 @@ open_dir(const char *path, int *ret, struct err *err)
 int
 cmd_place_open(const char *state, const char *dir, struct cmd_place *ret, struct err *err)
 {
-	AUTO_PLACE struct cmd_place p = {-1, -1};
-	AUTO_FD int top = -1;
+	AUTO_FD int top = -1, log = -1;
 	int r;
 
 	if (dir == NULL)
@@ -33,16 +32,14 @@ cmd_place_open(const char *state, const char *dir, struct cmd_place *ret, struct
 	if ((r = open_dir(dir, &top, err)) != 0)
 		return r;
 	if (faccessat(top, LOG_SEG, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
-		p.logdir = TAKE_FD(top);
-	} else {
-		p.statedir = TAKE_FD(top);
-		if (log_open_dir(p.statedir, "log", &p.logdir, err) != 0) {
-			(void)err_wrap(err, "%s", dir);
-			return ERR_CONFIG;
-		}
+		*ret = (struct cmd_place){.statedir = -1, .logdir = TAKE_FD(top)};
+		return 0;
 	}
-	*ret = p;
-	p = (struct cmd_place){-1, -1};
+	if (log_open_dir(top, "log", &log, err) != 0) {
+		(void)err_wrap(err, "%s", dir);
+		return ERR_CONFIG;
+	}
+	*ret = (struct cmd_place){.statedir = TAKE_FD(top), .logdir = TAKE_FD(log)};
 	return 0;
 }
 

@@ -27,6 +27,7 @@ ARGS = ["12", "batch=3", "cp=4", "seg=2000"]
 T = tempfile.mkdtemp(prefix="log-crash.")
 tap = Tap()
 rnd = random.Random(11)
+os.environ["ASAN_OPTIONS"] = "detect_leaks=0"  # which does not work under strace
 
 
 def tool(d, *args, inject=None):
