@@ -115,7 +115,7 @@ node_fn on_leaf, on_a_expr, on_column_ref, on_indirection, on_func_call, on_type
 bool from_has_function(const cJSON *from);
 /* facts_sql_walk_cmd.c: everything that is neither DML nor DDL */
 node_fn on_transaction, on_variable_set, on_explain, on_prepare, on_execute, on_deallocate, on_copy,
-    on_declare, on_discard, on_lock, on_vacuum, on_reindex, on_cluster, on_fence;
+    on_discard, on_lock, on_vacuum, on_reindex, on_cluster, on_fence;
 /* facts_sql_walk_ddl.c */
 node_fn on_alter_table, on_alter_cmd, on_drop, on_define, on_replace, on_view, on_index, on_comment,
     on_rename, on_set_schema, on_alter_seq, on_truncate, on_table_as;

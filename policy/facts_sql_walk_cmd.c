@@ -182,13 +182,6 @@ on_deallocate(struct walk *w, const struct node *node, const cJSON *obj)
 	names_add(&w->dealloc, tree_str(obj, "name"));
 }
 
-void
-on_declare(struct walk *w, const struct node *node, const cJSON *obj)
-{
-	walk_mark_run(w, "declare");
-	walk_children(w, node, obj);
-}
-
 /* --- COPY ---------------------------------------------------------------------------------- */
 
 void

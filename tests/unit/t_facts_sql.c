@@ -210,6 +210,10 @@ a_relation_is_seen_wherever_and_however_it_is_named(void **state)
 	relations_are("DROP TABLE a, s.b", "a s.b");
 	relations_are("TRUNCATE a, s.b", "a s.b");
 	relations_are("DROP TRIGGER x ON s.t", "s.t");
+	relations_are("DROP COLLATION s.c", "");
+	relations_are("VACUUM FULL a, s.b", "a s.b");
+	relations_are("REINDEX TABLE s.a", "s.a");
+	relations_are("CLUSTER s.a USING i", "s.a");
 	relations_are("COMMENT ON COLUMN s.t.c IS 'x'", "s.t");
 	relations_are("MERGE INTO t USING s ON true WHEN MATCHED THEN DO NOTHING", "s t");
 	relations_are("ALTER TABLE a ADD FOREIGN KEY (x) REFERENCES b", "a b");
@@ -509,6 +513,19 @@ facts_over_their_bounds_are_too_complex(void **state)
 }
 
 static void
+a_setting_with_an_endless_name_is_not_understood(void **state)
+{
+	struct facts_sql_view view = {0};
+	struct err err = {0};
+
+	(void)state;
+	assert_int_equal(repeated("SET a", ".a2345678", 60, " = 1", 1, &view, &err), 0);
+	assert_int_equal(view.effects, EFFECT_opaque);
+	assert_int_equal(repeated("SET a", ".a2345678", 6, " = 1", 1, &view, &err), 0);
+	assert_int_equal(view.effects, EFFECT_session);
+}
+
+static void
 the_largest_text_passes_and_one_byte_more_does_not(void **state)
 {
 	AUTO_BUF struct buf sql = BUF(FACTS_SQL_MAX + 1);
@@ -579,6 +596,7 @@ main(void)
 	    cmocka_unit_test(texts_that_would_stall_or_crash_the_parser_are_too_complex),
 	    cmocka_unit_test(thirty_levels_of_with_are_read),
 	    cmocka_unit_test(facts_over_their_bounds_are_too_complex),
+	    cmocka_unit_test(a_setting_with_an_endless_name_is_not_understood),
 	    cmocka_unit_test(the_largest_text_passes_and_one_byte_more_does_not),
 	    cmocka_unit_test(bytes_that_server_and_parser_could_read_differently_are_refused),
 	    cmocka_unit_test(a_syntax_error_says_what_and_where),
