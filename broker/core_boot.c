@@ -484,11 +484,12 @@ wire_gone(void *arg, struct ipc *w, const char *why)
 {
 	struct core_peer *p = arg;
 	struct core *c = p->core;
+	enum ipc_role role = p->role;
 
 	(void)w;
-	log_warn("the wire to %s is gone (%s): what was in flight there is refused", ipc_role_name(p->role), why);
+	log_warn("the wire to %s is gone (%s): what was in flight there is refused", ipc_role_name(role), why);
 	for (size_t i = 0; i < ARRAY_LEN(wires); i++)
-		if (wires[i].role == p->role)
+		if (wires[i].role == role)
 			wire_down(c, &wires[i]);
 }
 

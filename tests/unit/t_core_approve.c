@@ -1,0 +1,549 @@
+/* Requests for approval: made, signed, armed, used once; ended by people, time, policy and run; rebuilt from the log. */
+#include "tests/unit/core_help.h"
+
+#include "broker/core_live.h"
+#include "common/banned.h"
+
+#define SQL "DELETE FROM t WHERE id = 17"
+
+/* --- a person at the control socket ------------------------------------------------------------- */
+
+static void
+person_connects(struct world *w, unsigned uid)
+{
+	end_close(&w->cli);
+	(void)core_peer_new(w->c, IPC_ROLE_CLI, end_open(&w->cli, IPC_ROLE_CLI), uid);
+}
+
+/* code (positive), and the result or the error's text in *ret. */
+static unsigned
+call(struct world *w, const char *verb, const char *args, struct str *ret)
+{
+	AUTO_BUF struct buf b = BUF(1 << 18);
+	struct rd r;
+	uint32_t code;
+
+	if (w->cli.fd <= 0)
+		person_connects(w, 0);
+	buf_u32(&b, IPC_VERSION);
+	buf_lz(&b, verb);
+	buf_lz(&b, args);
+	say(&w->cli, MSG_Q_CALL, &b);
+	settle(w);
+	r = heard(&w->cli, MSG_Q_REPLY);
+	code = rd_u32(&r);
+	*ret = rd_lstr(&r);
+	assert_true(rd_end(&r));
+	return code;
+}
+
+static struct core_request *
+only_request(const struct world *w)
+{
+	struct core_request *rq = TAILQ_FIRST(&w->run->requests);
+
+	assert_non_null(rq);
+	assert_null(TAILQ_NEXT(rq, link));
+	return rq;
+}
+
+static struct core_request *
+newest(const struct world *w)
+{
+	return TAILQ_LAST(&w->run->requests, core_requests);
+}
+
+struct signing {
+	const struct core_request *rq;
+	const char *decision, *person, *role, *ns;
+	const struct person *key;
+	const char *change; /* a text appended to what is signed */
+};
+
+static unsigned
+sign_with(struct world *w, const struct signing *s, struct str *ret)
+{
+	AUTO_BUF struct buf bytes = BUF(STATEMENT_MAX + 64);
+	AUTO_BUF struct buf armor = BUF(4096);
+	AUTO_BUF struct buf args = BUF(16384);
+	struct core_statement st;
+	struct jcs j;
+	struct err err;
+
+	core_sign_statement(s->rq, s->decision, str_z(s->role), str_z(s->person), &st);
+	if (statement_bytes(&st.s, &bytes, &err) != 0)
+		fail_msg("%s", err.msg);
+	core_sign_statement_free(&st);
+	if (s->change != NULL)
+		buf_put_z(&bytes, s->change);
+	person_sign(s->key, s->ns != NULL ? s->ns : STATEMENT_NAMESPACE, buf_str(&bytes), &armor);
+	jcs_init(&j, &args);
+	jcs_open(&j, NULL);
+	jcs_z(&j, "id", s->rq->id);
+	jcs_z(&j, "person", s->person);
+	jcs_z(&j, "role", s->role);
+	jcs_str(&j, "signature", buf_str(&armor));
+	jcs_close(&j);
+	buf_put(&args, "", 1);
+	return call(w, s->decision, (const char *)args.p, ret);
+}
+
+static unsigned
+sign(struct world *w, const char *decision, const char *person, const char *role, const struct person *key)
+{
+	struct str text;
+
+	return sign_with(w,
+	    &(struct signing){.rq = newest(w), .decision = decision, .person = person, .role = role, .key = key}, &text);
+}
+
+static void
+asked(struct world *w)
+{
+	client_ready(w, 1);
+	client_query(w, 1, 2, SQL);
+	(void)refused(w);
+}
+
+static void
+armed(struct world *w)
+{
+	asked(w);
+	assert_int_equal(sign(w, "approve", "dana", "dba", &w->dana), 0);
+	assert_int_equal(newest(w)->state, CORE_RQ_PENDING);
+	assert_int_equal(sign(w, "approve", "omar", "oncall", &w->omar), 0);
+	assert_int_equal(newest(w)->state, CORE_RQ_ARMED);
+}
+
+/* --- made ---------------------------------------------------------------------------------------- */
+
+static void
+a_request_is_durable_before_the_client_hears_of_it(void **state)
+{
+	struct world *w = *state;
+	struct refusal x;
+
+	client_ready(w, 1);
+	w->hold_writer = true;
+	client_query(w, 1, 2, SQL);
+	assert_true(silent(&w->front, MSG_PG_REFUSED));
+	assert_int_equal(count(w, "approval.request"), 1);
+	ack(w, &w->records[w->nrecords - 2]);
+	settle(w);
+	assert_true(silent(&w->front, MSG_PG_REFUSED));
+	ack(w, &w->records[w->nrecords - 1]);
+	settle(w);
+	x = refused(w);
+	assert_true(has(x.hint, only_request(w)->id));
+	assert_true(has(x.hint, "dba:1, oncall:1"));
+	assert_true(str_has_prefix(str_z(only_request(w)->log_head), "test.example/log "));
+	assert_string_equal(only_request(w)->show, SQL);
+}
+
+static void
+the_same_action_is_the_same_request_and_another_is_not(void **state)
+{
+	struct world *w = *state;
+
+	asked(w);
+	client_query(w, 1, 3, SQL);
+	assert_true(has(refused(w).hint, only_request(w)->id));
+	assert_int_equal(count(w, "approval.request"), 1);
+	client_query(w, 1, 4, "DELETE FROM t WHERE id = 18");
+	(void)refused(w);
+	assert_int_equal(count(w, "approval.request"), 2);
+}
+
+static void
+a_run_has_a_ceiling_of_open_requests_and_the_next_is_refused_and_recorded(void **state)
+{
+	struct world *w = *state;
+	struct refusal x;
+
+	client_ready(w, 1);
+	for (uint64_t i = 0; i <= CORE_PENDING_MAX; i++) {
+		AUTO_FREE char *sql = xasprintf("DELETE FROM t WHERE id = %d", (int)i);
+
+		client_query(w, 1, 10 + i, sql);
+		x = refused(w);
+		assert_true(i < CORE_PENDING_MAX ? has(x.hint, "request ") : has(x.hint, "64 open requests"));
+	}
+	assert_int_equal(count(w, "approval.request"), CORE_PENDING_MAX);
+	assert_verdict(w, "needs_approval");
+}
+
+/* --- signed --------------------------------------------------------------------------------------- */
+
+static void
+two_people_arm_it_and_it_passes_once_with_its_row_limit(void **state)
+{
+	struct world *w = *state;
+	struct lease l;
+
+	armed(w);
+	client_query(w, 1, 3, SQL);
+	assert_int_equal(count(w, "approval.consumed"), 1);
+	assert_string_equal(w->records[w->nrecords - 2].type, "approval.consumed"); /* before the action, same batch */
+	assert_string_equal(w->records[w->nrecords - 1].type, "action");
+	l = leased(w);
+	assert_int_equal(l.wrap, 1);
+	assert_int_equal(l.max_rows, 5);
+	assert_int_equal(l.hold_all, 1);
+	{
+		AUTO(json) struct json_doc *d = last(w, "action");
+
+		assert_int_equal(json_count(at(d, "decision", "grants")), 2);
+		assert_state(json_str(at(d, "decision", "approval")), only_request(w)->id);
+	}
+	server_done(w, 1, 3, 1, 'I', 1);
+	(void)heard(&w->front, MSG_PG_DONE);
+	client_query(w, 1, 4, SQL);
+	assert_true(has(refused(w).hint, "request "));
+	assert_verdict(w, "needs_approval");
+	assert_true(silent(&w->upstream, MSG_U_SEND));
+}
+
+static void
+nothing_is_sent_before_the_consumption_is_durable(void **state)
+{
+	struct world *w = *state;
+
+	armed(w);
+	w->hold_writer = true;
+	client_query(w, 1, 3, SQL);
+	ack(w, &w->records[w->nrecords - 2]); /* consumed, the action not */
+	settle(w);
+	assert_true(silent(&w->upstream, MSG_U_SEND));
+	end_close(&w->writer);
+	settle(w);
+	assert_state(refused(w).sqlstate, "57P03");
+	assert_int_equal(newest(w)->state, CORE_RQ_CONSUMED); /* burnt, though nothing ran */
+}
+
+static void
+the_owner_cannot_approve_and_the_attempt_is_recorded(void **state)
+{
+	struct world *w = *state;
+	struct str text;
+	AUTO(json) struct json_doc *d = NULL;
+
+	asked(w);
+	assert_int_equal(sign_with(w, &(struct signing){.rq = only_request(w), .decision = "approve", .person = "olivia",
+				     .role = "oncall", .key = &w->olivia}, &text), -ERR_SIGNATURE);
+	assert_true(has(text, "separation_of_duties"));
+	d = last(w, "approval.rejected");
+	assert_state(json_str(json_get(json_root(d), "reason")), "separation_of_duties");
+	assert_int_equal(only_request(w)->ngrants, 0);
+}
+
+static void
+signatures_that_are_not_exactly_right_do_not_count(void **state)
+{
+	struct world *w = *state;
+	struct person stranger;
+	struct str text;
+	const struct signing bad[] = {
+	    {.person = "dana", .role = "dba", .key = &stranger},	/* not enrolled */
+	    {.person = "dana", .role = "dba", .key = &w->omar},		/* another person's key */
+	    {.person = "dana", .role = "oncall", .key = &w->dana},	/* a role she does not have */
+	    {.person = "mallory", .role = "dba", .key = &w->dana},	/* nobody */
+	    {.person = "dana", .role = "dba", .key = &w->dana, .ns = "file"},
+	    {.person = "dana", .role = "dba", .key = &w->dana, .change = "x"},
+	};
+
+	asked(w);
+	person_make(&stranger);
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		struct signing s = bad[i];
+
+		s.rq = only_request(w);
+		s.decision = "approve";
+		assert_int_equal(sign_with(w, &s, &text), -ERR_SIGNATURE);
+		assert_int_equal(count(w, "approval.rejected"), i + 1);
+	}
+	assert_int_equal(only_request(w)->ngrants, 0);
+	assert_int_equal(call(w, "approve", "{\"id\":\"x\",\"person\":\"dana\",\"role\":\"dba\"}", &text), -ERR_NOT_FOUND);
+	assert_int_equal(sign(w, "approve", "dana", "dba", &w->dana), 0); /* the right one does */
+	assert_int_equal(only_request(w)->ngrants, 1);
+}
+
+static void
+a_name_alone_is_rejected(void **state)
+{
+	struct world *w = *state;
+	AUTO_FREE char *args = NULL;
+	struct str text;
+
+	asked(w);
+	args = xasprintf("{\"id\":\"%s\",\"person\":\"dana\",\"role\":\"dba\"}", only_request(w)->id);
+	assert_int_equal(call(w, "approve", args, &text), -ERR_SIGNATURE);
+	assert_true(has(text, "no_signature"));
+	assert_int_equal(count(w, "approval.rejected"), 1);
+}
+
+static void
+the_same_person_twice_is_one_person(void **state)
+{
+	struct world *w = *state;
+
+	asked(w);
+	assert_int_equal(sign(w, "approve", "dana", "dba", &w->dana), 0);
+	assert_int_equal(sign(w, "approve", "dana", "dba", &w->dana), 0);
+	assert_int_equal(count(w, "approval.grant"), 1);
+	assert_int_equal(only_request(w)->state, CORE_RQ_PENDING);
+}
+
+static void
+a_signature_that_cannot_be_recorded_does_not_count(void **state)
+{
+	struct world *w = *state;
+
+	asked(w);
+	end_close(&w->writer);
+	settle(w);
+	assert_int_equal(sign(w, "approve", "dana", "dba", &w->dana), -ERR_UNAVAILABLE);
+	assert_int_equal(only_request(w)->ngrants, 0);
+}
+
+static void
+one_denial_ends_it_and_the_next_attempt_is_a_linked_request_of_its_own(void **state)
+{
+	struct world *w = *state;
+
+	armed(w);
+	assert_int_equal(sign(w, "deny", "omar", "oncall", &w->omar), 0);
+	assert_int_equal(only_request(w)->state, CORE_RQ_DENIED);
+	assert_int_equal(sign(w, "approve", "dana", "dba", &w->dana), -ERR_STATE);
+	client_query(w, 1, 3, SQL);
+	assert_true(has(refused(w).hint, newest(w)->id));
+	assert_int_equal(count(w, "approval.request"), 2);
+	{
+		AUTO(json) struct json_doc *d = last(w, "action");
+
+		assert_non_null(at(d, "decision", "link"));
+	}
+}
+
+static void
+an_armed_request_can_be_revoked(void **state)
+{
+	struct world *w = *state;
+
+	armed(w);
+	assert_int_equal(sign(w, "revoke", "dana", "dba", &w->dana), 0);
+	assert_int_equal(only_request(w)->state, CORE_RQ_VOID);
+	client_query(w, 1, 3, SQL);
+	(void)refused(w);
+	assert_true(silent(&w->upstream, MSG_U_SEND));
+}
+
+/* --- ended ------------------------------------------------------------------------------------------ */
+
+static void
+silence_is_not_consent(void **state)
+{
+	struct world *w = *state;
+	struct core_request *rq;
+
+	asked(w);
+	rq = only_request(w);
+	rq->approve_by_us = clock_wall_us() + 30000;
+	core_approve_timer(rq);
+	turn(w, 60);
+	settle(w);
+	assert_int_equal(rq->state, CORE_RQ_EXPIRED);
+	assert_int_equal(count(w, "approval.expired"), 1);
+	assert_int_equal(sign(w, "approve", "dana", "dba", &w->dana), -ERR_STATE);
+}
+
+static void
+an_armed_request_expires_if_it_is_not_used(void **state)
+{
+	struct world *w = *state;
+	struct core_request *rq;
+
+	armed(w);
+	rq = only_request(w);
+	rq->use_by_us = clock_wall_us() + 30000;
+	core_approve_timer(rq);
+	turn(w, 60);
+	settle(w);
+	assert_int_equal(rq->state, CORE_RQ_EXPIRED);
+	client_query(w, 1, 3, SQL);
+	(void)refused(w);
+	assert_true(silent(&w->upstream, MSG_U_SEND));
+}
+
+static void
+another_policy_voids_what_was_signed_under_the_old(void **state)
+{
+	struct world *w = *state;
+	AUTO_FREE char *text = world_policy(w, NULL, 2);
+
+	armed(w);
+	core_boot_policy_use(w->c, world_parse(text));
+	settle(w);
+	assert_int_equal(only_request(w)->state, CORE_RQ_VOID);
+	assert_int_equal(count(w, "approval.void"), 1);
+	client_query(w, 1, 3, SQL);
+	(void)refused(w);
+	assert_true(silent(&w->upstream, MSG_U_SEND));
+}
+
+/* --- the row limit ------------------------------------------------------------------------------------ */
+
+static void
+a_change_whose_rows_cannot_be_counted_is_refused_not_asked_for(void **state)
+{
+	struct world *w = *state;
+
+	client_ready(w, 1);
+	client_query(w, 1, 2, "WITH d AS (DELETE FROM t WHERE id = 1 RETURNING *) SELECT count(*) FROM d");
+	assert_true(has(refused(w).message, "cannot be counted"));
+	client_query(w, 1, 3, "DELETE FROM t WHERE id = 1; COMMIT");
+	assert_true(has(refused(w).message, "transaction control"));
+	assert_int_equal(count(w, "approval.request"), 0);
+}
+
+/* --- who may look -------------------------------------------------------------------------------------- */
+
+static void
+only_people_of_the_policy_may_look(void **state)
+{
+	struct world *w = *state;
+	struct str text;
+
+	asked(w);
+	person_connects(w, 61001); /* dana */
+	assert_int_equal(call(w, "pending", "{}", &text), 0);
+	assert_true(has(text, only_request(w)->id));
+	person_connects(w, 61002);
+	assert_int_equal(call(w, "pending", "{}", &text), -ERR_UNAUTHORISED);
+	assert_int_equal(call(w, "status", "{}", &text), -ERR_UNAUTHORISED);
+	person_connects(w, 0);
+	assert_int_equal(call(w, "status", "{}", &text), 0);
+	assert_int_equal(call(w, "no-such-verb", "{}", &text), -ERR_INVALID);
+}
+
+/* --- after a restart ---------------------------------------------------------------------------------- */
+
+static void
+tell_live(struct world *w, const char *type, const char *data, uint64_t seq)
+{
+	AUTO_BUF struct buf body = BUF(1 << 16);
+	AUTO_BUF struct buf b = BUF(1 << 17);
+	uint8_t root[32] = {7};
+
+	buf_printf(&body, "{\"data\":%s,\"run\":\"%s\",\"seq\":%llu,\"time\":\"2026-01-01T00:00:00.000000Z\",\"type\":\"%s\"}",
+	    data, w->run->id, (unsigned long long)seq, type);
+	buf_lstr(&b, buf_str(&body));
+	buf_put(&b, root, 32);
+	say(&w->writer, MSG_W_LIVE, &b);
+}
+
+static void
+tell_all_live(struct world *w, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (str_has_prefix(str_z(w->records[i].type), "approval."))
+			tell_live(w, w->records[i].type, w->records[i].data, i);
+}
+
+static void
+requests_signatures_and_arming_come_back_from_the_log(void **state)
+{
+	struct world *w = *state;
+	size_t n;
+
+	armed(w);
+	n = w->nrecords;
+	world_wire(w, &w->writer, IPC_ROLE_WRITER, "");
+	tell_live(w, "run.start", "{}", 0);
+	tell_all_live(w, n);
+	world_live(w);
+	assert_int_equal(only_request(w)->state, CORE_RQ_ARMED);
+	assert_string_equal(only_request(w)->show, SQL);
+	client_query(w, 1, 3, SQL);
+	assert_int_equal(leased(w).wrap, 1);
+}
+
+static void
+a_consumed_request_stays_consumed_after_a_restart(void **state)
+{
+	struct world *w = *state;
+	size_t n;
+
+	armed(w);
+	client_query(w, 1, 3, SQL);
+	(void)leased(w);
+	server_done(w, 1, 3, 1, 'I', 1);
+	n = w->nrecords;
+	world_wire(w, &w->writer, IPC_ROLE_WRITER, "");
+	tell_live(w, "run.start", "{}", 0);
+	tell_all_live(w, n);
+	world_live(w);
+	assert_int_equal(only_request(w)->state, CORE_RQ_CONSUMED);
+	client_query(w, 1, 4, SQL);
+	(void)refused(w);
+	assert_true(silent(&w->upstream, MSG_U_SEND));
+}
+
+static void
+a_quorum_whose_arming_was_not_recorded_is_armed_again(void **state)
+{
+	struct world *w = *state;
+	size_t n;
+
+	armed(w);
+	n = w->nrecords;
+	assert_string_equal(w->records[n - 1].type, "approval.armed");
+	world_wire(w, &w->writer, IPC_ROLE_WRITER, "");
+	tell_live(w, "run.start", "{}", 0);
+	tell_all_live(w, n - 1);
+	world_live(w);
+	assert_int_equal(only_request(w)->state, CORE_RQ_ARMED);
+	assert_int_equal(count(w, "approval.armed"), 2);
+}
+
+static void
+a_live_record_that_is_not_of_the_form_ends_the_writers_wire(void **state)
+{
+	struct world *w = *state;
+
+	world_wire(w, &w->writer, IPC_ROLE_WRITER, "");
+	tell_live(w, "run.start", "{}", 0);
+	tell_live(w, "approval.request", "{\"id\":\"x\"}", 1);
+	settle(w);
+	assert_null(w->c->writer);
+	assert_false(w->c->live);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    world_test(a_request_is_durable_before_the_client_hears_of_it),
+	    world_test(the_same_action_is_the_same_request_and_another_is_not),
+	    world_test(a_run_has_a_ceiling_of_open_requests_and_the_next_is_refused_and_recorded),
+	    world_test(two_people_arm_it_and_it_passes_once_with_its_row_limit),
+	    world_test(nothing_is_sent_before_the_consumption_is_durable),
+	    world_test(the_owner_cannot_approve_and_the_attempt_is_recorded),
+	    world_test(signatures_that_are_not_exactly_right_do_not_count),
+	    world_test(a_name_alone_is_rejected),
+	    world_test(the_same_person_twice_is_one_person),
+	    world_test(a_signature_that_cannot_be_recorded_does_not_count),
+	    world_test(one_denial_ends_it_and_the_next_attempt_is_a_linked_request_of_its_own),
+	    world_test(an_armed_request_can_be_revoked),
+	    world_test(silence_is_not_consent),
+	    world_test(an_armed_request_expires_if_it_is_not_used),
+	    world_test(another_policy_voids_what_was_signed_under_the_old),
+	    world_test(a_change_whose_rows_cannot_be_counted_is_refused_not_asked_for),
+	    world_test(only_people_of_the_policy_may_look),
+	    world_test(requests_signatures_and_arming_come_back_from_the_log),
+	    world_test(a_consumed_request_stays_consumed_after_a_restart),
+	    world_test(a_quorum_whose_arming_was_not_recorded_is_armed_again),
+	    world_test(a_live_record_that_is_not_of_the_form_ends_the_writers_wire),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
