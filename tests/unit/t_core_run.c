@@ -1,0 +1,447 @@
+/* Runs: who may open one, its plan and listeners, what it reports, its end, its way through restarts. */
+#include "tests/unit/ca_help.h"
+#include "tests/unit/core_help.h"
+
+#include <arpa/inet.h>
+
+#include "broker/core_agent.h"
+#include "broker/core_ca.h"
+#include "common/banned.h"
+
+static void
+give_ca(struct world *w)
+{
+	AUTO_BUF struct buf key = BUF(8192);
+	AUTO_BUF struct buf cert = BUF(8192);
+	struct err err;
+
+	ca_make(&key, &cert);
+	assert_int_equal(core_ca_load(buf_str(&key), buf_str(&cert), &w->c->ca, &err), 0);
+}
+
+static void
+agent_connects(struct world *w, unsigned uid)
+{
+	end_close(&w->agent);
+	(void)core_peer_new(w->c, IPC_ROLE_AGENT, end_open(&w->agent, IPC_ROLE_AGENT), uid);
+}
+
+static void
+agent_opens(struct world *w, const char *name, const char *target)
+{
+	AUTO_BUF struct buf b = BUF(65536);
+
+	if (w->c->ca == NULL)
+		give_ca(w);
+	buf_u32(&b, IPC_VERSION);
+	buf_lz(&b, name);
+	buf_lz(&b, "do the work");
+	buf_u32(&b, target != NULL ? 1 : 0);
+	if (target != NULL)
+		buf_lz(&b, target);
+	buf_lz(&b, "{}");
+	say(&w->agent, MSG_A_OPEN, &b);
+	settle(w);
+}
+
+static void
+assert_refused(struct world *w, int code)
+{
+	struct rd r = heard(&w->agent, MSG_A_ERROR);
+
+	assert_int_equal(rd_u32(&r), -code);
+	assert_true(w->agent.fd <= 0); /* and the wire has ended */
+}
+
+static int
+listener(const char *address)
+{
+	struct sockaddr_in sin = {.sin_family = AF_INET};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(inet_pton(AF_INET, address, &sin.sin_addr), 1);
+	assert_int_equal(bind(fd, (struct sockaddr *)&sin, sizeof(sin)), 0);
+	assert_int_equal(listen(fd, 1), 0);
+	return fd;
+}
+
+static void
+hand_over(struct world *w, uint32_t index, int fd)
+{
+	AUTO_BUF struct buf b = BUF(64);
+	struct err err;
+
+	buf_u32(&b, index);
+	if (ipc_sync_send(w->agent.fd, IPC_ROLE_AGENT, IPC_ROLE_CORE, MSG_A_LISTEN, &b, &fd, 1, &err) != 0)
+		fail_msg("%s", err.msg);
+	(void)close(fd);
+	settle(w);
+}
+
+static void
+start(struct world *w)
+{
+	AUTO_BUF struct buf b = BUF(256);
+
+	buf_lz(&b, "{\"pid\":true,\"net\":true}");
+	say(&w->agent, MSG_A_START, &b);
+	settle(w);
+}
+
+/* Id of the run that was planned; into out. */
+static void
+plan_read(struct world *w, char out[CORE_ID_SIZE])
+{
+	struct rd r = heard(&w->agent, MSG_A_PLAN);
+	struct str id = rd_lstr(&r);
+
+	(void)snprintf(out, CORE_ID_SIZE, "%.*s", STR_ARG(id));
+	assert_state(rd_lstr(&r), "olivia");
+	assert_true(str_has_prefix(rd_lstr(&r), "-----BEGIN CERTIFICATE"));
+	assert_int_equal(rd_u32(&r), 1);
+	assert_state(rd_lstr(&r), "db");
+	assert_state(rd_lstr(&r), "postgres");
+	assert_state(rd_lstr(&r), "127.0.0.1");
+	assert_int_equal(rd_u32(&r), 5432);
+	assert_state(rd_lstr(&r), "127.77.0.1");
+	assert_state(rd_lstr(&r), "app");
+	assert_state(rd_lstr(&r), "agent");
+	assert_true(rd_end(&r));
+}
+
+static struct core_run *
+started(struct world *w)
+{
+	char id[CORE_ID_SIZE];
+
+	agent_connects(w, getuid());
+	agent_opens(w, "tester", NULL);
+	plan_read(w, id);
+	hand_over(w, 0, listener("127.77.0.1"));
+	start(w);
+	(void)heard(&w->agent, MSG_A_STARTED);
+	return core_run_find(w->c, str_z(id));
+}
+
+/* --- opening -------------------------------------------------------------------------------------- */
+
+static void
+a_run_starts_when_its_record_is_durable_and_front_gets_its_listener(void **state)
+{
+	struct world *w = *state;
+	char id[CORE_ID_SIZE];
+	struct rd r;
+
+	agent_connects(w, getuid());
+	agent_opens(w, "tester", NULL);
+	plan_read(w, id);
+	hand_over(w, 0, listener("127.77.0.1"));
+	w->hold_writer = true;
+	start(w);
+	assert_true(silent(&w->agent, MSG_A_STARTED));
+	assert_true(silent(&w->front, MSG_F_LISTEN));
+	ack(w, &w->records[w->nrecords - 1]);
+	settle(w);
+	(void)heard(&w->agent, MSG_A_STARTED);
+	r = heard(&w->front, MSG_F_LISTEN);
+	(void)rd_u32(&r);
+	assert_int_equal(rd_u8(&r), 1);
+	assert_state(rd_lstr(&r), id);
+	assert_state(rd_lstr(&r), "db");
+	assert_state(rd_lstr(&r), "127.0.0.1");
+	{
+		AUTO(json) struct json_doc *d = last(w, "run.start");
+
+		assert_state(json_str(json_get(json_root(d), "owner")), "olivia");
+		assert_state(json_str(json_get(json_root(d), "login")), "unix:olivia");
+	}
+}
+
+static void
+no_owner_no_run(void **state)
+{
+	struct world *w = *state;
+
+	agent_connects(w, 65000); /* no login at all */
+	agent_opens(w, "tester", NULL);
+	assert_refused(w, ERR_UNAUTHORISED);
+	core_logins_free(w->c->logins);
+	w->c->logins = core_logins_parse(STR("eve:x:65000:0::/:\nolivia:x:65001:0::/:\n"));
+	agent_connects(w, 65000); /* a login, but of nobody in the policy */
+	agent_opens(w, "tester", NULL);
+	assert_refused(w, ERR_UNAUTHORISED);
+	agent_connects(w, 65001);
+	agent_opens(w, "tester", NULL);
+	(void)heard(&w->agent, MSG_A_PLAN);
+}
+
+static void
+unknown_targets_and_names_are_refused(void **state)
+{
+	struct world *w = *state;
+
+	agent_connects(w, getuid());
+	agent_opens(w, "tester", "nowhere");
+	assert_refused(w, ERR_NOT_FOUND);
+	agent_connects(w, getuid());
+	agent_opens(w, "", NULL);
+	assert_refused(w, ERR_INVALID);
+	agent_connects(w, getuid());
+	agent_opens(w, "tester", "db");
+	(void)heard(&w->agent, MSG_A_PLAN);
+}
+
+static void
+a_listener_must_listen_and_each_target_needs_one(void **state)
+{
+	struct world *w = *state;
+
+	agent_connects(w, getuid());
+	agent_opens(w, "tester", NULL);
+	start(w);
+	assert_refused(w, ERR_STATE);
+	agent_connects(w, getuid());
+	agent_opens(w, "tester", NULL);
+	hand_over(w, 0, socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+	assert_refused(w, ERR_INVALID);
+	agent_connects(w, getuid());
+	agent_opens(w, "tester", NULL);
+	hand_over(w, 7, listener("127.77.0.1"));
+	assert_refused(w, ERR_INVALID);
+	assert_int_equal(count(w, "run.start"), 0);
+}
+
+static void
+there_is_a_ceiling_of_runs(void **state)
+{
+	struct world *w = *state;
+	struct core_run *run;
+	struct err err;
+
+	while (w->c->nruns < CORE_RUNS_MAX)
+		assert_int_equal(core_run_new(w->c, NULL, &run, &err), 0);
+	agent_connects(w, getuid());
+	agent_opens(w, "tester", NULL);
+	assert_refused(w, ERR_TOO_LARGE);
+}
+
+static void
+each_target_of_a_run_has_an_address_of_its_own(void **state)
+{
+	char a[16], b[16];
+
+	(void)state;
+	core_run_address(0, a);
+	assert_string_equal(a, "127.77.0.1");
+	core_run_address(249, a);
+	assert_string_equal(a, "127.77.0.250");
+	core_run_address(250, b);
+	assert_string_not_equal(a, b);
+}
+
+/* --- events ---------------------------------------------------------------------------------------- */
+
+static void
+what_the_agent_reports_is_acknowledged_when_durable(void **state)
+{
+	struct world *w = *state;
+	AUTO_BUF struct buf b = BUF(4096);
+	struct rd r;
+
+	(void)started(w);
+	w->hold_writer = true;
+	buf_u64(&b, 42);
+	buf_lz(&b, "exec");
+	buf_lz(&b, "{\"zeta\":1,\"argv\":[\"sh\"]}");
+	buf_lz(&b, "echo hello");
+	say(&w->agent, MSG_A_EVENT, &b);
+	settle(w);
+	assert_true(silent(&w->agent, MSG_A_EVENT_ACK));
+	ack(w, &w->records[w->nrecords - 1]);
+	settle(w);
+	r = heard(&w->agent, MSG_A_EVENT_ACK);
+	assert_int_equal(rd_u64(&r), 42);
+	{
+		AUTO(json) struct json_doc *d = last(w, "agent.exec");
+
+		assert_int_equal(json_int(json_get(json_root(d), "zeta")), 1);
+		assert_int_equal(json_int(at(d, "content", "len")), 10);
+		assert_null(memmem(w->records[w->nrecords - 1].data, strlen(w->records[w->nrecords - 1].data), "hello", 5));
+	}
+}
+
+static void
+an_agent_cannot_write_records_of_other_types_or_keys(void **state)
+{
+	struct world *w = *state;
+	static const char *const bad[][2] = {{"approval.grant", "{}"}, {"exec", "{\"content\":1}"},
+	    {"exec", "{\"Upper\":1}"}, {"exec", "[]"}, {"exec", "{\"a\":null}"}};
+
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		AUTO_BUF struct buf b = BUF(4096);
+
+		(void)started(w);
+		buf_u64(&b, 1);
+		buf_lz(&b, bad[i][0]);
+		buf_lz(&b, bad[i][1]);
+		buf_lz(&b, "");
+		say(&w->agent, MSG_A_EVENT, &b);
+		settle(w);
+		(void)heard(&w->agent, MSG_A_ERROR);
+		assert_int_equal(count(w, "agent.exec"), 0);
+		assert_int_equal(count(w, "approval.grant"), 0);
+	}
+}
+
+/* --- ends -------------------------------------------------------------------------------------------- */
+
+static void
+a_runs_end_is_durable_before_the_agent_hears_of_it(void **state)
+{
+	struct world *w = *state;
+	AUTO_BUF struct buf b = BUF(256);
+	struct core_run *run = started(w);
+	char id[CORE_ID_SIZE];
+
+	memcpy(id, run->id, sizeof(id));
+	w->hold_writer = true;
+	buf_lz(&b, "done");
+	buf_lz(&b, "all of it");
+	say(&w->agent, MSG_A_END, &b);
+	settle(w);
+	(void)heard(&w->front, MSG_F_UNLISTEN);
+	assert_true(silent(&w->agent, MSG_A_ENDED));
+	ack(w, &w->records[w->nrecords - 1]);
+	settle(w);
+	(void)heard(&w->agent, MSG_A_ENDED);
+	assert_null(core_run_find(w->c, str_z(id)));
+}
+
+static void
+an_agent_that_vanishes_ends_its_run_and_its_requests(void **state)
+{
+	struct world *w = *state;
+	struct core_run *run = started(w);
+	char id[CORE_ID_SIZE];
+
+	memcpy(id, run->id, sizeof(id));
+	end_close(&w->agent);
+	settle(w);
+	assert_null(core_run_find(w->c, str_z(id)));
+	{
+		AUTO(json) struct json_doc *d = last(w, "run.end");
+
+		assert_state(json_str(json_get(json_root(d), "status")), "lost");
+	}
+}
+
+static void
+a_run_ended_from_outside_passes_nothing_more(void **state)
+{
+	struct world *w = *state;
+
+	client_ready(w, 1);
+	client_query(w, 1, 2, "DELETE FROM t WHERE id = 1");
+	(void)refused(w);
+	core_run_end(w->run, "killed", STR("by an operator"), false);
+	settle(w);
+	(void)heard(&w->front, MSG_PG_GONE);
+	(void)heard(&w->upstream, MSG_U_CLOSE);
+	(void)heard(&w->front, MSG_F_UNLISTEN);
+	assert_int_equal(count(w, "approval.void"), 1);
+	client_open(w, 2, "app");
+	assert_state(refused(w).sqlstate, "57P01");
+}
+
+/* --- restarts --------------------------------------------------------------------------------------- */
+
+static void
+a_new_front_gets_the_listeners_again(void **state)
+{
+	struct world *w = *state;
+
+	(void)started(w);
+	(void)heard(&w->front, MSG_F_LISTEN);
+	world_wire(w, &w->front, IPC_ROLE_FRONT, "");
+	settle(w);
+	(void)heard(&w->front, MSG_F_LISTEN);
+}
+
+static void
+a_run_of_the_log_waits_for_its_agent_which_must_be_the_owner(void **state)
+{
+	struct world *w = *state;
+	AUTO_BUF struct buf resume = BUF(256);
+	struct core_run *run = w->run;
+
+	/* As after a restart of core: the run is there, its agent is not. */
+	assert_null(run->peer);
+	buf_u32(&resume, IPC_VERSION);
+	buf_lz(&resume, run->id);
+	agent_connects(w, 61001); /* dana */
+	say(&w->agent, MSG_A_RESUME, &resume);
+	settle(w);
+	assert_refused(w, ERR_UNAUTHORISED);
+	agent_connects(w, getuid());
+	say(&w->agent, MSG_A_RESUME, &resume);
+	settle(w);
+	(void)heard(&w->agent, MSG_A_STARTED);
+	agent_connects(w, getuid()); /* a second agent for the same run: the first has gone with its wire */
+	settle(w);
+	say(&w->agent, MSG_A_RESUME, &resume);
+	settle(w);
+	assert_refused(w, ERR_NOT_FOUND);
+}
+
+static void
+a_run_that_core_never_heard_of_comes_back_from_the_log(void **state)
+{
+	struct world *w = *state;
+	AUTO_BUF struct buf live = BUF(8192);
+	AUTO_BUF struct buf body = BUF(4096);
+	AUTO(secret) struct secret *key = NULL;
+	uint8_t root[32] = {0};
+	struct core_run *run;
+	struct err err;
+
+	assert_int_equal(core_run_key(w->c, "r-old", true, &key, &err), 0);
+	buf_put_z(&body, "{\"data\":{\"agent\":\"a\",\"owner\":\"olivia\",\"login\":\"unix:olivia\",\"targets\":[{\"target\":\"db\","
+			 "\"kind\":\"postgres\",\"host\":\"127.0.0.1\",\"port\":5432,\"address\":\"127.77.0.1\"}]},"
+			 "\"run\":\"r-old\",\"seq\":3,\"time\":\"2026-01-01T00:00:00.000000Z\",\"type\":\"run.start\"}");
+	buf_lstr(&live, buf_str(&body));
+	buf_put(&live, root, 32);
+	world_wire(w, &w->writer, IPC_ROLE_WRITER, "");
+	say(&w->writer, MSG_W_LIVE, &live);
+	world_live(w);
+	run = core_run_find(w->c, STR("r-old"));
+	assert_non_null(run);
+	assert_int_equal(run->state, CORE_RUN_LIVE);
+	assert_string_equal(run->targets[0].database, "app");
+	assert_non_null(run->timer); /* and is ended if nobody comes */
+	assert_null(core_run_find(w->c, str_z("r-none")));
+	/* The run that core had and the log does not: ended. */
+	assert_int_equal(count(w, "run.end"), 1);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    world_test(a_run_starts_when_its_record_is_durable_and_front_gets_its_listener),
+	    world_test(no_owner_no_run),
+	    world_test(unknown_targets_and_names_are_refused),
+	    world_test(a_listener_must_listen_and_each_target_needs_one),
+	    world_test(there_is_a_ceiling_of_runs),
+	    cmocka_unit_test(each_target_of_a_run_has_an_address_of_its_own),
+	    world_test(what_the_agent_reports_is_acknowledged_when_durable),
+	    world_test(an_agent_cannot_write_records_of_other_types_or_keys),
+	    world_test(a_runs_end_is_durable_before_the_agent_hears_of_it),
+	    world_test(an_agent_that_vanishes_ends_its_run_and_its_requests),
+	    world_test(a_run_ended_from_outside_passes_nothing_more),
+	    world_test(a_new_front_gets_the_listeners_again),
+	    world_test(a_run_of_the_log_waits_for_its_agent_which_must_be_the_owner),
+	    world_test(a_run_that_core_never_heard_of_comes_back_from_the_log),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
