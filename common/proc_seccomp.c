@@ -29,7 +29,7 @@ static const char *const common_calls[] = {
     "epoll_ctl", "epoll_wait", "epoll_pwait", "epoll_pwait2", "timerfd_create", "timerfd_settime",
     "signalfd4",
     /* memory */
-    "munmap", "brk", "madvise", "mlock", "munlock",
+    "munmap", "mremap", "brk", "madvise", "mlock", "munlock",
     /* time, randomness, identity */
     "clock_gettime", "clock_nanosleep", "nanosleep", "gettimeofday", "getrandom", "getpid",
     "gettid", "getppid", "getuid", "geteuid", "getgid", "getegid", "uname", "sysinfo",
