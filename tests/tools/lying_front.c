@@ -25,6 +25,7 @@ static struct lie_state {
 	uint32_t listener_id;
 	int client;
 	unsigned lie;
+	unsigned ticks; /* of 20 ms since the client came */
 	uint64_t conn;
 } st = {.listener = -1, .client = -1, .conn = 7000};
 
@@ -266,6 +267,7 @@ static int
 on_core(void *arg UNUSED, struct ipc *w UNUSED, uint16_t type, struct rd *body, int *fds, size_t nfds UNUSED,
     struct err *err UNUSED)
 {
+	struct str state;
 	char text[300];
 
 	if (type == MSG_F_LISTEN) {
@@ -282,7 +284,8 @@ on_core(void *arg UNUSED, struct ipc *w UNUSED, uint16_t type, struct rd *body, 
 		(void)rd_u64(body);
 		(void)rd_u64(body);
 		(void)rd_u8(body);
-		(void)snprintf(text, sizeof(text), "refused %.*s", STR_ARG(rd_lstr(body)));
+		state = rd_lstr(body);
+		(void)snprintf(text, sizeof(text), "refused %.*s", STR_ARG(state));
 		answer(text);
 	} else if (type == MSG_PG_DONE) {
 		answer("done");
@@ -325,6 +328,8 @@ on_client(void *arg UNUSED)
 	int fd;
 
 	(void)loop_timer_add(st.loop, 20, on_client, NULL);
+	if (st.client >= 0 && ++st.ticks > 100)
+		answer("ignored");
 	if (st.listener < 0 || st.core == NULL || st.client >= 0)
 		return;
 	fd = accept4(st.listener, NULL, NULL, SOCK_CLOEXEC);
@@ -335,6 +340,7 @@ on_client(void *arg UNUSED)
 		return;
 	}
 	st.client = fd;
+	st.ticks = 0;
 	st.lie = c;
 	st.conn++;
 	buf_u64(&b, st.conn);
