@@ -203,12 +203,13 @@ on_sign_timer(void *arg)
 static void
 commit(struct writer *w)
 {
-	bool sign = store_unsigned(w->store) >= SIGN_RECORDS;
 	struct err err = {0};
+	bool sign;
 
 	if (store_commit(w->store, &err) != 0)
 		die(&err);
 	send_acks(w, 0);
+	sign = store_unsigned(w->store) >= SIGN_RECORDS;
 	for (size_t i = 0; i < w->nacks; i++)
 		sign |= (w->ack[i].flags & FLAG_CHECKPOINT) != 0;
 	if (sign)

@@ -202,32 +202,50 @@ rc, words = damaged(lambda x: (rehashed(x), rechain(x, 13))[1])
 tap.ok(rc == 1 and (11, "rewritten") in words or words[0][1] == "rewritten", "named from the last size that held", words)
 
 # --- canonical form, with the right hash ----------------------------------------------------
-forms = [(b'"data":{', b'"data": {'), (b'"n":12', b'"n":12.0'), (b'"n":12', b'"n":1e1'), (b'"n":12', b'"n":012'),
-         (b'"n":12', b'"n":-0'), (b'"n":12', b'"n":9007199254740992'), (b'"n":12', b'"n":null'),
-         (b'"n":12', b'"n":"\\/"'), (b'"n":12', b'"n":"\\u0041"'), (b'"n":12', b'"n":"\\u0000"'),
-         (b'"n":12', b'"n":"\\ud800"'), (b'"n":12', b'"n":"\xc3"'), (b'"n":12', b'"n":12,"n":12'),
-         (b'"n":12', b'"n":' + b"[" * 17 + b"]" * 17), (b'"n":12', b'"n":NaN'), (b'"v":1', b'"v":2'),
-         (b'"v":1', b'"v":1,"w":1'), (b'"src":"agent"', b'"src":"root"'), (b'"n":12', b'"b":1,"a":1,"n":12')]
+forms = [(b'"data":{', b'"data": {'), (b'"n":2', b'"n":2.0'), (b'"n":2', b'"n":1e1'), (b'"n":2', b'"n":012'),
+         (b'"n":2', b'"n":-0'), (b'"n":2', b'"n":9007199254740992'), (b'"n":2', b'"n":null'),
+         (b'"n":2', b'"n":"\\/"'), (b'"n":2', b'"n":"\\u0041"'), (b'"n":2', b'"n":"\\u0000"'),
+         (b'"n":2', b'"n":"\\ud800"'), (b'"n":2', b'"n":"\xc3"'), (b'"n":2', b'"n":12,"n":12'),
+         (b'"n":2', b'"n":' + b"[" * 17 + b"]" * 17), (b'"n":2', b'"n":NaN'), (b'"v":1', b'"v":2'),
+         (b'"v":1', b'"v":1,"w":1'), (b'"src":"agent"', b'"src":"root"'), (b'"n":2', b'"b":1,"a":1,"n":12')]
 bad = []
-k = next(i for i, x in enumerate(read_lines(BASE + "/log")) if b'"n":12' in x)
+
+
+def rewritten_tail(old, new):
+    """One body of the unsigned log changed and all behind it chained anew: the form alone tells."""
+    x = copy(OPEN)
+    lines = read_lines(x)
+    j = next(i for i, y in enumerate(lines) if old in y)
+    lines[j] = line_of(body_of(lines[j]).replace(old, new, 1))
+    out, prev = lines[:j + 1], lines[j][-67:-3]
+    for y in lines[j + 1:]:
+        out.append(line_of(re.sub(rb'"prev":"[0-9a-f]{64}"', b'"prev":"' + prev + b'"', body_of(y))))
+        prev = out[-1][-67:-3]
+    put_lines(x, out)
+    return j, both(x)
+
+
 for old, new in forms:
-    v = damaged(lambda x: x.__setitem__(k, line_of(body_of(x[k]).replace(old, new, 1))))
-    if v != (1, [(k, "changed")]):
+    j, v = rewritten_tail(old, new)
+    if v != (1, [(j, "changed")]):
         bad.append((new, v))
 tap.eq(bad, [], "a body that is not canonical is a change though its hash is right")
-same = [(b'"n":12', b'"n":"e\xcc\x81"'), (b'"n":12', b'"n":"\\u001f\x7f"'), (b'"n":12', b'"n":9007199254740991'),
-        (b'"n":12', b'"n":' + b"[" * 14 + b"]" * 14), (b'"n":12', b'"n":-1'), (b'"n":12', b'"n":{"":true}')]
+same = [(b'"n":2', b'"n":"e\xcc\x81"'), (b'"n":2', b'"n":"\\u001f\x7f"'), (b'"n":2', b'"n":9007199254740991'),
+        (b'"n":2', b'"n":' + b"[" * 14 + b"]" * 14), (b'"n":2', b'"n":-1'), (b'"n":2', b'"n":{"":true}')]
 bad = []
 for old, new in same:
-    d = copy(OPEN)
-    lines = read_lines(d)
-    j = next(i for i, x in enumerate(lines) if old in x)
-    lines[j] = line_of(body_of(lines[j]).replace(old, new, 1))
-    put_lines(d, rechain(lines, j + 1) if True else lines)
-    v = both(d)
-    if v[1] != [] and v[1][0][1] != "blob":
+    j, v = rewritten_tail(old, new)
+    if v != (3, []) and v != (1, [(j, "blob")]):
         bad.append((new, v))
 tap.eq(bad, [], "and the nearest canonical ones are not, where nothing was signed yet")
+
+d = copy(OPEN)
+lines = read_lines(d)
+j = next(i for i, x in enumerate(lines) if i > 8 and json.loads(body_of(x))["batch"] == i)
+r = json.loads(body_of(lines[j]))
+r["batch"] = j - 2
+put_lines(d, rechain(lines[:j] + [line_of(emit(r))] + lines[j + 1:], j + 1))
+tap.eq(both(d), (1, [(j, "changed")]), "a batch that cannot be is a change, where nothing was signed yet")
 
 # --- segments and foreign logs -------------------------------------------------------------------
 n = len(segs(BASE + "/log"))
@@ -356,6 +374,24 @@ d = copy()
 with open(segs(d)[-1], "ab") as f:
     f.write(b"x" * (1 << 20) + b"y")
 tap.eq(both(d), (1, [(TOTAL, "changed")]), "nor more bytes than one write can leave")
+
+# --- show and head ----------------------------------------------------------------------------------------------
+def cli(*args):
+    r = subprocess.run([CLI, "log", *args], capture_output=True, text=True)
+    return r.returncode, r.stdout
+
+
+rc, out = cli("show", BASE + "/log", "--json")
+tap.eq((rc, out.encode()), (0, b"".join(body_of(x) + b"\n" for x in read_lines(BASE + "/log"))), "show --json gives each BODY as stored")
+tap.eq(cli("show", BASE + "/log", "--run", "r-2"), (0, ""), "show --run nothing of another run")
+rc, out = cli("show", "--state", BASE, "--type", "log.segment")
+tap.eq((rc, len(out.splitlines())), (0, len(segs(BASE + "/log")) - 1), "show --type those of one type")
+tap.eq(cli("head", "--state", BASE), (0, note.decode()), "head gives the newest checkpoint, as it is")
+d = copy()
+put_lines(d, [x for i, x in enumerate(read_lines(d)) if i != 9])
+tap.eq((cli("show", d)[0], len(cli("show", d)[1].splitlines())), (1, 9), "show stops where the log does not hold")
+tap.eq([cli(*x)[0] for x in ([], ["verify", "--nope"], ["dance"], ["verify", T + "/none"], ["verify", BASE + "/log"])], [2] * 5,
+       "a wrong word, option or place is a usage error")
 
 # --- the published vectors ---------------------------------------------------------------------------------------
 text = open(os.path.join(HERE, "../../docs/format-log.md")).read()

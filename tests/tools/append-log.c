@@ -6,7 +6,9 @@
  * DIR is made like a state directory (log/, keys/log/{seed,vkey}, keys/blob/r-1.key). Names: batch
  * (records per commit), cp (records per checkpoint, 0 none but at open), seg (segment size),
  * ballast, blob (0: none), close (0: end without log.close), seed (byte of the key's seed), size
- * (filler bytes), origin. Prints `open SIZE` once open and `ack SIZE` after each commit.
+ * (filler bytes), origin, from (a file of records to append first, one a line: type, src, run or -,
+ * data, content, parted by tabs; "@" in data becomes the reference of the sealed content, in which
+ * \\n is a line feed). Prints `open SIZE` once open and `ack SIZE` after each commit.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +28,7 @@ static struct {
 	uint64_t value;
 } opts[] = {{"batch", 1}, {"cp", 10}, {"seg", 0}, {"ballast", 65536}, {"blob", 1}, {"close", 1},
     {"seed", 7}, {"size", 0}};
-static const char *origin = "broker.example/test";
+static const char *origin = "broker.example/test", *from;
 
 static uint64_t
 opt(const char *name)
@@ -44,8 +46,8 @@ opt_set(const char *arg)
 
 	if (!str_cut(&value, '=', &name))
 		fatal("%s: must be name=value", arg);
-	if (str_eqz(name, "origin")) {
-		origin = value.p;
+	if (str_eqz(name, "origin") || str_eqz(name, "from")) {
+		*(str_eqz(name, "from") ? &from : &origin) = value.p;
 		return;
 	}
 	for (size_t i = 0; i < ARRAY_LEN(opts); i++)
@@ -156,6 +158,67 @@ commit(struct store *store, bool checkpoint)
 	say("ack", store_size(store));
 }
 
+/* data with "@" replaced by the reference of the sealed content. */
+static void
+put_reference(struct buf *out, struct str data, struct str run, struct str content,
+    struct store *store, const struct secret *key)
+{
+	const char *at = memmem(data.p, data.n, "\"@\"", 3);
+	AUTO_BUF struct buf text = BUF(1 << 20), frame = BUF(1 << 21);
+	struct blob_ref ref;
+	struct err err = {0};
+	struct jcs j;
+
+	if (at == NULL) {
+		buf_put_str(out, data);
+		return;
+	}
+	for (size_t i = 0; i < content.n; i++) {
+		bool lf = content.p[i] == '\\' && i + 1 < content.n && content.p[i + 1] == 'n';
+
+		buf_put_c(&text, lf ? '\n' : content.p[i]);
+		i += lf;
+	}
+	if (blob_seal(key, str_eqz(run, "-") ? STR("policy") : run, "text/plain", buf_str(&text),
+		&frame, &ref, &err) != 0 ||
+	    store_blob(store, buf_str(&frame), &err) != 0)
+		fatal_err(&err);
+	buf_put(out, data.p, (size_t)(at - data.p));
+	jcs_init(&j, out);
+	blob_ref_jcs(&j, NULL, &ref);
+	buf_put(out, at + 3, data.n - (size_t)(at - data.p) - 3);
+}
+
+static void
+append_file(struct store *store, const struct secret *key)
+{
+	AUTO_FD int fd = open(from, O_RDONLY | O_CLOEXEC);
+	AUTO_BUF struct buf all = BUF(16 << 20);
+	struct str left, line, type, src, run, data;
+	struct err err = {0};
+	uint64_t seq;
+	ssize_t n;
+
+	n = fd < 0 ? -1 : read(fd, buf_grow(&all, all.max), all.max);
+	if (n < 0)
+		fatal("%s: %s", from, strerror(errno));
+	left = str_mem(all.p, (size_t)n);
+	while (str_cut(&left, '\n', &line)) {
+		AUTO_BUF struct buf b = BUF(RECORD_BODY_MAX);
+		AUTO_FREE char *z = NULL;
+
+		if (!str_cut(&line, '\t', &type) || !str_cut(&line, '\t', &src) ||
+		    !str_cut(&line, '\t', &run) || !str_cut(&line, '\t', &data))
+			fatal("%s: a line has not five parts", from);
+		put_reference(&b, data, run, line, store, key);
+		z = str_dup(type);
+		if (store_append(store, z, src, str_eqz(run, "-") ? STR("") : run, buf_str(&b),
+			&seq, NULL, &err) != 0)
+			fatal_err(&err);
+	}
+	commit(store, true);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -185,6 +248,8 @@ main(int argc, char **argv)
 	if (store_open(logdir, signer, &o, &store, &err) != 0)
 		fatal_err(&err);
 	say("open", store_size(store));
+	if (from != NULL)
+		append_file(store, key);
 	for (uint64_t i = 1; i <= count; i++) {
 		append(store, i, key);
 		if (i % opt("batch") == 0 || i == count)
