@@ -48,11 +48,13 @@ act_end(struct core_act *act)
 	core_act_free(act);
 }
 
-/* The log did not take it: idle and whole, the client reads an error and may go on; else its session ends. */
+/* The log did not take it: idle and whole, the client reads an error and may go on; else its
+ * session ends. */
 static void
 unrecorded(struct core_act *act)
 {
-	static const char message[] = "the decision log is not available: nothing passes unrecorded";
+	static const char message[] =
+	    "the decision log is not available: nothing passes unrecorded";
 	struct core_conn *conn = act->conn;
 	bool whole = act->kind == CORE_ACT_QUERY || act->kind == CORE_ACT_SYNC;
 
@@ -70,7 +72,8 @@ refused(struct core_act *act)
 {
 	const struct core_action *a = act->actions[0];
 
-	core_pg_send_refused(act->conn, act->id, false, a->sqlstate, a->message, a->detail, a->hint);
+	core_pg_send_refused(
+	    act->conn, act->id, false, a->sqlstate, a->message, a->detail, a->hint);
 	act_end(act);
 }
 
@@ -141,14 +144,10 @@ static const char *
 kind_name(enum core_act_kind k)
 {
 	switch (k) {
-	case CORE_ACT_QUERY:
-		return "query";
-	case CORE_ACT_SYNC:
-		return "sync";
-	case CORE_ACT_FLUSH:
-		return "flush";
-	case CORE_ACT_CUT:
-		return "cut";
+	case CORE_ACT_QUERY: return "query";
+	case CORE_ACT_SYNC: return "sync";
+	case CORE_ACT_FLUSH: return "flush";
+	case CORE_ACT_CUT: return "cut";
 	}
 	return "invalid";
 }
@@ -170,14 +169,23 @@ record_action(struct core_act *act, size_t i)
 		act->failed = true;
 		return;
 	}
-	core_data_action(&data,
-	    &(struct core_data_action){.a = a, .conn = act->conn, .kind = kind_name(act->kind),
-		.head = &head, .sent = allowed ? &act->sent : NULL, .wrap = allowed && act->wrap,
-		.poison = !allowed && act->poison[0] != '\0' ? act->poison : NULL});
-	act->tickets[i] = core_record(run->core,
-	    &(struct core_append){.type = "action", .run = run->id,
-		.flags = allowed && beyond ? CORE_REC_CHECKPOINT : 0, .data = &data, .frame = &frame,
-		.dispatched = allowed ? a->id : NULL, .fn = action_acked, .arg = a});
+	core_data_action(
+	    &data, &(struct core_data_action){.a = a,
+		       .conn = act->conn,
+		       .kind = kind_name(act->kind),
+		       .head = &head,
+		       .sent = allowed ? &act->sent : NULL,
+		       .wrap = allowed && act->wrap,
+		       .poison = !allowed && act->poison[0] != '\0' ? act->poison : NULL});
+	act->tickets[i] =
+	    core_record(run->core, &(struct core_append){.type = "action",
+				       .run = run->id,
+				       .flags = allowed && beyond ? CORE_REC_CHECKPOINT : 0,
+				       .data = &data,
+				       .frame = &frame,
+				       .dispatched = allowed ? a->id : NULL,
+				       .fn = action_acked,
+				       .arg = a});
 	if (act->tickets[i] == NULL)
 		act->failed = true;
 	else
@@ -239,7 +247,8 @@ facts_for(struct core_conn *conn, struct str text)
 	if (!str_is_utf8(text)) {
 		core_facts_fail(*slot, CORE_FACTS_INVALID, "the statement is not valid UTF-8");
 	} else if (text.n > FACTS_SQL_MAX) {
-		why = xasprintf("statement too complex: it has %zu bytes, limit %zu", text.n, FACTS_SQL_MAX);
+		why = xasprintf(
+		    "statement too complex: it has %zu bytes, limit %zu", text.n, FACTS_SQL_MAX);
 		core_facts_fail(*slot, CORE_FACTS_COMPLEX, why);
 	}
 	return core_facts_ref(*slot);
@@ -267,7 +276,8 @@ ask(struct core_act *act)
 	struct str s = buf_str(&act->msgs);
 	struct pgwire_msg m;
 
-	for (; pgwire_next(s, SIZE_MAX, &m, NULL) == 1; s = str_mem(s.p + m.whole.n, s.n - m.whole.n)) {
+	for (; pgwire_next(s, SIZE_MAX, &m, NULL) == 1;
+	     s = str_mem(s.p + m.whole.n, s.n - m.whole.n)) {
 		struct rd r = rd_init(m.body);
 		struct core_facts *f;
 		struct str text;
@@ -291,7 +301,8 @@ ask(struct core_act *act)
 	}
 }
 
-/* --- PG_ACT -------------------------------------------------------------------------------------- */
+/* --- PG_ACT --------------------------------------------------------------------------------------
+ */
 
 /* Which types a kind may hold, and what ends it. */
 static int
@@ -315,8 +326,9 @@ shape(struct core_act *act, struct err *err)
 			return rc;
 		simple = m.type == 'Q' || m.type == 'F';
 		end = m.type == 'S' || m.type == 'H';
-		if (strchr("QFPBDECSH", m.type) == NULL || simple != (act->kind == CORE_ACT_QUERY) ||
-		    (simple && n != 0) || (end && s.n != m.whole.n) || n >= CORE_ACT_MESSAGES)
+		if (strchr("QFPBDECSH", m.type) == NULL ||
+		    simple != (act->kind == CORE_ACT_QUERY) || (simple && n != 0) ||
+		    (end && s.n != m.whole.n) || n >= CORE_ACT_MESSAGES)
 			return err_set(err, ERR_PROTOCOL,
 			    "message %zu of type %u does not fit an exchange of kind %s", n,
 			    (unsigned)(uint8_t)m.type, kind_name(act->kind));
@@ -402,7 +414,8 @@ core_act_on_act(struct core_peer *p, struct rd *body, int *fds, size_t nfds, str
 	return 0;
 }
 
-/* --- U_DONE ---------------------------------------------------------------------------------------- */
+/* --- U_DONE
+ * ---------------------------------------------------------------------------------------- */
 
 struct done {
 	uint8_t status, txn;
@@ -414,7 +427,8 @@ struct done {
 static const char *
 status_name(uint8_t s)
 {
-	static const char *const names[] = {"unknown", "ok", "error", "row_limit", "lost", "refused"};
+	static const char *const names[] = {
+	    "unknown", "ok", "error", "row_limit", "lost", "refused"};
 
 	return s < ARRAY_LEN(names) ? names[s] : "unknown";
 }
@@ -432,14 +446,22 @@ outcomes(struct core_act *act, const struct done *d)
 		bool last = i + 1 == n;
 		AUTO_BUF struct buf b = BUF(CORE_RECORD_DATA_MAX);
 
-		core_data_outcome(&b,
-		    &(struct core_data_outcome){.action = a->id, .seq = a->seq, .status = status,
-			.tag = last ? d->tag : STR(""), .sqlstate = d->status == 5 ? STR("") : d->sqlstate,
-			.rows = last ? d->rows : 0, .answer_bytes = last ? d->bytes : 0,
-			.duration_us = clock_boot_us() - act->sent_us, .sent = &d->sent, .shared = (unsigned)n});
-		act->tickets[i] = core_record(run->core,
-		    &(struct core_append){.type = "outcome", .run = run->id, .data = &b,
-			.outcome_of = a->id, .fn = action_acked, .arg = a});
+		core_data_outcome(&b, &(struct core_data_outcome){.action = a->id,
+					  .seq = a->seq,
+					  .status = status,
+					  .tag = last ? d->tag : STR(""),
+					  .sqlstate = d->status == 5 ? STR("") : d->sqlstate,
+					  .rows = last ? d->rows : 0,
+					  .answer_bytes = last ? d->bytes : 0,
+					  .duration_us = clock_boot_us() - act->sent_us,
+					  .sent = &d->sent,
+					  .shared = (unsigned)n});
+		act->tickets[i] = core_record(run->core, &(struct core_append){.type = "outcome",
+							     .run = run->id,
+							     .data = &b,
+							     .outcome_of = a->id,
+							     .fn = action_acked,
+							     .arg = a});
 		if (act->tickets[i] != NULL)
 			act->waiting++;
 		else
@@ -502,7 +524,8 @@ done(struct core_act *act, const struct done *d)
 	}
 	if (d->status == 4)
 		return; /* U_GONE follows and ends the connection */
-	/* A read's answer goes with its outcome on the way; a change's waits until that is durable. */
+	/* A read's answer goes with its outcome on the way; a change's waits until that is durable.
+	 */
 	if (!beyond && conn->run->core->live) {
 		for (size_t i = 0; i < act->nactions; i++) {
 			core_record_forget(act->tickets[i]);
@@ -532,16 +555,20 @@ core_act_on_done(struct core_peer *p, struct rd *body, int *fds, size_t nfds, st
 	d.sqlstate = rd_lstr(body);
 	d.message = rd_lstr(body);
 	sent = rd_bytes(body, HASH_LEN);
-	if (!rd_end(body) || d.status < 1 || d.status > 5 || strchr("ITE", d.txn) == NULL || d.txn == 0)
+	if (!rd_end(body) || d.status < 1 || d.status > 5 || strchr("ITE", d.txn) == NULL ||
+	    d.txn == 0)
 		return err_set(err, ERR_PROTOCOL, "U_DONE is malformed");
 	memcpy(d.sent.b, sent.p, HASH_LEN);
-	if (conn == NULL || conn->act == NULL || conn->act->id != n || conn->act->phase != CORE_PHASE_SENT)
+	if (conn == NULL || conn->act == NULL || conn->act->id != n ||
+	    conn->act->phase != CORE_PHASE_SENT)
 		return 0; /* of a connection that core has ended */
-	/* What ran through must be what was judged. Errors of the broker's own statements send nothing. */
+	/* What ran through must be what was judged. Errors of the broker's own statements send
+	 * nothing. */
 	if (!hash_eq(&d.sent, &conn->act->sent) && (d.status == 1 || d.status == 5)) {
 		conn->act->phase = CORE_PHASE_OUTCOME;
 		outcomes(conn->act, &d);
-		return err_set(err, ERR_TAMPER, "connection %llu: upstream sent other bytes than were leased",
+		return err_set(err, ERR_TAMPER,
+		    "connection %llu: upstream sent other bytes than were leased",
 		    (unsigned long long)id);
 	}
 	done(conn->act, &d);
@@ -555,6 +582,6 @@ core_act_lost(struct core_act *act, const char *status)
 
 	for (size_t i = 0; act->phase == CORE_PHASE_SENT && i < act->nactions; i++)
 		if (act->actions[i]->d.verdict == VERDICT_ALLOW)
-			core_record_outcome(run->core, run->id, act->actions[i]->id, act->actions[i]->seq,
-			    status);
+			core_record_outcome(
+			    run->core, run->id, act->actions[i]->id, act->actions[i]->seq, status);
 }

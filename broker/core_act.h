@@ -31,14 +31,15 @@ struct core_act {
 
 	size_t nactions; /* judged, in order; a refused one is the last */
 	struct core_action *actions[CORE_ACT_MESSAGES + 1];
-	struct core_ticket *tickets[CORE_ACT_MESSAGES + 1]; /* of the action records, then of the outcomes */
-	struct core_request *request; /* whose approval.request is awaited */
-	struct core_txn txn;	      /* running, over the act */
-	uint32_t effects;	      /* of all allowed actions */
-	bool failed;		      /* a record could not be written */
-	bool refused;		      /* the last action is */
-	bool nothing_sent;	      /* refused before anything ran: front answers alone */
-	size_t send;		      /* bytes of msgs that are leased */
+	struct core_ticket
+	    *tickets[CORE_ACT_MESSAGES + 1]; /* of the action records, then of the outcomes */
+	struct core_request *request;	     /* whose approval.request is awaited */
+	struct core_txn txn;		     /* running, over the act */
+	uint32_t effects;		     /* of all allowed actions */
+	bool failed;			     /* a record could not be written */
+	bool refused;			     /* the last action is */
+	bool nothing_sent;		     /* refused before anything ran: front answers alone */
+	size_t send;			     /* bytes of msgs that are leased */
 	struct hash sent;
 	bool wrap;
 	char poison[64];
@@ -49,12 +50,13 @@ void core_act_free(struct core_act *act);
 /* No answer will come: its outcome is `status`. */
 void core_act_lost(struct core_act *act, const char *status);
 
-/* core_judge.c: walk the messages and fill actions; consumed approvals are recorded, nothing else yet. */
+/* core_judge.c: walk the messages and fill actions; consumed approvals are recorded, nothing else
+ * yet. */
 void core_act_judge(struct core_act *act);
 /* core_show.c: the action in full, for people and for the digest. */
 char *core_act_show(const struct core_action *a);
-struct hash core_act_digest(const struct core_conn *conn, const struct core_action *a,
-    const struct core_txn *txn);
+struct hash core_act_digest(
+    const struct core_conn *conn, const struct core_action *a, const struct core_txn *txn);
 /* The sealed head: statement and parameters. */
 int core_act_head(const struct core_run *run, const struct core_action *a, struct buf *frame,
     struct blob_ref *ret, struct err *err);

@@ -44,8 +44,8 @@ static int
 version_check(uint32_t version, struct err *err)
 {
 	if (version != IPC_VERSION)
-		return err_set(err, ERR_UNSUPPORTED, "the agent speaks version %u, this broker %d", version,
-		    IPC_VERSION);
+		return err_set(err, ERR_UNSUPPORTED, "the agent speaks version %u, this broker %d",
+		    version, IPC_VERSION);
 	return 0;
 }
 
@@ -58,12 +58,14 @@ owner_find(struct core_peer *p, const struct policy_person **ret, struct err *er
 	const struct policy_person *q;
 
 	if (p->core->policy == NULL)
-		return err_set(err, ERR_CONFIG, "no policy is active (cofferdam policy build, then SIGHUP)");
+		return err_set(
+		    err, ERR_CONFIG, "no policy is active (cofferdam policy build, then SIGHUP)");
 	if (login == NULL)
 		return err_set(err, ERR_UNAUTHORISED, "uid %u has no login name", (unsigned)p->uid);
 	q = policy_person_by_login(p->core->policy, str_z(login));
 	if (q == NULL)
-		return err_set(err, ERR_UNAUTHORISED, "%s is no person's login in the policy", login);
+		return err_set(
+		    err, ERR_UNAUTHORISED, "%s is no person's login in the policy", login);
 	*ret = q;
 	return 0;
 }
@@ -76,10 +78,15 @@ target_add(struct core_run *run, const struct policy_target *t, struct err *err)
 	char address[16];
 
 	if (run->ntargets >= CORE_TARGETS_MAX)
-		return err_set(err, ERR_TOO_LARGE, "a run has at most %d targets", CORE_TARGETS_MAX);
+		return err_set(
+		    err, ERR_TOO_LARGE, "a run has at most %d targets", CORE_TARGETS_MAX);
 	core_run_address(run->ntargets, address);
-	core_run_target_add(run, &(struct core_target){.id = id, .kind = (char *)(uintptr_t)target_kind_name(t->kind),
-				     .host = host, .address = address, .database = db, .user = user,
+	core_run_target_add(run, &(struct core_target){.id = id,
+				     .kind = (char *)(uintptr_t)target_kind_name(t->kind),
+				     .host = host,
+				     .address = address,
+				     .database = db,
+				     .user = user,
 				     .port = t->port});
 	return 0;
 }
@@ -96,10 +103,11 @@ target_named(struct core_run *run, struct str id, struct err *err)
 	const struct policy_target *t = policy_target(run->core->policy, id);
 
 	if (t == NULL)
-		return err_set(err, ERR_NOT_FOUND, "the policy has no target \"%.*s\"", STR_ARG(id));
+		return err_set(
+		    err, ERR_NOT_FOUND, "the policy has no target \"%.*s\"", STR_ARG(id));
 	if (!served(t))
-		return err_set(err, ERR_UNSUPPORTED, "target %.*s: only postgres targets with a host are served",
-		    STR_ARG(id));
+		return err_set(err, ERR_UNSUPPORTED,
+		    "target %.*s: only postgres targets with a host are served", STR_ARG(id));
 	for (size_t i = 0; i < run->ntargets; i++)
 		if (str_eqz(id, run->targets[i].id))
 			return err_set(err, ERR_EXISTS, "target %.*s is named twice", STR_ARG(id));
@@ -150,10 +158,11 @@ static int
 name_check(struct str name, struct str task, struct err *err)
 {
 	if (name.n == 0 || name.n > CORE_AGENT_NAME_MAX || !str_is_ascii_print(name))
-		return err_set(err, ERR_INVALID, "agent name must be 1 to %d printable ASCII characters",
-		    CORE_AGENT_NAME_MAX);
+		return err_set(err, ERR_INVALID,
+		    "agent name must be 1 to %d printable ASCII characters", CORE_AGENT_NAME_MAX);
 	if (task.n > CORE_TASK_MAX)
-		return err_set(err, ERR_TOO_LARGE, "task has %zu bytes, limit %d", task.n, CORE_TASK_MAX);
+		return err_set(
+		    err, ERR_TOO_LARGE, "task has %zu bytes, limit %d", task.n, CORE_TASK_MAX);
 	return 0;
 }
 
@@ -200,7 +209,8 @@ core_agent_on_open(struct core_peer *p, struct rd *body, int *fds, size_t nfds, 
 	return 0;
 }
 
-/* --- A_LISTEN, A_START --------------------------------------------------------------------------- */
+/* --- A_LISTEN, A_START ---------------------------------------------------------------------------
+ */
 
 int
 core_agent_on_listen(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err)
@@ -228,7 +238,8 @@ start_acked(void *arg, const struct core_ack *ack)
 
 	run->ticket = NULL;
 	if (ack->code != 0) {
-		(void)err_set(&why, ERR_UNAVAILABLE, "the decision log is not available: no run begins unrecorded");
+		(void)err_set(&why, ERR_UNAVAILABLE,
+		    "the decision log is not available: no run begins unrecorded");
 		run->state = CORE_RUN_PLANNED;
 		if (run->peer != NULL)
 			(void)refuse(run->peer, &why);
@@ -238,12 +249,14 @@ start_acked(void *arg, const struct core_ack *ack)
 	}
 	run->state = CORE_RUN_LIVE;
 	if (run->peer == NULL || run->end_status != NULL) { /* ended meanwhile */
-		AUTO_FREE char *status = xstrdup(run->end_status != NULL ? run->end_status : "lost");
+		AUTO_FREE char *status =
+		    xstrdup(run->end_status != NULL ? run->end_status : "lost");
 
 		core_run_end(run, status, STR("ended before it began"), run->peer != NULL);
 		return;
 	}
-	log_info("run %s of %s started: agent %s, %zu targets", run->id, run->owner, run->agent, run->ntargets);
+	log_info("run %s of %s started: agent %s, %zu targets", run->id, run->owner, run->agent,
+	    run->ntargets);
 	run->peer->state = CORE_S_RUN;
 	core_run_serve(run);
 	core_send(run->peer, MSG_A_STARTED, NULL);
@@ -277,16 +290,23 @@ start_record(struct core_run *run, struct str level, struct err *err)
 
 	for (size_t i = 0; rc == 0 && i < run->ntargets; i++)
 		if (run->targets[i].fd < 0)
-			rc = err_set(err, ERR_STATE, "target %s has no listener", run->targets[i].id);
+			rc = err_set(
+			    err, ERR_STATE, "target %s has no listener", run->targets[i].id);
 	if (rc == 0)
-		rc = blob_seal(run->key, str_z(run->id), "text/plain", str_z(run->task), &frame, &task, err);
+		rc = blob_seal(
+		    run->key, str_z(run->id), "text/plain", str_z(run->task), &frame, &task, err);
 	if (rc != 0)
 		return rc;
 	core_data_run_start(&data, run, &task, buf_str(&canonical));
-	run->ticket = core_record(run->core, &(struct core_append){.type = "run.start", .run = run->id,
-						 .data = &data, .frame = &frame, .fn = start_acked, .arg = run});
+	run->ticket = core_record(run->core, &(struct core_append){.type = "run.start",
+						 .run = run->id,
+						 .data = &data,
+						 .frame = &frame,
+						 .fn = start_acked,
+						 .arg = run});
 	if (run->ticket == NULL)
-		return err_set(err, ERR_UNAVAILABLE, "the decision log is not available: no run begins unrecorded");
+		return err_set(err, ERR_UNAVAILABLE,
+		    "the decision log is not available: no run begins unrecorded");
 	run->state = CORE_RUN_STARTING;
 	run->recorded = true;
 	return 0;
@@ -338,13 +358,15 @@ core_agent_on_resume(struct core_peer *p, struct rd *body, int *fds, size_t nfds
 	return 0;
 }
 
-/* --- A_EVENT ------------------------------------------------------------------------------------ */
+/* --- A_EVENT ------------------------------------------------------------------------------------
+ */
 
 static bool
 key_ok(struct str k)
 {
 	for (size_t i = 0; i < k.n; i++)
-		if (!((k.p[i] >= 'a' && k.p[i] <= 'z') || (k.p[i] >= '0' && k.p[i] <= '9') || k.p[i] == '_'))
+		if (!((k.p[i] >= 'a' && k.p[i] <= 'z') || (k.p[i] >= '0' && k.p[i] <= '9') ||
+			k.p[i] == '_'))
 			return false;
 	return k.n >= 1 && k.n <= 64 && !str_eqz(k, "content");
 }
@@ -369,7 +391,8 @@ sorted(struct str fields, struct json_doc **ret, struct err *err)
 }
 
 int
-core_agent_event_data(struct str fields, const struct blob_ref *content, struct buf *out, struct err *err)
+core_agent_event_data(
+    struct str fields, const struct blob_ref *content, struct buf *out, struct err *err)
 {
 	AUTO(json) struct json_doc *doc = NULL;
 	const struct json *o;
@@ -384,7 +407,8 @@ core_agent_event_data(struct str fields, const struct blob_ref *content, struct 
 	jcs_open(&j, NULL);
 	for (size_t i = 0; i < json_count(o); i++) {
 		if (!key_ok(json_key(o, i)))
-			return err_set(err, ERR_INVALID, "event field \"%.*s\": a name is 1 to 64 of [a-z0-9_], not content",
+			return err_set(err, ERR_INVALID,
+			    "event field \"%.*s\": a name is 1 to 64 of [a-z0-9_], not content",
 			    STR_ARG(json_key(o, i)));
 		if (!done && str_cmp(json_key(o, i), STR("content")) > 0) {
 			blob_ref_jcs(&j, "content", content);
@@ -442,8 +466,8 @@ event_type(struct str type)
 }
 
 static int
-event_record(struct core_peer *p, uint64_t id, const char *type, struct str fields, struct str content,
-    struct err *err)
+event_record(struct core_peer *p, uint64_t id, const char *type, struct str fields,
+    struct str content, struct err *err)
 {
 	struct core_run *run = p->run;
 	AUTO_BUF struct buf data = BUF(CORE_RECORD_DATA_MAX);
@@ -457,10 +481,16 @@ event_record(struct core_peer *p, uint64_t id, const char *type, struct str fiel
 	if (rc != 0)
 		return rc;
 	if (p->nevents >= CORE_EVENTS_MAX)
-		return err_set(err, ERR_TOO_LARGE, "%d events are not durable yet, the limit", CORE_EVENTS_MAX);
+		return err_set(err, ERR_TOO_LARGE, "%d events are not durable yet, the limit",
+		    CORE_EVENTS_MAX);
 	*e = (struct event){p->core, p->serial, id};
-	if (core_record(p->core, &(struct core_append){.type = type, .src = "agent", .run = run->id, .data = &data,
-				     .frame = &frame, .fn = event_acked, .arg = e}) == NULL)
+	if (core_record(p->core, &(struct core_append){.type = type,
+				     .src = "agent",
+				     .run = run->id,
+				     .data = &data,
+				     .frame = &frame,
+				     .fn = event_acked,
+				     .arg = e}) == NULL)
 		return err_set(err, ERR_UNAVAILABLE, "the decision log is not available");
 	(void)TAKE_PTR(e);
 	p->nevents++;
@@ -479,20 +509,22 @@ core_agent_on_event(struct core_peer *p, struct rd *body, int *fds, size_t nfds,
 	if (!rd_end(body))
 		return malformed("A_EVENT", err);
 	if (type == NULL) {
-		(void)err_set(err, ERR_INVALID, "event type must be model, exec, result or note, is \"%.*s\"",
-		    STR_ARG(name));
+		(void)err_set(err, ERR_INVALID,
+		    "event type must be model, exec, result or note, is \"%.*s\"", STR_ARG(name));
 		return refuse(p, err);
 	}
 	if (event_record(p, id, type, fields, content, err) != 0)
 		return refuse(p, err);
 	if (str_eqz(name, "model") || str_eqz(name, "note")) {
 		free(p->run->said);
-		p->run->said = str_dup(str_mem(content.p, content.n < CORE_SAID_MAX ? content.n : CORE_SAID_MAX));
+		p->run->said = str_dup(
+		    str_mem(content.p, content.n < CORE_SAID_MAX ? content.n : CORE_SAID_MAX));
 	}
 	return 0;
 }
 
-/* --- A_END -------------------------------------------------------------------------------------- */
+/* --- A_END --------------------------------------------------------------------------------------
+ */
 
 int
 core_agent_on_end(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err)
@@ -509,7 +541,8 @@ core_agent_on_end(struct core_peer *p, struct rd *body, int *fds, size_t nfds, s
 		if (str_eqz(status, known[i]))
 			use = known[i];
 	if (use == NULL) {
-		(void)err_set(err, ERR_INVALID, "status must be done, budget or error, is \"%.*s\"", STR_ARG(status));
+		(void)err_set(err, ERR_INVALID, "status must be done, budget or error, is \"%.*s\"",
+		    STR_ARG(status));
 		return refuse(p, err);
 	}
 	core_run_end(p->run, use, text, true);

@@ -11,15 +11,20 @@
 #define CORE_SAID_MAX 2048
 #define CORE_EVENTS_MAX 256 /* not yet durable, per agent */
 
-int core_agent_on_open(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
-int core_agent_on_resume(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
-int core_agent_on_listen(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
-int core_agent_on_start(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
-int core_agent_on_event(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
+int core_agent_on_open(
+    struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
+int core_agent_on_resume(
+    struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
+int core_agent_on_listen(
+    struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
+int core_agent_on_start(
+    struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
+int core_agent_on_event(
+    struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
 int core_agent_on_end(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
 
 /* Fields of an event as a record shows them: canonical, with the blob reference as "content". */
-int core_agent_event_data(struct str fields, const struct blob_ref *content, struct buf *out,
-    struct err *err);
+int core_agent_event_data(
+    struct str fields, const struct blob_ref *content, struct buf *out, struct err *err);
 
 #endif

@@ -20,20 +20,13 @@ const char *
 core_request_state_name(enum core_request_state s)
 {
 	switch (s) {
-	case CORE_RQ_RECORDING:
-		return "recording";
-	case CORE_RQ_PENDING:
-		return "pending";
-	case CORE_RQ_ARMED:
-		return "armed";
-	case CORE_RQ_CONSUMED:
-		return "consumed";
-	case CORE_RQ_DENIED:
-		return "denied";
-	case CORE_RQ_EXPIRED:
-		return "expired";
-	case CORE_RQ_VOID:
-		return "void";
+	case CORE_RQ_RECORDING: return "recording";
+	case CORE_RQ_PENDING: return "pending";
+	case CORE_RQ_ARMED: return "armed";
+	case CORE_RQ_CONSUMED: return "consumed";
+	case CORE_RQ_DENIED: return "denied";
+	case CORE_RQ_EXPIRED: return "expired";
+	case CORE_RQ_VOID: return "void";
 	}
 	return "invalid";
 }
@@ -54,7 +47,7 @@ bool
 core_request_open(const struct core_request *rq)
 {
 	return rq->state == CORE_RQ_RECORDING || rq->state == CORE_RQ_PENDING ||
-	    rq->state == CORE_RQ_ARMED;
+	       rq->state == CORE_RQ_ARMED;
 }
 
 /* --- memory ------------------------------------------------------------------------------ */
@@ -110,11 +103,11 @@ forget_oldest_ended(struct core_run *run, const struct core_request *but)
 	struct core_request *rq;
 
 	TAILQ_FOREACH(rq, &run->requests, link)
-		if (!core_request_open(rq) && rq->fn == NULL && rq != but) {
-			request_free(rq);
-			run->nended--;
-			return;
-		}
+	if (!core_request_open(rq) && rq->fn == NULL && rq != but) {
+		request_free(rq);
+		run->nended--;
+		return;
+	}
 }
 
 void
@@ -141,8 +134,8 @@ core_approve_find(const struct core_run *run, const struct hash *action)
 	struct core_request *rq;
 
 	TAILQ_FOREACH(rq, &run->requests, link)
-		if (core_request_open(rq) && hash_eq(&rq->action, action))
-			return rq;
+	if (core_request_open(rq) && hash_eq(&rq->action, action))
+		return rq;
 	return NULL;
 }
 
@@ -153,9 +146,9 @@ core_approve_by_id(const struct core *c, struct str id)
 	struct core_request *rq;
 
 	TAILQ_FOREACH(run, &c->runs, link)
-		TAILQ_FOREACH(rq, &run->requests, link)
-			if (str_eqz(id, rq->id))
-				return rq;
+	TAILQ_FOREACH(rq, &run->requests, link)
+	if (str_eqz(id, rq->id))
+		return rq;
 	return NULL;
 }
 
@@ -198,8 +191,8 @@ core_approve_new(const struct core_conn *conn, const struct core_action *a)
 	for (rq->nslots = 0; rq->nslots < d->nslots; rq->nslots++) {
 		const struct policy_slot *s = &d->slots[rq->nslots];
 
-		rq->slots[rq->nslots] = (struct policy_slot){
-		    str_mem(str_dup(s->role), s->role.n), s->count};
+		rq->slots[rq->nslots] =
+		    (struct policy_slot){str_mem(str_dup(s->role), s->role.n), s->count};
 	}
 	rq->max_rows = d->max_rows;
 	rq->within_s = d->within_s > 0 ? d->within_s : CORE_WITHIN_S;
@@ -243,15 +236,20 @@ core_approve_record(struct core_request *rq, core_ack_fn *fn, void *arg)
 	struct blob_ref show;
 	struct err err;
 
-	if (blob_seal(run->key, str_z(run->id), "text/plain", str_z(rq->show), &frame, &show, &err) != 0) {
+	if (blob_seal(run->key, str_z(run->id), "text/plain", str_z(rq->show), &frame, &show,
+		&err) != 0) {
 		log_error("request %s: %s", rq->id, err.msg);
 		core_approve_state(rq, CORE_RQ_VOID, "not_recorded");
 		return false;
 	}
 	core_data_request(&data, rq, &show, buf_str(&frame));
 	rq->ticket = core_record(run->core, &(struct core_append){.type = "approval.request",
-						.run = run->id, .flags = CORE_REC_ROOT, .data = &data,
-						.frame = &frame, .fn = record_acked, .arg = rq});
+						.run = run->id,
+						.flags = CORE_REC_ROOT,
+						.data = &data,
+						.frame = &frame,
+						.fn = record_acked,
+						.arg = rq});
 	if (rq->ticket == NULL) {
 		core_approve_state(rq, CORE_RQ_VOID, "not_recorded");
 		return false;
@@ -267,7 +265,8 @@ core_approve_forget(struct core_request *rq)
 	rq->fn = NULL;
 }
 
-/* --- judging ------------------------------------------------------------------------------------ */
+/* --- judging ------------------------------------------------------------------------------------
+ */
 
 struct policy_input
 core_approve_input(const struct core_request *rq, struct str **ret_rels)
@@ -325,9 +324,10 @@ core_approve_consume(struct core_request *rq, const char *action)
 
 	core_approve_state(rq, CORE_RQ_CONSUMED, action);
 	core_data_id(&b, rq->id, "action", action);
-	return core_record(rq->run->core,
-		   &(struct core_append){.type = "approval.consumed", .run = rq->run->id,
-		       .flags = CORE_REC_CHECKPOINT, .data = &b}) != NULL;
+	return core_record(rq->run->core, &(struct core_append){.type = "approval.consumed",
+					      .run = rq->run->id,
+					      .flags = CORE_REC_CHECKPOINT,
+					      .data = &b}) != NULL;
 }
 
 /* --- ends ------------------------------------------------------------------------------------- */
@@ -344,7 +344,8 @@ core_approve_end(struct core_request *rq, enum core_request_state s, const char 
 	if (rq->state != CORE_RQ_RECORDING)
 		(void)core_record(rq->run->core,
 		    &(struct core_append){.type = expired ? "approval.expired" : "approval.void",
-			.run = rq->run->id, .data = &b});
+			.run = rq->run->id,
+			.data = &b});
 	core_approve_state(rq, s, reason);
 }
 
@@ -364,8 +365,8 @@ end_all(struct core_run *run, const struct hash *keep, const char *reason)
 	/* Ending one may free others: from the start after each. */
 	do {
 		TAILQ_FOREACH(rq, &run->requests, link)
-			if (core_request_open(rq) && (keep == NULL || !hash_eq(&rq->policy, keep)))
-				break;
+		if (core_request_open(rq) && (keep == NULL || !hash_eq(&rq->policy, keep)))
+			break;
 		if (rq != NULL)
 			core_approve_end(rq, CORE_RQ_VOID, reason);
 	} while (rq != NULL);
@@ -377,7 +378,7 @@ core_approve_policy_changed(struct core *c)
 	struct core_run *run;
 
 	TAILQ_FOREACH(run, &c->runs, link)
-		end_all(run, policy_digest(c->policy), "policy_changed");
+	end_all(run, policy_digest(c->policy), "policy_changed");
 }
 
 void
@@ -409,8 +410,8 @@ core_approve_timer(struct core_request *rq)
 	loop_timer_del(rq->timer);
 	rq->timer = NULL;
 	if (core_request_open(rq) && rq->state != CORE_RQ_RECORDING)
-		rq->timer = loop_timer_add(rq->run->core->loop,
-		    left > 0 ? (uint64_t)left / 1000 + 1 : 1, timer_fired, rq);
+		rq->timer = loop_timer_add(
+		    rq->run->core->loop, left > 0 ? (uint64_t)left / 1000 + 1 : 1, timer_fired, rq);
 }
 
 /* --- signatures ------------------------------------------------------------------------------- */
@@ -425,7 +426,9 @@ core_approve_grant_add(struct core_request *rq, struct str person, struct str ro
 		return;
 	g = &rq->grants[rq->ngrants++];
 	*g = (struct approval_grant){.person = str_mem(str_dup(person), person.n),
-	    .role = str_mem(str_dup(role), role.n), .ns = STR("cofferdam-approval"), .at_us = at_us,
+	    .role = str_mem(str_dup(role), role.n),
+	    .ns = STR("cofferdam-approval"),
+	    .at_us = at_us,
 	    .deny = deny};
 	if (key != NULL)
 		g->key = *key;
@@ -471,9 +474,9 @@ unsettled(const struct core *c)
 	struct core_request *rq;
 
 	TAILQ_FOREACH(run, &c->runs, link)
-		TAILQ_FOREACH(rq, &run->requests, link)
-			if (rq->state == CORE_RQ_PENDING && rq->ngrants != 0 && !rq->settled)
-				return rq;
+	TAILQ_FOREACH(rq, &run->requests, link)
+	if (rq->state == CORE_RQ_PENDING && rq->ngrants != 0 && !rq->settled)
+		return rq;
 	return NULL;
 }
 

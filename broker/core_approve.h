@@ -8,9 +8,11 @@
 #include "broker/core_decide.h"
 #include "broker/core_record.h"
 
-#define CORE_WITHIN_S 1800	/* where the policy names none */
+#define CORE_WITHIN_S 1800 /* where the policy names none */
 #define CORE_USE_WITHIN_S 300
-#define CORE_SHOW_FRAME_MAX ((size_t)24000) /* sealed action kept in the record; larger ones are void after a restart */
+#define CORE_SHOW_FRAME_MAX                                                                       \
+	((size_t)24000) /* sealed action kept in the record; larger ones are void after a restart \
+			 */
 
 enum core_request_state {
 	CORE_RQ_RECORDING = 0, /* not durable yet: nobody can sign */
@@ -47,7 +49,7 @@ struct core_request {
 	struct core_ticket *ticket;
 	core_ack_fn *fn; /* who waits for approval.request */
 	void *arg;
-	bool busy; /* a signature is being recorded */
+	bool busy;    /* a signature is being recorded */
 	bool settled; /* looked at once since it was rebuilt from the log */
 };
 
@@ -60,12 +62,14 @@ struct core_request *core_approve_find(const struct core_run *run, const struct 
 struct core_request *core_approve_by_id(const struct core *c, struct str id); /* NULL: none */
 /* In memory only, from a's decision; core_approve_record() makes it durable. */
 struct core_request *core_approve_new(const struct core_conn *conn, const struct core_action *a);
-/* fn is called once with the ack, after which people can sign. False: cannot be recorded, rq is void. */
+/* fn is called once with the ack, after which people can sign. False: cannot be recorded, rq is
+ * void. */
 bool core_approve_record(struct core_request *rq, core_ack_fn *fn, void *arg);
 void core_approve_forget(struct core_request *rq); /* who waits goes away */
-void core_approve_judge(const struct core *c, const struct core_request *rq, const struct hash *action,
-    const struct policy_input *in, struct approval_result *ret);
-/* What was asked for, as policy_eval gets it; borrowed from rq and *ret_rels, which the caller frees. */
+void core_approve_judge(const struct core *c, const struct core_request *rq,
+    const struct hash *action, const struct policy_input *in, struct approval_result *ret);
+/* What was asked for, as policy_eval gets it; borrowed from rq and *ret_rels, which the caller
+ * frees. */
 struct policy_input core_approve_input(const struct core_request *rq, struct str **ret_rels);
 /* approval.consumed, in the same batch as the action that uses it. False: cannot be recorded. */
 bool core_approve_consume(struct core_request *rq, const char *action);

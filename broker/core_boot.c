@@ -264,13 +264,13 @@ core_boot_fd(void *arg, struct str name, int fd, struct err *err)
 	static const struct {
 		const char *name;
 		int (*fn)(struct core *c, int fd, struct err *err);
-	} read_now[] = {{"policy", take_policy}, {"vault-key", take_vault_key}, {"ca-key", take_ca_key},
-	    {"ca-cert", take_ca_cert}};
+	} read_now[] = {{"policy", take_policy}, {"vault-key", take_vault_key},
+	    {"ca-key", take_ca_key}, {"ca-cert", take_ca_cert}};
 	struct {
 		const char *name;
 		int *at;
-	} kept[] = {{"control", &c->control_fd}, {"agent", &c->agent_fd}, {"blob-keys", &c->blobkeys_fd},
-	    {"vault", &c->vault_fd}};
+	} kept[] = {{"control", &c->control_fd}, {"agent", &c->agent_fd},
+	    {"blob-keys", &c->blobkeys_fd}, {"vault", &c->vault_fd}};
 
 	for (size_t i = 0; i < ARRAY_LEN(read_now); i++)
 		if (str_eqz(name, read_now[i].name))
@@ -281,7 +281,8 @@ core_boot_fd(void *arg, struct str name, int fd, struct err *err)
 		fd_close(kept[i].at);
 		*kept[i].at = TAKE_FD(own);
 		/* A vault that comes later replaces the one in use. */
-		return kept[i].at == &c->vault_fd && c->serving ? take_vault(c, c->vault_fd, err) : 0;
+		return kept[i].at == &c->vault_fd && c->serving ? take_vault(c, c->vault_fd, err)
+								: 0;
 	}
 	return err_set(err, ERR_CONFIG, "descriptor \"%.*s\" is not known", STR_ARG(name));
 }
@@ -291,7 +292,8 @@ policy_key(struct core *c, struct err *err)
 {
 	int rc = core_run_key(c, POLICY_KID, false, &c->policy_blob_key, err);
 
-	return rc == ERR_NOT_FOUND ? core_run_key(c, POLICY_KID, true, &c->policy_blob_key, err) : rc;
+	return rc == ERR_NOT_FOUND ? core_run_key(c, POLICY_KID, true, &c->policy_blob_key, err)
+				   : rc;
 }
 
 int
@@ -301,7 +303,8 @@ core_boot_go(void *arg, struct err *err)
 	int rc;
 
 	if (c->vault_fd < 0 || c->ca_key == NULL || c->ca_pem == NULL || c->blobkeys_fd < 0)
-		return err_set(err, ERR_CONFIG, "vault, CA key, CA certificate or blob key directory is missing");
+		return err_set(err, ERR_CONFIG,
+		    "vault, CA key, CA certificate or blob key directory is missing");
 	rc = take_vault(c, c->vault_fd, err);
 	if (rc == 0)
 		rc = core_ca_load(secret_str(c->ca_key), str_z(c->ca_pem), &c->ca, err);
@@ -333,7 +336,8 @@ core_boot_serve(void *arg, struct err *err)
 #define STOP_TURN_MS 50
 #define STOP_TURNS 60
 
-/* The last records are given time to become durable; what is not then is in doubt at the next start. */
+/* The last records are given time to become durable; what is not then is in doubt at the next
+ * start. */
 static void
 stopping(void *arg)
 {
@@ -358,8 +362,8 @@ core_boot_stop(void *arg)
 }
 
 int
-core_boot_parent_msg(void *arg, struct ipc *w, uint16_t type, struct rd *body, int *fds, size_t nfds,
-    struct err *err)
+core_boot_parent_msg(void *arg, struct ipc *w, uint16_t type, struct rd *body, int *fds,
+    size_t nfds, struct err *err)
 {
 	struct core *c = arg;
 
@@ -367,7 +371,8 @@ core_boot_parent_msg(void *arg, struct ipc *w, uint16_t type, struct rd *body, i
 	return core_table_dispatch(&c->parent, w, type, body, fds, nfds, err);
 }
 
-/* --- policy --------------------------------------------------------------------------------------- */
+/* --- policy
+ * --------------------------------------------------------------------------------------- */
 
 void
 core_boot_policy_use(struct core *c, struct policy *p)
@@ -376,7 +381,8 @@ core_boot_policy_use(struct core *c, struct policy *p)
 		c->policy_next = NULL;
 	policy_free(c->policy);
 	c->policy = p;
-	log_info("policy %.*s, serial %lld, is active", STR_ARG(policy_name(p)), (long long)policy_serial(p));
+	log_info("policy %.*s, serial %lld, is active", STR_ARG(policy_name(p)),
+	    (long long)policy_serial(p));
 	core_approve_policy_changed(c);
 	core_approve_settle_all(c);
 	core_peer_listen(c);
@@ -408,15 +414,18 @@ policy_record(struct core *c)
 	struct err err;
 
 	if (policy_bundle(c->policy_next, &bundle, &err) != 0 ||
-	    blob_seal(c->policy_blob_key, str_z(POLICY_KID), "application/json", buf_str(&bundle), &frame, &ref,
-		&err) != 0) {
+	    blob_seal(c->policy_blob_key, str_z(POLICY_KID), "application/json", buf_str(&bundle),
+		&frame, &ref, &err) != 0) {
 		log_error("policy.load: %s", err.msg);
 		return;
 	}
 	core_data_policy_load(&data, c->policy_next, &ref);
 	c->policy_recording = *policy_digest(c->policy_next);
-	c->policy_ticket = core_record(c, &(struct core_append){.type = "policy.load", .data = &data,
-					      .frame = &frame, .fn = policy_acked, .arg = c});
+	c->policy_ticket = core_record(c, &(struct core_append){.type = "policy.load",
+					      .data = &data,
+					      .frame = &frame,
+					      .fn = policy_acked,
+					      .arg = c});
 	if (c->policy_ticket == NULL)
 		log_error("policy.load cannot be recorded now");
 }
@@ -428,14 +437,16 @@ core_boot_policy(struct core *c)
 
 	if (next == NULL || !c->live || !c->serving || c->policy_ticket != NULL)
 		return;
-	/* The log's last policy.load is this one, and it is not from before another that is active now. */
+	/* The log's last policy.load is this one, and it is not from before another that is active
+	 * now. */
 	if (c->live_policy_known && hash_eq(&c->live_policy, next) && c->policy == NULL)
 		core_boot_policy_use(c, c->policy_next);
 	else
 		policy_record(c);
 }
 
-/* --- wires ------------------------------------------------------------------------------------------ */
+/* --- wires
+ * ------------------------------------------------------------------------------------------ */
 
 static void
 front_down(struct core *c)
@@ -465,7 +476,9 @@ static const struct wire {
 static struct core_peer **
 slot(struct core *c, enum ipc_role role)
 {
-	return role == IPC_ROLE_FRONT ? &c->front : role == IPC_ROLE_UPSTREAM ? &c->upstream : &c->writer;
+	return role == IPC_ROLE_FRONT	   ? &c->front
+	       : role == IPC_ROLE_UPSTREAM ? &c->upstream
+					   : &c->writer;
 }
 
 static void
@@ -487,7 +500,8 @@ wire_gone(void *arg, struct ipc *w, const char *why)
 	enum ipc_role role = p->role;
 
 	(void)w;
-	log_warn("the wire to %s is gone (%s): what was in flight there is refused", ipc_role_name(role), why);
+	log_warn("the wire to %s is gone (%s): what was in flight there is refused",
+	    ipc_role_name(role), why);
 	for (size_t i = 0; i < ARRAY_LEN(wires); i++)
 		if (wires[i].role == role)
 			wire_down(c, &wires[i]);
@@ -515,8 +529,10 @@ parser_up(struct core *c, struct str id, int fd)
 	}
 	core_run_parser_gone(run);
 	p = xcalloc(1, sizeof(*p));
-	*p = (struct core_peer){.core = c, .role = IPC_ROLE_PARSER, .state = CORE_S_OPEN, .run = run};
-	p->wire = ipc_new(c->loop, fd, IPC_ROLE_CORE, IPC_ROLE_PARSER, core_table_dispatch, parser_gone, p);
+	*p = (struct core_peer){
+	    .core = c, .role = IPC_ROLE_PARSER, .state = CORE_S_OPEN, .run = run};
+	p->wire = ipc_new(
+	    c->loop, fd, IPC_ROLE_CORE, IPC_ROLE_PARSER, core_table_dispatch, parser_gone, p);
 	run->parser = p;
 	core_facts_parser_up(run);
 }
@@ -537,7 +553,8 @@ core_boot_wire(void *arg, enum ipc_role peer, struct str run, int fd, struct err
 		wire_down(c, &wires[i]);
 		p = xcalloc(1, sizeof(*p));
 		*p = (struct core_peer){.core = c, .role = peer, .state = wires[i].state};
-		p->wire = ipc_new(c->loop, fd, IPC_ROLE_CORE, peer, core_table_dispatch, wire_gone, p);
+		p->wire =
+		    ipc_new(c->loop, fd, IPC_ROLE_CORE, peer, core_table_dispatch, wire_gone, p);
 		*slot(c, peer) = p;
 		if (wires[i].up != NULL)
 			wires[i].up(c);

@@ -98,8 +98,7 @@ spki_read(struct str spki, struct err *err)
 		return NULL;
 	}
 	bits = EVP_PKEY_get_bits(k);
-	if (EVP_PKEY_is_a(k, "EC") &&
-	    EVP_PKEY_get_group_name(k, group, sizeof(group), &n) == 1 &&
+	if (EVP_PKEY_is_a(k, "EC") && EVP_PKEY_get_group_name(k, group, sizeof(group), &n) == 1 &&
 	    str_eqz(str_z(group), "prime256v1"))
 		return TAKE_PTR(k);
 	if (EVP_PKEY_is_a(k, "RSA") && bits >= 2048 && bits <= 4096)
@@ -117,7 +116,8 @@ host_ok(struct str host)
 		char ch = host.p[i];
 
 		if (!((ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') ||
-			(ch >= '0' && ch <= '9') || ch == '.' || ch == '-' || ch == '_' || ch == ':'))
+			(ch >= '0' && ch <= '9') || ch == '.' || ch == '-' || ch == '_' ||
+			ch == ':'))
 			return false;
 	}
 	return host.n >= 1 && host.n <= HOST_MAX;
@@ -183,15 +183,15 @@ leaf_fill(const struct core_ca *ca, X509 *x, EVP_PKEY *k, const char *host, int6
 	time_t from = (time_t)(now_s - CA_BACKDATE_SECONDS), to = (time_t)(now_s + CA_LEAF_SECONDS);
 
 	return X509_set_version(x, X509_VERSION_3) == 1 && serial_set(x) &&
-	    ASN1_TIME_set(X509_getm_notBefore(x), from) != NULL &&
-	    ASN1_TIME_set(X509_getm_notAfter(x), to) != NULL &&
-	    X509_set_issuer_name(x, X509_get_subject_name(ca->cert)) == 1 &&
-	    X509_set_pubkey(x, k) == 1 &&
-	    ext_add(ca, x, NID_basic_constraints, "critical,CA:FALSE") &&
-	    ext_add(ca, x, NID_key_usage, "critical,digitalSignature") &&
-	    ext_add(ca, x, NID_ext_key_usage, "serverAuth") &&
-	    ext_add(ca, x, NID_subject_key_identifier, "hash") &&
-	    ext_add(ca, x, NID_authority_key_identifier, "keyid") && san_add(x, host);
+	       ASN1_TIME_set(X509_getm_notBefore(x), from) != NULL &&
+	       ASN1_TIME_set(X509_getm_notAfter(x), to) != NULL &&
+	       X509_set_issuer_name(x, X509_get_subject_name(ca->cert)) == 1 &&
+	       X509_set_pubkey(x, k) == 1 &&
+	       ext_add(ca, x, NID_basic_constraints, "critical,CA:FALSE") &&
+	       ext_add(ca, x, NID_key_usage, "critical,digitalSignature") &&
+	       ext_add(ca, x, NID_ext_key_usage, "serverAuth") &&
+	       ext_add(ca, x, NID_subject_key_identifier, "hash") &&
+	       ext_add(ca, x, NID_authority_key_identifier, "keyid") && san_add(x, host);
 }
 
 int
@@ -208,8 +208,8 @@ core_ca_sign(const struct core_ca *ca, struct str spki, struct str host, int64_t
 	if (k == NULL)
 		return err != NULL && err->code != 0 ? err->code : ERR_INVALID;
 	if (!host_ok(host))
-		return err_set(err, ERR_INVALID, "leaf host \"%.*s\" is not a host name",
-		    STR_ARG(host));
+		return err_set(
+		    err, ERR_INVALID, "leaf host \"%.*s\" is not a host name", STR_ARG(host));
 	if (x == NULL || b == NULL || !leaf_fill(ca, x, k, name, now_s))
 		return err_set(err, ERR_CRYPTO, "cannot make a leaf for %s", name);
 	if (X509_sign(x, ca->key, EVP_sha256()) <= 0 || PEM_write_bio_X509(b, x) != 1)
@@ -241,7 +241,8 @@ core_ca_on_ask(struct core_peer *p, struct rd *body, int *fds, size_t nfds, stru
 	if (t == NULL || c->ca == NULL)
 		(void)err_set(&why, ERR_NOT_FOUND, "no such listener, or no CA");
 	else
-		(void)core_ca_sign(c->ca, spki, str_z(t->host), clock_wall_us() / 1000000, &pem, &why);
+		(void)core_ca_sign(
+		    c->ca, spki, str_z(t->host), clock_wall_us() / 1000000, &pem, &why);
 	if (why.code != 0) {
 		log_warn("no leaf for listener %u: %s", listener, why.msg);
 		buf_reset(&pem);

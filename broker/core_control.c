@@ -80,7 +80,7 @@ verb_status(struct core_call *call, struct err *err)
 
 	(void)err;
 	TAILQ_FOREACH(run, &c->runs, link)
-		pending += run->npending;
+	pending += run->npending;
 	jcs_int(j, "log_size", (int64_t)c->log_size);
 	jcs_z(j, "origin", c->origin);
 	jcs_int(j, "pending", (int64_t)pending);
@@ -92,8 +92,11 @@ verb_status(struct core_call *call, struct err *err)
 		jcs_close(j);
 	}
 	jcs_int(j, "runs", (int64_t)c->nruns);
-	jcs_z(j, "state", !c->live ? "no log" : c->upstream == NULL || c->front == NULL ? "starting" :
-		c->policy == NULL ? "no policy" : "serving");
+	jcs_z(j, "state",
+	    !c->live				      ? "no log"
+	    : c->upstream == NULL || c->front == NULL ? "starting"
+	    : c->policy == NULL			      ? "no policy"
+						      : "serving");
 	return 0;
 }
 
@@ -105,15 +108,18 @@ verb_runs(struct core_call *call, struct err *err)
 
 	(void)err;
 	jcs_array(j, "runs");
-	TAILQ_FOREACH(run, &call->core->runs, link) {
+	TAILQ_FOREACH(run, &call->core->runs, link)
+	{
 		jcs_open(j, NULL);
 		jcs_str_lossy(j, "agent", str_z(run->agent));
 		jcs_int(j, "connections", (int64_t)run->nconns);
 		jcs_z(j, "id", run->id);
 		jcs_z(j, "owner", run->owner);
 		jcs_int(j, "pending", (int64_t)run->npending);
-		jcs_z(j, "state", run->state == CORE_RUN_LIVE ? (run->peer != NULL ? "live" : "waiting") :
-			run->state == CORE_RUN_ENDING ? "ending" : "starting");
+		jcs_z(j, "state",
+		    run->state == CORE_RUN_LIVE	    ? (run->peer != NULL ? "live" : "waiting")
+		    : run->state == CORE_RUN_ENDING ? "ending"
+						    : "starting");
 		jcs_close(j);
 	}
 	jcs_array_end(j);
@@ -134,7 +140,8 @@ pending_put(struct jcs *j, const struct core_request *rq)
 	put_missing(j, rq);
 	jcs_z(j, "owner", rq->run->owner);
 	jcs_z(j, "run", rq->run->id);
-	jcs_str_lossy(j, "show", str_mem(show.p, show.n < PENDING_SHOW_MAX ? show.n : PENDING_SHOW_MAX));
+	jcs_str_lossy(
+	    j, "show", str_mem(show.p, show.n < PENDING_SHOW_MAX ? show.n : PENDING_SHOW_MAX));
 	jcs_z(j, "state", core_request_state_name(rq->state));
 	jcs_z(j, "target", rq->target);
 	jcs_close(j);
@@ -149,9 +156,9 @@ verb_pending(struct core_call *call, struct err *err)
 	(void)err;
 	jcs_array(&call->j, "pending");
 	TAILQ_FOREACH(run, &call->core->runs, link)
-		TAILQ_FOREACH(rq, &run->requests, link)
-			if (core_request_open(rq))
-				pending_put(&call->j, rq);
+	TAILQ_FOREACH(rq, &run->requests, link)
+	if (core_request_open(rq))
+		pending_put(&call->j, rq);
 	jcs_array_end(&call->j);
 	return 0;
 }
@@ -263,7 +270,8 @@ may_ask(const struct core_peer *p)
 	const char *login = core_peer_login(p);
 
 	return p->uid == 0 || p->uid == c->uid ||
-	    (login != NULL && c->policy != NULL && policy_person_by_login(c->policy, str_z(login)) != NULL);
+	       (login != NULL && c->policy != NULL &&
+		   policy_person_by_login(c->policy, str_z(login)) != NULL);
 }
 
 static int
@@ -271,13 +279,15 @@ call_verb(struct core_call *call, const struct core_peer *p, struct str verb, st
 {
 	if (!may_ask(p)) {
 		log_warn("control: uid %u is no person of the policy", (unsigned)p->uid);
-		return err_set(err, ERR_UNAUTHORISED, "uid %u is no person's login in the policy", (unsigned)p->uid);
+		return err_set(err, ERR_UNAUTHORISED, "uid %u is no person's login in the policy",
+		    (unsigned)p->uid);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(verbs); i++) {
 		if (!str_eqz(verb, verbs[i].verb))
 			continue;
 		if (verbs[i].needs_live && !call->core->live)
-			return err_set(err, ERR_UNAVAILABLE, "the decision log is not available now, try again");
+			return err_set(err, ERR_UNAVAILABLE,
+			    "the decision log is not available now, try again");
 		return verbs[i].fn(call, err);
 	}
 	return err_set(err, ERR_INVALID, "there is no verb \"%.*s\"", STR_ARG(verb));
@@ -299,8 +309,9 @@ core_control_on_call(struct core_peer *p, struct rd *body, int *fds, size_t nfds
 	(void)nfds;
 	if (!rd_end(body))
 		return err_set(err, ERR_PROTOCOL, "Q_CALL is malformed");
-	rc = version != IPC_VERSION ? err_set(&why, ERR_UNSUPPORTED, "version %u, this broker speaks %d", version, IPC_VERSION) :
-	    json_parse(args, "arguments", &doc, &why);
+	rc = version != IPC_VERSION ? err_set(&why, ERR_UNSUPPORTED,
+					  "version %u, this broker speaks %d", version, IPC_VERSION)
+				    : json_parse(args, "arguments", &doc, &why);
 	jcs_init(&call.j, &out);
 	jcs_open(&call.j, NULL);
 	if (rc == 0) {
@@ -312,7 +323,8 @@ core_control_on_call(struct core_peer *p, struct rd *body, int *fds, size_t nfds
 	if (rc == 0) {
 		jcs_close(&call.j);
 		if (buf_over(&out))
-			rc = err_set(&why, ERR_TOO_LARGE, "the answer is over %zu bytes", RESULT_MAX);
+			rc = err_set(
+			    &why, ERR_TOO_LARGE, "the answer is over %zu bytes", RESULT_MAX);
 	}
 	core_control_reply(c, call.peer, rc, rc == 0 ? buf_str(&out) : str_z(why.msg));
 	return 0;

@@ -13,7 +13,8 @@ struct core_call {
 };
 enum { CORE_CALL_LATER = 1 }; /* returned by a verb: core_control_reply comes when it is settled */
 
-int core_control_on_call(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
+int core_control_on_call(
+    struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
 /* code 0: result is a JSON object; else text. To a peer that may be gone. */
 void core_control_reply(struct core *c, uint64_t peer, int code, struct str result);
 /* id, state, reason, what is missing: every answer about a request has these. */

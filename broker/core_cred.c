@@ -21,15 +21,17 @@ core_cred_find(const struct core *c, const struct policy_target *t, const struct
 	const struct vault_entry *e = c->vault != NULL ? vault_find(c->vault, t->credential) : NULL;
 
 	if (e == NULL)
-		return err_set(err, ERR_CONFIG, "the vault has no credential \"%.*s\" (cofferdam credential add)",
+		return err_set(err, ERR_CONFIG,
+		    "the vault has no credential \"%.*s\" (cofferdam credential add)",
 		    STR_ARG(t->credential));
 	if (!str_ieqz(t->host, e->host) || t->port != e->port)
 		return err_set(err, ERR_CONFIG,
 		    "credential %s is bound to %s:%u, target %.*s is %.*s:%u", e->name, e->host,
 		    (unsigned)e->port, STR_ARG(t->id), STR_ARG(t->host), (unsigned)t->port);
 	if (!str_eqz(t->user, e->user))
-		return err_set(err, ERR_CONFIG, "credential %s is of user %s, target %.*s has user %.*s",
-		    e->name, e->user, STR_ARG(t->id), STR_ARG(t->user));
+		return err_set(err, ERR_CONFIG,
+		    "credential %s is of user %s, target %.*s has user %.*s", e->name, e->user,
+		    STR_ARG(t->id), STR_ARG(t->user));
 	*ret = e;
 	return 0;
 }
@@ -41,8 +43,8 @@ core_cred_fingerprint(const struct core *c, const struct vault_entry *e, char ou
 	struct str s = secret_str(e->secret);
 	AUTO_BUF struct buf hex = BUF(2 * FP_BYTES);
 
-	(void)crypto_auth_hmacsha256(mac, (const uint8_t *)s.p, s.n,
-	    (const uint8_t *)secret_str(c->fp_key).p);
+	(void)crypto_auth_hmacsha256(
+	    mac, (const uint8_t *)s.p, s.n, (const uint8_t *)secret_str(c->fp_key).p);
 	enc_hex(&hex, str_mem(mac, FP_BYTES));
 	memcpy(out, hex.p, hex.n);
 	out[hex.n] = '\0';

@@ -1,14 +1,17 @@
-/* Credentials as core uses them: found by the policy's name, and only for the place they are bound to. */
+/* Credentials as core uses them: found by the policy's name, and only for the place they are bound
+ * to. */
 #ifndef BROKER_CORE_CRED_H
 #define BROKER_CORE_CRED_H
 
 #include "broker/core.h"
 #include "broker/core_vault.h"
 
-/* ERR_CONFIG names what is missing or does not fit: credential, host, port, user. Borrowed from the vault. */
-int core_cred_find(const struct core *c, const struct policy_target *t, const struct vault_entry **ret,
-    struct err *err);
-/* HMAC-SHA256 of the secret under a key of this broker, 8 bytes as hex: tells equal from other, nothing else. */
+/* ERR_CONFIG names what is missing or does not fit: credential, host, port, user. Borrowed from the
+ * vault. */
+int core_cred_find(const struct core *c, const struct policy_target *t,
+    const struct vault_entry **ret, struct err *err);
+/* HMAC-SHA256 of the secret under a key of this broker, 8 bytes as hex: tells equal from other,
+ * nothing else. */
 void core_cred_fingerprint(const struct core *c, const struct vault_entry *e, char out[17]);
 /* New vault file and key (SIGHUP, start): the old ones stay when these do not open. */
 int core_cred_load(struct core *c, int vault_fd, struct err *err);

@@ -99,7 +99,8 @@ put_decision(struct jcs *j, const struct core_action *a, const struct policy *p)
 	put_time(j, "at", a->now.us);
 	if (d->calendar.n != 0)
 		jcs_str(j, "calendar", d->calendar);
-	jcs_z(j, "clock", p != NULL && policy_clock(p) == CLOCK_MODE_TRUSTED ? "trusted" : "kernel-sync");
+	jcs_z(j, "clock",
+	    p != NULL && policy_clock(p) == CLOCK_MODE_TRUSTED ? "trusted" : "kernel-sync");
 	jcs_bool(j, "clock_known", a->now.known);
 	jcs_z(j, "engine", EFFECTS_ENGINE);
 	put_grants(j, a->grants, a->ngrants);
@@ -212,8 +213,8 @@ core_data_outcome(struct buf *out, const struct core_data_outcome *d)
 /* --- approvals ----------------------------------------------------------------------------- */
 
 void
-core_data_request(struct buf *out, const struct core_request *rq, const struct blob_ref *show,
-    struct str frame)
+core_data_request(
+    struct buf *out, const struct core_request *rq, const struct blob_ref *show, struct str frame)
 {
 	AUTO_FREE struct str *rels = NULL;
 	struct policy_input in = core_approve_input(rq, &rels);
@@ -284,8 +285,8 @@ core_data_grant(struct buf *out, const struct core_data_grant *g)
 }
 
 void
-core_data_rejected(struct buf *out, const char *id, struct str person, struct str key,
-    const char *reason)
+core_data_rejected(
+    struct buf *out, const char *id, struct str person, struct str key, const char *reason)
 {
 	struct jcs j;
 
@@ -303,8 +304,8 @@ core_data_rejected(struct buf *out, const char *id, struct str person, struct st
 /* --- runs and policy ------------------------------------------------------------------------ */
 
 void
-core_data_run_start(struct buf *out, const struct core_run *run, const struct blob_ref *task,
-    struct str level)
+core_data_run_start(
+    struct buf *out, const struct core_run *run, const struct blob_ref *task, struct str level)
 {
 	struct jcs j;
 

@@ -13,9 +13,9 @@ void core_data_slots(struct jcs *j, const char *key, const struct policy_slot *s
 struct core_data_action {
 	const struct core_action *a;
 	const struct core_conn *conn;
-	const char *kind;	    /* query sync flush cut, or "startup" */
+	const char *kind; /* query sync flush cut, or "startup" */
 	const struct blob_ref *head;
-	const struct hash *sent;  /* NULL: nothing goes upstream */
+	const struct hash *sent; /* NULL: nothing goes upstream */
 	bool wrap;
 	const char *poison; /* token that goes upstream instead; NULL none */
 };
@@ -27,18 +27,18 @@ struct core_data_outcome {
 	const char *status;
 	struct str tag, sqlstate;
 	uint64_t rows, answer_bytes, duration_us;
-	const struct hash *sent; /* NULL: "" */
-	unsigned shared; /* actions in the same exchange, when more than one */
+	const struct hash *sent;    /* NULL: "" */
+	unsigned shared;	    /* actions in the same exchange, when more than one */
 	struct str peer, peer_cert; /* connect: who answered */
 };
 void core_data_outcome(struct buf *out, const struct core_data_outcome *d);
 
-void core_data_request(struct buf *out, const struct core_request *rq, const struct blob_ref *show,
-    struct str frame);
+void core_data_request(
+    struct buf *out, const struct core_request *rq, const struct blob_ref *show, struct str frame);
 /* {id}, {id,reason}, {id,use_by}, {id,action} */
 void core_data_id(struct buf *out, const char *id, const char *key, const char *value);
-void core_data_run_start(struct buf *out, const struct core_run *run, const struct blob_ref *task,
-    struct str level);
+void core_data_run_start(
+    struct buf *out, const struct core_run *run, const struct blob_ref *task, struct str level);
 void core_data_run_end(struct buf *out, const char *status, struct str text);
 void core_data_policy_load(struct buf *out, const struct policy *p, const struct blob_ref *bundle);
 /* approval.grant, approval.deny: also a signed revoke */
@@ -50,7 +50,7 @@ struct core_data_grant {
 };
 void core_data_grant(struct buf *out, const struct core_data_grant *g);
 /* person and key are left out when empty */
-void core_data_rejected(struct buf *out, const char *id, struct str person, struct str key,
-    const char *reason);
+void core_data_rejected(
+    struct buf *out, const char *id, struct str person, struct str key, const char *reason);
 
 #endif

@@ -36,15 +36,16 @@ struct core_action {
 	char id[CORE_ID_SIZE];
 	enum core_op op;
 	struct core_act *act; /* NULL for a connect */
-	size_t at; /* offset of its message in the act */
+	size_t at;	      /* offset of its message in the act */
 
 	/* What it is. */
-	struct str text;	 /* the statement; borrowed from the act, or from stmt */
-	struct core_stmt *stmt;	 /* owned reference */
-	char *inner;		 /* texts that EXECUTEs in it run; owned, NULL: none */
+	struct str text;	  /* the statement; borrowed from the act, or from stmt */
+	struct core_stmt *stmt;	  /* owned reference */
+	char *inner;		  /* texts that EXECUTEs in it run; owned, NULL: none */
 	struct core_facts *facts; /* owned reference */
-	struct str params; /* Bind body behind its names; borrowed */
-	bool dml, hidden_dml, fence, txn; /* changes rows; not all countable; not inside a block; controls a transaction */
+	struct str params;	  /* Bind body behind its names; borrowed */
+	bool dml, hidden_dml, fence,
+	    txn; /* changes rows; not all countable; not inside a block; controls a transaction */
 	uint32_t max_fetch; /* Execute's own row count */
 	uint32_t effects;
 	unsigned statements;
@@ -53,8 +54,9 @@ struct core_action {
 	char txn_state; /* before it */
 	uint32_t txn_effects;
 	bool commits; /* judged with the transaction's union */
-	const char *refuse_state, *refuse_why; /* core itself cannot let it pass; an @escape effect says so too */
-	char *show;   /* the action in full, as people are shown it */
+	const char *refuse_state,
+	    *refuse_why; /* core itself cannot let it pass; an @escape effect says so too */
+	char *show;	 /* the action in full, as people are shown it */
 	struct hash digest;
 
 	/* What was decided. */
@@ -65,7 +67,7 @@ struct core_action {
 	struct core_request *request; /* asked for, still pending, or to be consumed */
 	bool request_new, consume;
 	bool linked;
-	uint64_t link; /* seq */
+	uint64_t link;				  /* seq */
 	char *sqlstate, *message, *detail, *hint; /* of a refusal */
 
 	uint64_t seq; /* once durable */
@@ -76,8 +78,8 @@ void core_action_free(struct core_action *a);
 const char *core_op_name(enum core_op op);
 
 /* As policy_eval() gets it; borrowed from run and action. */
-struct policy_input core_decide_input(const struct core_run *run, struct str target,
-    const struct core_action *a);
+struct policy_input core_decide_input(
+    const struct core_run *run, struct str target, const struct core_action *a);
 /*
  * Three steps; effects, digest and show are set before. Judge: verdict, grants, an armed or
  * pending request of the same digest. Refuse: for what core cannot do although it might be

@@ -105,7 +105,7 @@ txn_read(const struct json *v, struct core_facts *f)
 		if (str_eqz(s, "rollback"))
 			f->rollback = true;
 		else if (!str_eqz(s, "begin") && !str_eqz(s, "savepoint") &&
-		    !str_eqz(s, "release") && !str_eqz(s, "rollback_to"))
+			 !str_eqz(s, "release") && !str_eqz(s, "rollback_to"))
 			f->commit = true; /* and whatever is not known */
 	}
 	return true;
@@ -210,8 +210,8 @@ ask_send(struct core_ask *a)
 }
 
 struct core_ask *
-core_facts_ask(struct core_run *run, struct core_facts *f, struct str text, core_facts_fn *fn,
-    void *arg)
+core_facts_ask(
+    struct core_run *run, struct core_facts *f, struct str text, core_facts_fn *fn, void *arg)
 {
 	struct core *c = run->core;
 	struct core_ask *a = xcalloc(1, sizeof(*a));
@@ -250,8 +250,8 @@ core_facts_on_facts(struct core_peer *p, struct rd *body, int *fds, size_t nfds,
 	if (!rd_end(body) || status > 2)
 		return err_set(err, ERR_PROTOCOL, "X_FACTS is malformed");
 	TAILQ_FOREACH(a, &p->run->asks, link)
-		if (a->id == id && a->sent)
-			break;
+	if (a->id == id && a->sent)
+		break;
 	if (a == NULL)
 		return 0; /* timed out before */
 	core_facts_fill(a->facts, status, said);
@@ -265,8 +265,8 @@ core_facts_parser_up(struct core_run *run)
 	struct core_ask *a;
 
 	TAILQ_FOREACH(a, &run->asks, link)
-		if (!a->sent)
-			ask_send(a);
+	if (!a->sent)
+		ask_send(a);
 }
 
 static struct core_ask *
@@ -275,8 +275,8 @@ first_sent(struct core_run *run)
 	struct core_ask *a;
 
 	TAILQ_FOREACH(a, &run->asks, link)
-		if (a->sent)
-			return a;
+	if (a->sent)
+		return a;
 	return NULL;
 }
 

@@ -46,12 +46,14 @@ void core_facts_fill(struct core_facts *f, unsigned status, struct str said);
 
 /* fn is called once from the loop, when f is no longer PENDING. The text is copied. */
 typedef void core_facts_fn(void *arg);
-struct core_ask *core_facts_ask(struct core_run *run, struct core_facts *f, struct str text,
-    core_facts_fn *fn, void *arg);
+struct core_ask *core_facts_ask(
+    struct core_run *run, struct core_facts *f, struct str text, core_facts_fn *fn, void *arg);
 void core_facts_forget(struct core_ask *a); /* the owner of arg goes away */
 
-int core_facts_on_facts(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
-int core_facts_on_died(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
+int core_facts_on_facts(
+    struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
+int core_facts_on_died(
+    struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
 /* The run's parser wire came (run->parser is set) or went: asks are sent, or fail. */
 void core_facts_parser_up(struct core_run *run);
 void core_facts_parser_down(struct core_run *run);

@@ -77,8 +77,8 @@ executes_add(struct walk *w, struct core_action *a)
 	for (size_t i = 0; i < f->exec.n; i++) {
 		const struct core_name *n =
 		    core_stmts_get(&w->conn->stmts, CORE_NAME_STMT, f->exec.s[i]);
-		const struct core_facts *g = n != NULL && !n->unknown && n->stmt != NULL ?
-		    n->stmt->facts : NULL;
+		const struct core_facts *g =
+		    n != NULL && !n->unknown && n->stmt != NULL ? n->stmt->facts : NULL;
 
 		if (n == NULL && name_in(&f->prep, f->exec.s[i]))
 			continue;
@@ -114,11 +114,13 @@ static const char *
 uncountable(const struct walk *w, const struct core_action *a)
 {
 	if (a->hidden_dml)
-		return "rows changed under WITH, EXPLAIN or COPY cannot be counted against the row limit";
+		return "rows changed under WITH, EXPLAIN or COPY cannot be counted against the row "
+		       "limit";
 	if (!a->dml)
 		return NULL;
 	if (a->txn || a->fence)
-		return "a change under a row limit cannot be sent together with transaction control";
+		return "a change under a row limit cannot be sent together with transaction "
+		       "control";
 	if (w->act->nexec > 1 || w->conn->pipeline)
 		return "a change under a row limit must be the only statement of its exchange: "
 		       "send it alone, or in a transaction that is open already";
@@ -139,7 +141,8 @@ limits(struct walk *w, struct core_action *a)
 		core_decide_refuse(w->conn, a, &act->txn, "42501", why);
 	} else if (a->d.verdict == VERDICT_NEEDS_APPROVAL && strlen(a->show) > SHOWN_MAX) {
 		core_decide_refuse(w->conn, a, &act->txn, "54000",
-		    "the statement with its parameters is over 65536 bytes, more than people can be shown");
+		    "the statement with its parameters is over 65536 bytes, more than people can "
+		    "be shown");
 	}
 }
 
@@ -163,7 +166,8 @@ apply(struct walk *w, struct core_action *a)
 	if (a->commits || f->commit || f->rollback) {
 		core_txn_reset(t);
 		if (f->view.statements > 1 || a->inner != NULL)
-			t->effects = a->effects; /* what of the same text comes after is not known apart */
+			t->effects =
+			    a->effects; /* what of the same text comes after is not known apart */
 	} else if (f->txn) {
 		t->state = 'T'; /* BEGIN; or in a failed one, ROLLBACK TO */
 	}
@@ -209,8 +213,9 @@ static void
 cannot(struct core_action *a, const struct err *err)
 {
 	a->refuse_state = err_sqlstate(err->code);
-	a->refuse_why = err->code == ERR_TOO_LARGE ?
-	    "over a limit of prepared statements and portals of one connection" : "not supported";
+	a->refuse_why = err->code == ERR_TOO_LARGE
+			    ? "over a limit of prepared statements and portals of one connection"
+			    : "not supported";
 }
 
 static void
@@ -227,7 +232,8 @@ sql_names(struct walk *w, struct core_action *a)
 	for (size_t i = 0; i < f->prep.n; i++) {
 		struct core_stmt *st = core_stmt_new(a->text, STR(""), a->facts);
 
-		/* Over a ceiling the name stays what it was; the act was judged already, so it ends opaque later. */
+		/* Over a ceiling the name stays what it was; the act was judged already, so it ends
+		 * opaque later. */
 		if (core_stmts_put(s, CORE_NAME_STMT, f->prep.s[i], st, STR(""), &err) != 0)
 			core_stmts_close(s, CORE_NAME_STMT, f->prep.s[i]);
 		core_stmt_unref(st);
@@ -349,7 +355,8 @@ on_execute(struct walk *w, struct rd *r)
 	if (known(n) == NULL) { /* bound to a statement, or by a way, that core does not know */
 		a->effects = EFFECT_opaque;
 		a->refuse_state = "42501";
-		a->refuse_why = "the broker does not know which statement this portal runs: prepare it again";
+		a->refuse_why =
+		    "the broker does not know which statement this portal runs: prepare it again";
 		return judge(w, a);
 	}
 	a->stmt = core_stmt_ref(n->stmt);
@@ -472,7 +479,8 @@ core_act_judge(struct core_act *act)
 		return;
 	/* Bytes go upstream only under an action that is allowed. */
 	act->send = act->nactions > 1 ? act->actions[act->nactions - 1]->at : 0;
-	act->nothing_sent = act->nactions == 1 && conn->txn.state == 'I' && !conn->pipeline && whole;
+	act->nothing_sent =
+	    act->nactions == 1 && conn->txn.state == 'I' && !conn->pipeline && whole;
 	if (!act->nothing_sent)
 		poison(act);
 }

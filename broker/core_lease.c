@@ -20,7 +20,8 @@ core_lease_open(struct core_conn *conn, struct err *err)
 	int rc;
 
 	if (t == NULL)
-		return err_set(err, ERR_CONFIG, "target %s is not in the policy any more", conn->target->id);
+		return err_set(
+		    err, ERR_CONFIG, "target %s is not in the policy any more", conn->target->id);
 	rc = core_cred_find(c, t, &e, err);
 	if (rc != 0)
 		return rc;

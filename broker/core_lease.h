@@ -4,7 +4,8 @@
 
 #include "broker/core_act.h"
 
-/* U_OPEN for a recorded connect. ERR_UNAVAILABLE without an upstream; ERR_CONFIG when the credential is gone. */
+/* U_OPEN for a recorded connect. ERR_UNAVAILABLE without an upstream; ERR_CONFIG when the
+ * credential is gone. */
 int core_lease_open(struct core_conn *conn, struct err *err);
 /* U_SEND for recorded actions: the bytes that were judged, cut before what was refused. */
 int core_lease_send(struct core_act *act, struct err *err);

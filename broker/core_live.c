@@ -34,7 +34,8 @@ core_live_begin(struct core *c)
 {
 	struct core_run *run;
 
-	TAILQ_FOREACH(run, &c->runs, link) {
+	TAILQ_FOREACH(run, &c->runs, link)
+	{
 		run->seen = false;
 		core_approve_free_all(run);
 	}
@@ -78,7 +79,8 @@ on_policy(struct rec *r, struct err *err)
 static void
 run_target(struct core_run *run, const struct json *v)
 {
-	const struct policy *p = run->core->policy_next != NULL ? run->core->policy_next : run->core->policy;
+	const struct policy *p =
+	    run->core->policy_next != NULL ? run->core->policy_next : run->core->policy;
 	struct str id = json_str(json_get(v, "target"));
 	const struct policy_target *t = p != NULL ? policy_target(p, id) : NULL;
 	AUTO_FREE char *z = str_dup(id), *kind = str_dup(json_str(json_get(v, "kind"))),
@@ -87,8 +89,12 @@ run_target(struct core_run *run, const struct json *v)
 		       *db = str_dup(t != NULL ? t->database : STR("")),
 		       *user = str_dup(t != NULL ? t->user : STR(""));
 
-	core_run_target_add(run, &(struct core_target){.id = z, .kind = kind, .host = host, .address = address,
-				     .database = db, .user = user,
+	core_run_target_add(run, &(struct core_target){.id = z,
+				     .kind = kind,
+				     .host = host,
+				     .address = address,
+				     .database = db,
+				     .user = user,
 				     .port = (uint16_t)json_int(json_get(v, "port"))});
 }
 
@@ -131,9 +137,11 @@ slots_read(struct core_request *rq, const struct json *v)
 		struct str s = json_str(json_at(v, i)), role;
 		uint64_t n;
 
-		if (!str_cut(&s, ':', &role) || !str_to_u64(s, POLICY_QUORUM_MAX * POLICY_SLOTS_MAX, &n))
+		if (!str_cut(&s, ':', &role) ||
+		    !str_to_u64(s, POLICY_QUORUM_MAX * POLICY_SLOTS_MAX, &n))
 			return false;
-		rq->slots[rq->nslots++] = (struct policy_slot){str_mem(str_dup(role), role.n), (unsigned)n};
+		rq->slots[rq->nslots++] =
+		    (struct policy_slot){str_mem(str_dup(role), role.n), (unsigned)n};
 	}
 	return true;
 }
@@ -148,7 +156,8 @@ rels_read(struct core_request *rq, const struct json *v)
 		rq->rels[rq->nrels] = str_dup(json_str(json_at(v, rq->nrels)));
 }
 
-/* The action in full: sealed in the record itself; NULL when it was too large or cannot be opened. */
+/* The action in full: sealed in the record itself; NULL when it was too large or cannot be opened.
+ */
 static char *
 show_open(const struct core_run *run, const struct rec *r)
 {
@@ -182,10 +191,12 @@ request_fields(struct core_request *rq, const struct rec *r)
 	rq->max_rows = max != NULL ? json_int(max) : -1;
 	rq->within_s = json_int(json_get(r->data, "within"));
 	rq->use_within_s = json_int(json_get(r->data, "use_within"));
-	return hash_from_hex(field(r, "action"), &rq->action) && hash_from_hex(field(r, "policy"), &rq->policy) &&
-	    effect_from_json(json_get(r->data, "effects"), &rq->effects) &&
-	    time_field(r, "not_before", &rq->not_before_us) && time_field(r, "approve_by", &rq->approve_by_us) &&
-	    slots_read(rq, json_get(r->data, "slots"));
+	return hash_from_hex(field(r, "action"), &rq->action) &&
+	       hash_from_hex(field(r, "policy"), &rq->policy) &&
+	       effect_from_json(json_get(r->data, "effects"), &rq->effects) &&
+	       time_field(r, "not_before", &rq->not_before_us) &&
+	       time_field(r, "approve_by", &rq->approve_by_us) &&
+	       slots_read(rq, json_get(r->data, "slots"));
 }
 
 static int
@@ -204,11 +215,13 @@ on_request(struct rec *r, struct core_run *run, struct err *err)
 	return 0;
 }
 
-/* The record names the key by its fingerprint: the person's key that has it, or none (then it does not count). */
+/* The record names the key by its fingerprint: the person's key that has it, or none (then it does
+ * not count). */
 static void
 grant_read(struct rec *r, struct core_request *rq, bool deny)
 {
-	const struct policy *p = r->core->policy_next != NULL ? r->core->policy_next : r->core->policy;
+	const struct policy *p =
+	    r->core->policy_next != NULL ? r->core->policy_next : r->core->policy;
 	const struct policy_person *q = p != NULL ? policy_person(p, field(r, "person")) : NULL;
 	const struct sig_pubkey *key = NULL;
 	int64_t at;
@@ -277,7 +290,8 @@ on_action(struct rec *r, struct err *err)
 	buf_put(&r->core->doubt_more, run, sizeof(run));
 	buf_u64(&r->core->doubt_more, r->seq);
 	if (r->core->doubt_more.n > DOUBT_MAX)
-		return err_set(err, ERR_TOO_LARGE, "over %zu bytes of actions without outcome", DOUBT_MAX);
+		return err_set(
+		    err, ERR_TOO_LARGE, "over %zu bytes of actions without outcome", DOUBT_MAX);
 	return 0;
 }
 
@@ -287,7 +301,8 @@ in_flight(const struct core *c, const char *id)
 	struct core_conn *conn;
 
 	for (size_t b = 0; b < CORE_CONN_BUCKETS; b++)
-		LIST_FOREACH(conn, &c->conns[b], link) {
+		LIST_FOREACH(conn, &c->conns[b], link)
+		{
 			if (conn->open != NULL && conn->state == CORE_CONN_OPENING &&
 			    strcmp(conn->open->id, id) == 0)
 				return true;
@@ -380,9 +395,9 @@ unshown(const struct core *c)
 	struct core_request *rq;
 
 	TAILQ_FOREACH(run, &c->runs, link)
-		TAILQ_FOREACH(rq, &run->requests, link)
-			if (core_request_open(rq) && rq->show == NULL)
-				return rq;
+	TAILQ_FOREACH(rq, &run->requests, link)
+	if (core_request_open(rq) && rq->show == NULL)
+		return rq;
 	return NULL;
 }
 
@@ -396,9 +411,9 @@ settle_requests(struct core *c)
 	while ((rq = unshown(c)) != NULL)
 		core_approve_end(rq, CORE_RQ_VOID, "not_shown_after_restart");
 	TAILQ_FOREACH(run, &c->runs, link)
-		TAILQ_FOREACH(rq, &run->requests, link)
-			if (core_request_open(rq))
-				core_approve_timer(rq);
+	TAILQ_FOREACH(rq, &run->requests, link)
+	if (core_request_open(rq))
+		core_approve_timer(rq);
 }
 
 static struct core_run *
@@ -407,8 +422,8 @@ vanished(const struct core *c)
 	struct core_run *run;
 
 	TAILQ_FOREACH(run, &c->runs, link)
-		if (!run->seen && run->state == CORE_RUN_LIVE)
-			return run;
+	if (!run->seen && run->state == CORE_RUN_LIVE)
+		return run;
 	return NULL;
 }
 

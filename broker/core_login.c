@@ -93,8 +93,8 @@ core_logins_read(int fd, struct core_logins **ret, struct err *err)
 		buf_put(&b, chunk, (size_t)k);
 		at += k;
 		if (buf_over(&b))
-			return err_set(err, ERR_TOO_LARGE, "/etc/passwd is over %zu bytes",
-			    LOGINS_FILE_MAX);
+			return err_set(
+			    err, ERR_TOO_LARGE, "/etc/passwd is over %zu bytes", LOGINS_FILE_MAX);
 	}
 	*ret = core_logins_parse(buf_str(&b));
 	return 0;

@@ -1,4 +1,5 @@
-/* Who a peer of a unix socket is: uid to login name, read from /etc/passwd through a kept descriptor. */
+/* Who a peer of a unix socket is: uid to login name, read from /etc/passwd through a kept
+ * descriptor. */
 #ifndef BROKER_CORE_LOGIN_H
 #define BROKER_CORE_LOGIN_H
 

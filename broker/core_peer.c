@@ -37,11 +37,11 @@ core_peer_by_serial(const struct core *c, uint64_t serial)
 	struct core_peer *p;
 
 	TAILQ_FOREACH(p, &c->agents, link)
-		if (p->serial == serial)
-			return p;
+	if (p->serial == serial)
+		return p;
 	TAILQ_FOREACH(p, &c->people, link)
-		if (p->serial == serial)
-			return p;
+	if (p->serial == serial)
+		return p;
 	return NULL;
 }
 
@@ -64,7 +64,8 @@ core_peer_free(struct core_peer *p)
 	free(p);
 }
 
-/* An agent that goes away without A_END takes its run with it: nobody watches the sandbox any more. */
+/* An agent that goes away without A_END takes its run with it: nobody watches the sandbox any more.
+ */
 static void
 gone(void *arg, struct ipc *w, const char *why)
 {

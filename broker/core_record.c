@@ -21,7 +21,7 @@ struct core_ticket {
 	uint64_t id, deadline_ms;
 	core_ack_fn *fn;
 	void *arg;
-	bool failed;		      /* fn has been told so */
+	bool failed;		       /* fn has been told so */
 	char dispatched[CORE_ID_SIZE]; /* "" none */
 	char outcome_of[CORE_ID_SIZE]; /* "" none; then data and run are kept */
 	char run[CORE_ID_SIZE];
@@ -53,8 +53,8 @@ overdue(const struct core *c, const struct core_tickets *list)
 	struct core_ticket *t;
 
 	TAILQ_FOREACH(t, list, link)
-		if (!t->failed && t->deadline_ms <= loop_now_ms(c->loop))
-			return t;
+	if (!t->failed && t->deadline_ms <= loop_now_ms(c->loop))
+		return t;
 	return NULL;
 }
 
@@ -111,7 +111,7 @@ append_fits(struct core *c, const struct core_append *a)
 		return false;
 	}
 	return c->live && c->ntickets < CORE_TICKETS_MAX &&
-	    ipc_queued(c->writer->wire) < IPC_QUEUE_MAX / 4;
+	       ipc_queued(c->writer->wire) < IPC_QUEUE_MAX / 4;
 }
 
 static struct core_ticket *
@@ -175,8 +175,8 @@ core_record_forget(struct core_ticket *t)
 }
 
 void
-core_record_outcome(struct core *c, const char *run, const char *action, uint64_t seq,
-    const char *status)
+core_record_outcome(
+    struct core *c, const char *run, const char *action, uint64_t seq, const char *status)
 {
 	AUTO_BUF struct buf b = BUF(1024);
 	struct jcs j;
@@ -193,8 +193,8 @@ core_record_outcome(struct core *c, const char *run, const char *action, uint64_
 	jcs_z(&j, "status", status);
 	jcs_z(&j, "tag", "");
 	jcs_close(&j);
-	(void)core_record(c, &(struct core_append){.type = "outcome", .run = run, .data = &b,
-				 .outcome_of = action});
+	(void)core_record(c,
+	    &(struct core_append){.type = "outcome", .run = run, .data = &b, .outcome_of = action});
 }
 
 static bool
@@ -203,8 +203,8 @@ has_outcome(const struct core_tickets *list, const char *action)
 	const struct core_ticket *t;
 
 	TAILQ_FOREACH(t, list, link)
-		if (strncmp(t->outcome_of, action, CORE_ID_SIZE) == 0)
-			return true;
+	if (strncmp(t->outcome_of, action, CORE_ID_SIZE) == 0)
+		return true;
 	return false;
 }
 
@@ -242,8 +242,8 @@ core_record_on_ack(struct core_peer *p, struct rd *body, int *fds, size_t nfds, 
 		return err_set(err, ERR_PROTOCOL, "W_ACK has a wrong length");
 	memcpy(ack.root.b, root.p, HASH_LEN);
 	TAILQ_FOREACH(t, &c->tickets, link)
-		if (t->id == id)
-			break;
+	if (t->id == id)
+		break;
 	if (t == NULL)
 		return err_set(err, ERR_PROTOCOL, "W_ACK for ticket %llu, which is not waiting",
 		    (unsigned long long)id);
@@ -324,8 +324,8 @@ core_record_settle(struct core *c)
 		}
 		t->failed = false;
 		t->deadline_ms = loop_now_ms(c->loop) + CORE_RECORD_MS;
-		ticket_send(c, t, &(struct core_append){.type = "outcome", .run = t->run,
-				      .data = &t->data});
+		ticket_send(c, t,
+		    &(struct core_append){.type = "outcome", .run = t->run, .data = &t->data});
 	}
 }
 

@@ -25,9 +25,11 @@ struct core_append {
 	uint8_t flags;
 	const struct buf *data;	 /* canonical JSON object */
 	const struct buf *frame; /* one sealed blob, or NULL */
-	const char *dispatched;	 /* action that may be sent after the ack: if the ack comes too late, not_sent is recorded */
-	const char *outcome_of;	 /* action whose outcome this is: kept until durable, across writers */
-	core_ack_fn *fn;	 /* may be NULL; called once, never from inside core_record */
+	const char *dispatched; /* action that may be sent after the ack: if the ack comes too late,
+				   not_sent is recorded */
+	const char
+	    *outcome_of; /* action whose outcome this is: kept until durable, across writers */
+	core_ack_fn *fn; /* may be NULL; called once, never from inside core_record */
 	void *arg;
 };
 /* NULL: cannot be recorded now (no writer, too many waiting, too large); fn will not be called. */
@@ -38,13 +40,14 @@ struct core_ticket *core_record(struct core *c, const struct core_append *a);
  */
 void core_record_forget(struct core_ticket *t);
 /* An outcome in few words; for what core itself ends. */
-void core_record_outcome(struct core *c, const char *run, const char *action, uint64_t seq,
-    const char *status);
+void core_record_outcome(
+    struct core *c, const char *run, const char *action, uint64_t seq, const char *status);
 
 /* Is an outcome of that action on its way already? */
 bool core_record_keeps(const struct core *c, const char *action);
 
-int core_record_on_ack(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
+int core_record_on_ack(
+    struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
 /* The writer's wire is gone: everything that waits fails now. */
 void core_record_writer_gone(struct core *c);
 /* The live records are known: settle doubtful actions (core_live.c calls it). */

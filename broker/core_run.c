@@ -31,8 +31,8 @@ core_run_find(const struct core *c, struct str id)
 	struct core_run *run;
 
 	TAILQ_FOREACH(run, &c->runs, link)
-		if (str_eqz(id, run->id))
-			return run;
+	if (str_eqz(id, run->id))
+		return run;
 	return NULL;
 }
 
@@ -42,11 +42,11 @@ core_run_listener(struct core *c, uint32_t listener, struct core_run **ret_run)
 	struct core_run *run;
 
 	TAILQ_FOREACH(run, &c->runs, link)
-		for (size_t i = 0; listener != 0 && i < run->ntargets; i++)
-			if (run->targets[i].listener == listener) {
-				*ret_run = run;
-				return &run->targets[i];
-			}
+	for (size_t i = 0; listener != 0 && i < run->ntargets; i++)
+		if (run->targets[i].listener == listener) {
+			*ret_run = run;
+			return &run->targets[i];
+		}
 	return NULL;
 }
 
@@ -54,7 +54,8 @@ core_run_listener(struct core *c, uint32_t listener, struct core_run **ret_run)
 void
 core_run_address(size_t index, char out[16])
 {
-	(void)snprintf(out, 16, "127.77.%u.%u", (unsigned)(index / 250 % 250), (unsigned)(index % 250 + 1));
+	(void)snprintf(
+	    out, 16, "127.77.%u.%u", (unsigned)(index / 250 % 250), (unsigned)(index % 250 + 1));
 }
 
 /* --- blob keys ------------------------------------------------------------------------------ */
@@ -63,12 +64,14 @@ static int
 key_make(int dir, const char *name, struct secret **ret, struct err *err)
 {
 	AUTO(secret) struct secret *key = secret_new(BLOB_KEY_LEN);
-	AUTO_FD int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	AUTO_FD int fd =
+	    openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 
 	if (fd < 0)
 		return err_sys(err, ERR_SYSTEM, errno, "blob key %s", name);
 	rand_bytes(secret_bytes(key), BLOB_KEY_LEN);
-	if (write(fd, secret_bytes(key), BLOB_KEY_LEN) != BLOB_KEY_LEN || fsync(fd) != 0 || fsync(dir) != 0)
+	if (write(fd, secret_bytes(key), BLOB_KEY_LEN) != BLOB_KEY_LEN || fsync(fd) != 0 ||
+	    fsync(dir) != 0)
 		return err_sys(err, ERR_SYSTEM, errno, "blob key %s", name);
 	*ret = TAKE_PTR(key);
 	return 0;
@@ -82,7 +85,8 @@ key_read(int dir, const char *name, struct secret **ret, struct err *err)
 	int rc;
 
 	if (fd < 0)
-		return err_sys(err, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYSTEM, errno, "blob key %s", name);
+		return err_sys(
+		    err, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYSTEM, errno, "blob key %s", name);
 	rc = secret_read_fd(fd, BLOB_KEY_LEN, &key, err);
 	if (rc != 0)
 		return err_wrap(err, "blob key %s", name);
@@ -98,7 +102,8 @@ core_run_key(struct core *c, const char *kid, bool make, struct secret **ret, st
 {
 	AUTO_FREE char *name = xasprintf("%s.key", kid);
 
-	return make ? key_make(c->blobkeys_fd, name, ret, err) : key_read(c->blobkeys_fd, name, ret, err);
+	return make ? key_make(c->blobkeys_fd, name, ret, err)
+		    : key_read(c->blobkeys_fd, name, ret, err);
 }
 
 /* --- memory ----------------------------------------------------------------------------------- */
@@ -186,7 +191,8 @@ core_run_free(struct core_run *run)
 	free(run);
 }
 
-/* --- serving ------------------------------------------------------------------------------------ */
+/* --- serving ------------------------------------------------------------------------------------
+ */
 
 int
 core_run_listen(struct core_run *run, uint32_t index, int fd, struct err *err)
@@ -196,12 +202,14 @@ core_run_listen(struct core_run *run, uint32_t index, int fd, struct err *err)
 	socklen_t n = sizeof(int);
 
 	if (index >= run->ntargets)
-		return err_set(err, ERR_INVALID, "listener %u: the plan has %zu targets", index, run->ntargets);
+		return err_set(err, ERR_INVALID, "listener %u: the plan has %zu targets", index,
+		    run->ntargets);
 	if (run->targets[index].fd >= 0)
 		return err_set(err, ERR_EXISTS, "listener %u came twice", index);
 	if (getsockopt(own, SOL_SOCKET, SO_ACCEPTCONN, &listening, &n) != 0 || listening == 0 ||
 	    getsockopt(own, SOL_SOCKET, SO_TYPE, &type, &n) != 0 || type != SOCK_STREAM)
-		return err_set(err, ERR_INVALID, "listener %u is not a listening stream socket", index);
+		return err_set(
+		    err, ERR_INVALID, "listener %u is not a listening stream socket", index);
 	run->targets[index].fd = TAKE_FD(own);
 	return 0;
 }
@@ -252,7 +260,7 @@ core_run_front_up(struct core *c)
 	struct core_run *run;
 
 	TAILQ_FOREACH(run, &c->runs, link)
-		core_run_serve(run);
+	core_run_serve(run);
 }
 
 void
@@ -261,8 +269,8 @@ core_run_front_gone(struct core *c)
 	struct core_run *run;
 
 	TAILQ_FOREACH(run, &c->runs, link)
-		for (size_t i = 0; i < run->ntargets; i++)
-			run->targets[i].listener = 0;
+	for (size_t i = 0; i < run->ntargets; i++)
+		run->targets[i].listener = 0;
 }
 
 void
@@ -278,7 +286,8 @@ core_run_parser_gone(struct core_run *run)
 	core_facts_parser_down(run);
 }
 
-/* --- end ------------------------------------------------------------------------------------------ */
+/* --- end
+ * ------------------------------------------------------------------------------------------ */
 
 static void
 tell_agent(struct core_run *run, int code)
@@ -333,8 +342,12 @@ end_record(struct core_run *run, struct str text)
 	AUTO_BUF struct buf b = BUF(16384);
 
 	core_data_run_end(&b, run->end_status, text);
-	run->ticket = core_record(run->core, &(struct core_append){.type = "run.end", .run = run->id,
-						 .flags = CORE_REC_CHECKPOINT, .data = &b, .fn = end_acked, .arg = run});
+	run->ticket = core_record(run->core, &(struct core_append){.type = "run.end",
+						 .run = run->id,
+						 .flags = CORE_REC_CHECKPOINT,
+						 .data = &b,
+						 .fn = end_acked,
+						 .arg = run});
 	if (run->ticket == NULL) {
 		tell_agent(run, ERR_UNAVAILABLE);
 		core_run_free(run);
@@ -348,7 +361,8 @@ core_run_end(struct core_run *run, const char *status, struct str text, bool by_
 
 	if (run->state == CORE_RUN_ENDING)
 		return;
-	if (run->state == CORE_RUN_STARTING) { /* ends when its start is known to be durable or not */
+	if (run->state ==
+	    CORE_RUN_STARTING) { /* ends when its start is known to be durable or not */
 		free(run->end_status);
 		run->end_status = xstrdup(status);
 		if (!by_agent)
@@ -387,7 +401,8 @@ core_run_end(struct core_run *run, const char *status, struct str text, bool by_
 	end_record(run, text);
 }
 
-/* --- after a restart --------------------------------------------------------------------------------- */
+/* --- after a restart
+ * --------------------------------------------------------------------------------- */
 
 static void
 not_resumed(void *arg)
@@ -425,7 +440,8 @@ core_run_settle(struct core *c)
 
 	while ((k = TAILQ_FIRST(&c->kept)) != NULL)
 		kept_take(c, k);
-	TAILQ_FOREACH(run, &c->runs, link) {
+	TAILQ_FOREACH(run, &c->runs, link)
+	{
 		core_run_serve(run);
 		if (run->state == CORE_RUN_LIVE && run->peer == NULL && run->timer == NULL)
 			run->timer = loop_timer_add(c->loop, CORE_RESUME_MS, not_resumed, run);

@@ -12,10 +12,12 @@ struct core_run *core_run_find(const struct core *c, struct str id); /* NULL: no
 /* The target a listener of front's belongs to, and its run; NULL: none. */
 struct core_target *core_run_listener(struct core *c, uint32_t listener, struct core_run **ret_run);
 
-/* Memory only. key NULL: a fresh one is made in the blob key directory; ERR_SYSTEM when that fails. */
+/* Memory only. key NULL: a fresh one is made in the blob key directory; ERR_SYSTEM when that fails.
+ */
 int core_run_new(struct core *c, const char *id, struct core_run **ret, struct err *err);
 void core_run_free(struct core_run *run);
-void core_run_target_add(struct core_run *run, const struct core_target *t); /* strings are copied; fd -1 */
+void core_run_target_add(
+    struct core_run *run, const struct core_target *t); /* strings are copied; fd -1 */
 /* "127.77.x.y" of the index-th target. */
 void core_run_address(size_t index, char out[16]);
 
@@ -36,6 +38,7 @@ void core_run_front_gone(struct core *c);
 /* After the live records: runs without agent wait for it; kept listeners are matched. */
 void core_run_settle(struct core *c);
 int core_run_on_kept(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
-int core_run_on_kept_end(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
+int core_run_on_kept_end(
+    struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
 
 #endif

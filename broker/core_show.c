@@ -66,7 +66,7 @@ static bool
 is_text(const struct param *v)
 {
 	return !v->binary && str_is_utf8(v->value) &&
-	    (v->value.n == 0 || memchr(v->value.p, '\0', v->value.n) == NULL);
+	       (v->value.n == 0 || memchr(v->value.p, '\0', v->value.n) == NULL);
 }
 
 static void
@@ -186,18 +186,22 @@ core_act_head(const struct core_run *run, const struct core_action *a, struct bu
 	AUTO_BUF struct buf b = BUF(BLOB_PLAIN_MAX);
 
 	if (a->params.n == 0 && a->inner == NULL)
-		return blob_seal(run->key, str_z(run->id), "application/sql", a->text, frame, ret, err);
+		return blob_seal(
+		    run->key, str_z(run->id), "application/sql", a->text, frame, ret, err);
 	head_json(&b, a);
 	if (buf_over(&b))
 		return err_set(err, ERR_TOO_LARGE, "statement and parameters are over %zu bytes",
 		    BLOB_PLAIN_MAX);
-	return blob_seal(run->key, str_z(run->id), "application/json", buf_str(&b), frame, ret, err);
+	return blob_seal(
+	    run->key, str_z(run->id), "application/json", buf_str(&b), frame, ret, err);
 }
 
-/* --- digest ------------------------------------------------------------------------------------ */
+/* --- digest ------------------------------------------------------------------------------------
+ */
 
 struct hash
-core_act_digest(const struct core_conn *conn, const struct core_action *a, const struct core_txn *txn)
+core_act_digest(
+    const struct core_conn *conn, const struct core_action *a, const struct core_txn *txn)
 {
 	AUTO_BUF struct buf params = BUF(SHOW_MAX);
 	AUTO_BUF struct buf pins = BUF(65536);
@@ -205,7 +209,8 @@ core_act_digest(const struct core_conn *conn, const struct core_action *a, const
 	struct digest *d = digest_begin();
 
 	if (a->op == CORE_OP_EXECUTE) {
-		buf_lstr(&params, a->stmt != NULL ? str_mem(a->stmt->types, a->stmt->ntypes_bytes) : STR(""));
+		buf_lstr(&params,
+		    a->stmt != NULL ? str_mem(a->stmt->types, a->stmt->ntypes_bytes) : STR(""));
 		buf_lstr(&params, a->params);
 		buf_u32(&params, a->max_fetch);
 	}

@@ -94,13 +94,16 @@ DEFINE_AUTO(sign, struct sign, sign_free)
 static void
 sign_settle(struct sign *s, struct core_request *rq)
 {
-	AUTO_FREE char *by = xasprintf("%s by %s", strcmp(s->decision, "deny") == 0 ? "denied" : "revoked", s->person);
+	AUTO_FREE char *by = xasprintf(
+	    "%s by %s", strcmp(s->decision, "deny") == 0 ? "denied" : "revoked", s->person);
 
 	if (strcmp(s->decision, "approve") == 0) {
-		core_approve_grant_add(rq, str_z(s->person), str_z(s->role), &s->key, s->at_us, false);
+		core_approve_grant_add(
+		    rq, str_z(s->person), str_z(s->role), &s->key, s->at_us, false);
 		core_approve_settle(rq);
 	} else {
-		core_approve_state(rq, strcmp(s->decision, "deny") == 0 ? CORE_RQ_DENIED : CORE_RQ_VOID, by);
+		core_approve_state(
+		    rq, strcmp(s->decision, "deny") == 0 ? CORE_RQ_DENIED : CORE_RQ_VOID, by);
 	}
 }
 
@@ -131,14 +134,16 @@ sign_acked(void *arg, const struct core_ack *ack)
 		core_control_reply(s->core, s->peer, ERR_UNAVAILABLE,
 		    STR("the decision log is not available: the signature does not count"));
 	else if (!core_request_open(rq))
-		core_control_reply(s->core, s->peer, ERR_STATE, str_z(core_request_state_name(rq->state)));
+		core_control_reply(
+		    s->core, s->peer, ERR_STATE, str_z(core_request_state_name(rq->state)));
 	if (s->rejected != NULL || ack->code != 0 || rq == NULL || !core_request_open(rq))
 		return;
 	sign_settle(s, rq);
 	reply_state(s->core, s->peer, rq);
 }
 
-/* --- checks ---------------------------------------------------------------------------------------- */
+/* --- checks
+ * ---------------------------------------------------------------------------------------- */
 
 static bool
 in_slots(const struct core_request *rq, struct str role)
@@ -180,7 +185,8 @@ reject(struct check *k, struct err *why)
 	int rc;
 
 	if (q == NULL) {
-		(void)err_set(why, ERR_SIGNATURE, "\"%.*s\" is no person of the policy", STR_ARG(k->person));
+		(void)err_set(
+		    why, ERR_SIGNATURE, "\"%.*s\" is no person of the policy", STR_ARG(k->person));
 		return "not_a_person";
 	}
 	if (k->signature.n == 0) {
@@ -198,16 +204,19 @@ reject(struct check *k, struct err *why)
 	k->key = sig.key;
 	k->key_known = true;
 	if (!has_key(q, &sig.key)) {
-		(void)err_set(why, ERR_SIGNATURE, "the key is not one of %.*s's in the policy", STR_ARG(k->person));
+		(void)err_set(why, ERR_SIGNATURE, "the key is not one of %.*s's in the policy",
+		    STR_ARG(k->person));
 		return "unknown_key";
 	}
 	if (approve && str_eqz(k->person, k->rq->run->owner)) {
-		(void)err_set(why, ERR_SIGNATURE, "%.*s owns the run and cannot approve it", STR_ARG(k->person));
+		(void)err_set(why, ERR_SIGNATURE, "%.*s owns the run and cannot approve it",
+		    STR_ARG(k->person));
 		return "separation_of_duties";
 	}
 	if (approve && (!policy_person_has_role(q, k->role) || !in_slots(k->rq, k->role))) {
-		(void)err_set(why, ERR_SIGNATURE, "role \"%.*s\" is not asked for, or %.*s does not have it",
-		    STR_ARG(k->role), STR_ARG(k->person));
+		(void)err_set(why, ERR_SIGNATURE,
+		    "role \"%.*s\" is not asked for, or %.*s does not have it", STR_ARG(k->role),
+		    STR_ARG(k->person));
 		return "role";
 	}
 	return NULL;
@@ -222,7 +231,8 @@ granted_before(const struct core_request *rq, struct str person)
 	return false;
 }
 
-/* --- records ------------------------------------------------------------------------------------------ */
+/* --- records
+ * ------------------------------------------------------------------------------------------ */
 
 static struct sign *
 sign_new(const struct core_call *call, const struct check *k)
@@ -241,8 +251,8 @@ sign_new(const struct core_call *call, const struct check *k)
 }
 
 static int
-record_rejected(struct core_call *call, const struct check *k, const char *reason, const struct err *why,
-    struct err *err)
+record_rejected(struct core_call *call, const struct check *k, const char *reason,
+    const struct err *why, struct err *err)
 {
 	AUTO(sign) struct sign *s = sign_new(call, k);
 	struct core_run *run = k->rq->run;
@@ -253,9 +263,14 @@ record_rejected(struct core_call *call, const struct check *k, const char *reaso
 		sig_pubkey_fingerprint(&k->key, fp);
 	s->rejected = xasprintf("rejected: %s: %s", reason, why->msg);
 	log_warn("request %s: signature for %.*s %s", k->rq->id, STR_ARG(k->person), s->rejected);
-	core_data_rejected(&b, k->rq->id, str_mem(k->person.p, k->person.n < 128 ? k->person.n : 128), str_z(fp), reason);
-	if (core_record(call->core, &(struct core_append){.type = "approval.rejected", .src = "human",
-					.run = run->id, .data = &b, .fn = sign_acked, .arg = s}) == NULL)
+	core_data_rejected(&b, k->rq->id,
+	    str_mem(k->person.p, k->person.n < 128 ? k->person.n : 128), str_z(fp), reason);
+	if (core_record(call->core, &(struct core_append){.type = "approval.rejected",
+					.src = "human",
+					.run = run->id,
+					.data = &b,
+					.fn = sign_acked,
+					.arg = s}) == NULL)
 		return err_set(err, ERR_SIGNATURE, "%s", s->rejected);
 	(void)TAKE_PTR(s);
 	return CORE_CALL_LATER;
@@ -270,21 +285,32 @@ record_type(const char *decision)
 }
 
 static int
-record_signed(struct core_call *call, struct core_request *rq, const struct check *k, struct err *err)
+record_signed(
+    struct core_call *call, struct core_request *rq, const struct check *k, struct err *err)
 {
 	AUTO(sign) struct sign *s = sign_new(call, k);
 	AUTO_BUF struct buf b = BUF(CORE_RECORD_DATA_MAX);
 	char fp[64];
 
 	sig_pubkey_fingerprint(&k->key, fp);
-	core_data_grant(&b, &(struct core_data_grant){.id = rq->id, .person = k->person, .role = k->role,
-				.key = str_z(fp), .signature = k->signature, .statement = k->statement,
-				.at_us = s->at_us,
-				.reason = strcmp(k->decision, "revoke") == 0 ? STR("revoked") : STR("")});
-	if (core_record(call->core, &(struct core_append){.type = record_type(k->decision), .src = "human",
-					.flags = CORE_REC_CHECKPOINT, .run = rq->run->id, .data = &b,
-					.fn = sign_acked, .arg = s}) == NULL)
-		return err_set(err, ERR_UNAVAILABLE, "the decision log is not available: the signature does not count");
+	core_data_grant(
+	    &b, &(struct core_data_grant){.id = rq->id,
+		    .person = k->person,
+		    .role = k->role,
+		    .key = str_z(fp),
+		    .signature = k->signature,
+		    .statement = k->statement,
+		    .at_us = s->at_us,
+		    .reason = strcmp(k->decision, "revoke") == 0 ? STR("revoked") : STR("")});
+	if (core_record(call->core, &(struct core_append){.type = record_type(k->decision),
+					.src = "human",
+					.flags = CORE_REC_CHECKPOINT,
+					.run = rq->run->id,
+					.data = &b,
+					.fn = sign_acked,
+					.arg = s}) == NULL)
+		return err_set(err, ERR_UNAVAILABLE,
+		    "the decision log is not available: the signature does not count");
 	rq->busy = true;
 	(void)TAKE_PTR(s);
 	return CORE_CALL_LATER;
@@ -295,9 +321,11 @@ sign(struct core_call *call, const char *decision, struct err *err)
 {
 	struct str id = json_str(json_get(call->args, "id"));
 	struct core_request *rq = core_approve_by_id(call->core, id);
-	struct check k = {.rq = rq, .person = json_str(json_get(call->args, "person")),
+	struct check k = {.rq = rq,
+	    .person = json_str(json_get(call->args, "person")),
 	    .role = json_str(json_get(call->args, "role")),
-	    .signature = json_str(json_get(call->args, "signature")), .decision = decision};
+	    .signature = json_str(json_get(call->args, "signature")),
+	    .decision = decision};
 	struct err why = {0};
 	const char *reason;
 
@@ -305,10 +333,12 @@ sign(struct core_call *call, const char *decision, struct err *err)
 		return err_set(err, ERR_NOT_FOUND, "there is no request \"%.*s\"", STR_ARG(id));
 	if (!core_request_open(rq) || rq->state == CORE_RQ_RECORDING || rq->busy)
 		return err_set(err, ERR_STATE, "request %s is %s%s%s", rq->id,
-		    rq->busy ? "taking another signature, try again" : core_request_state_name(rq->state),
+		    rq->busy ? "taking another signature, try again"
+			     : core_request_state_name(rq->state),
 		    rq->reason != NULL ? ": " : "", rq->reason != NULL ? rq->reason : "");
 	if (k.signature.n > SIG_SSHSIG_MAX)
-		return err_set(err, ERR_TOO_LARGE, "signature has %zu bytes, limit %d", k.signature.n, SIG_SSHSIG_MAX);
+		return err_set(err, ERR_TOO_LARGE, "signature has %zu bytes, limit %d",
+		    k.signature.n, SIG_SSHSIG_MAX);
 	reason = reject(&k, &why);
 	if (reason != NULL)
 		return record_rejected(call, &k, reason, &why, err);

@@ -98,8 +98,8 @@ find_table(const struct core_stmts *s, enum core_name_kind kind, struct str name
 	struct core_name *e;
 
 	TAILQ_FOREACH(e, &s->table, link)
-		if (is(e, kind, name))
-			return e;
+	if (is(e, kind, name))
+		return e;
 	return NULL;
 }
 
@@ -109,8 +109,8 @@ core_stmts_get(const struct core_stmts *s, enum core_name_kind kind, struct str 
 	const struct core_name *e;
 
 	TAILQ_FOREACH_REVERSE(e, &s->overlay, core_name_list, link)
-		if (is(e, kind, name))
-			return e->gone ? NULL : e;
+	if (is(e, kind, name))
+		return e->gone ? NULL : e;
 	return find_table(s, kind, name);
 }
 
@@ -136,8 +136,8 @@ core_stmts_put(struct core_stmts *s, enum core_name_kind kind, struct str name,
 		return err_set(err, ERR_TOO_LARGE,
 		    "statement or portal name has %zu bytes, limit %d", name.n, CORE_NAME_MAX);
 	/* Twice: an act may replace every name once. */
-	if (s->n >= 2 * CORE_STMTS_MAX || (s->n >= CORE_STMTS_MAX && name.n != 0 &&
-	    core_stmts_get(s, kind, name) == NULL))
+	if (s->n >= 2 * CORE_STMTS_MAX ||
+	    (s->n >= CORE_STMTS_MAX && name.n != 0 && core_stmts_get(s, kind, name) == NULL))
 		return err_set(err, ERR_TOO_LARGE,
 		    "connection has %zu prepared statements and portals, limit %d", s->n,
 		    CORE_STMTS_MAX);
@@ -167,13 +167,14 @@ core_stmts_close_all(struct core_stmts *s)
 {
 	const struct core_name *e;
 
-	/* Appends to the overlay while walking it: what is appended is `gone` and changes nothing. */
+	/* Appends to the overlay while walking it: what is appended is `gone` and changes nothing.
+	 */
 	TAILQ_FOREACH(e, &s->overlay, link)
-		if (e->kind == CORE_NAME_STMT && !e->gone && e->name[0] != '\0')
-			core_stmts_close(s, CORE_NAME_STMT, str_z(e->name));
+	if (e->kind == CORE_NAME_STMT && !e->gone && e->name[0] != '\0')
+		core_stmts_close(s, CORE_NAME_STMT, str_z(e->name));
 	TAILQ_FOREACH(e, &s->table, link)
-		if (e->kind == CORE_NAME_STMT && e->name[0] != '\0')
-			core_stmts_close(s, CORE_NAME_STMT, str_z(e->name));
+	if (e->kind == CORE_NAME_STMT && e->name[0] != '\0')
+		core_stmts_close(s, CORE_NAME_STMT, str_z(e->name));
 }
 
 /* --- after the act ---------------------------------------------------------------------- */
@@ -207,9 +208,9 @@ static bool
 same_text(const struct core_name *a, const struct core_name *b)
 {
 	return a->stmt != NULL && b->stmt != NULL &&
-	    str_eq(str_mem(a->stmt->text, a->stmt->n), str_mem(b->stmt->text, b->stmt->n)) &&
-	    str_eq(str_mem(a->stmt->types, a->stmt->ntypes_bytes),
-		str_mem(b->stmt->types, b->stmt->ntypes_bytes));
+	       str_eq(str_mem(a->stmt->text, a->stmt->n), str_mem(b->stmt->text, b->stmt->n)) &&
+	       str_eq(str_mem(a->stmt->types, a->stmt->ntypes_bytes),
+		   str_mem(b->stmt->types, b->stmt->ntypes_bytes));
 }
 
 /*

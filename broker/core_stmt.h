@@ -11,9 +11,10 @@
 
 #include "broker/core_facts.h"
 
-#define CORE_STMTS_MAX 256		     /* names per connection, statements and portals together */
-#define CORE_STMTS_BYTES ((size_t)4 << 20)   /* of texts and parameters per connection */
-#define CORE_NAME_MAX 63 /* bytes: the server compares no more (NAMEDATALEN - 1), so longer names would alias */
+#define CORE_STMTS_MAX 256 /* names per connection, statements and portals together */
+#define CORE_STMTS_BYTES ((size_t)4 << 20) /* of texts and parameters per connection */
+#define CORE_NAME_MAX \
+	63 /* bytes: the server compares no more (NAMEDATALEN - 1), so longer names would alias */
 
 struct core_stmt {
 	unsigned refs;
@@ -32,25 +33,26 @@ struct core_name {
 	TAILQ_ENTRY(core_name) link;
 	enum core_name_kind kind;
 	char *name;
-	bool gone;    /* overlay only: closed */
-	bool unknown; /* table only: may be one of several */
+	bool gone;		/* overlay only: closed */
+	bool unknown;		/* table only: may be one of several */
 	struct core_stmt *stmt; /* a portal of a statement that is not known: NULL */
-	char *params; /* portal: the Bind body behind its two names */
+	char *params;		/* portal: the Bind body behind its two names */
 	size_t nparams;
 };
 TAILQ_HEAD(core_name_list, core_name);
 
 struct core_stmts {
 	struct core_name_list table, overlay; /* overlay: in the order of the act */
-	size_t n, bytes; /* of both */
+	size_t n, bytes;		      /* of both */
 };
 void core_stmts_init(struct core_stmts *s);
 void core_stmts_free(struct core_stmts *s);
 
 /* The newest meaning of a name; NULL when the server cannot have it, or ->unknown. */
-const struct core_name *core_stmts_get(const struct core_stmts *s, enum core_name_kind kind,
-    struct str name);
-/* In the overlay. ERR_TOO_LARGE at a ceiling or for a name too long. Takes a reference of st (may be NULL). */
+const struct core_name *core_stmts_get(
+    const struct core_stmts *s, enum core_name_kind kind, struct str name);
+/* In the overlay. ERR_TOO_LARGE at a ceiling or for a name too long. Takes a reference of st (may
+ * be NULL). */
 int core_stmts_put(struct core_stmts *s, enum core_name_kind kind, struct str name,
     struct core_stmt *st, struct str params, struct err *err);
 void core_stmts_close(struct core_stmts *s, enum core_name_kind kind, struct str name);

@@ -57,8 +57,8 @@ row_find(const struct core_peer *p, uint16_t type, size_t *ret)
 }
 
 int
-core_table_dispatch(void *arg, struct ipc *w, uint16_t type, struct rd *body, int *fds,
-    size_t nfds, struct err *err)
+core_table_dispatch(void *arg, struct ipc *w, uint16_t type, struct rd *body, int *fds, size_t nfds,
+    struct err *err)
 {
 	struct core_peer *p = arg;
 	const struct core_row *r;

@@ -7,7 +7,8 @@
 
 #include "broker/core.h"
 
-typedef int core_msg_fn(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
+typedef int core_msg_fn(
+    struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
 
 enum { CORE_MANY = 0, CORE_ONCE = 1 };
 struct core_row {

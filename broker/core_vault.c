@@ -109,7 +109,7 @@ static bool
 text_ok(struct str s)
 {
 	return s.n >= 1 && s.n <= VAULT_TEXT_MAX && str_is_ascii_print(s) &&
-	    memchr(s.p, '"', s.n) == NULL && memchr(s.p, '\\', s.n) == NULL;
+	       memchr(s.p, '"', s.n) == NULL && memchr(s.p, '\\', s.n) == NULL;
 }
 
 static int
@@ -128,7 +128,8 @@ bind_check(const struct vault_bind *b, size_t secret_len, struct err *err)
 	if (!text_ok(b->host) || !text_ok(b->user))
 		return err_set(err, ERR_INVALID,
 		    "credential %.*s: host and user must be 1 to %d printable ASCII characters "
-		    "without quote and backslash", STR_ARG(b->name), VAULT_TEXT_MAX);
+		    "without quote and backslash",
+		    STR_ARG(b->name), VAULT_TEXT_MAX);
 	if (b->port == 0)
 		return err_set(err, ERR_INVALID, "credential %.*s: port must be from 1 to 65535",
 		    STR_ARG(b->name));
@@ -409,9 +410,8 @@ vault_seal(const struct vault *v, const struct secret *key, struct buf *out, str
 	p = buf_grow(out, o.n + TAG_LEN);
 	if (p == NULL)
 		return err_set(err, ERR_TOO_LARGE, "vault is over %zu bytes", out->max);
-	if (crypto_aead_xchacha20poly1305_ietf_encrypt(p, &n, o.p, o.n,
-		(const uint8_t *)MAGIC, MAGIC_LEN, NULL, nonce,
-		(const uint8_t *)secret_str(key).p) != 0)
+	if (crypto_aead_xchacha20poly1305_ietf_encrypt(p, &n, o.p, o.n, (const uint8_t *)MAGIC,
+		MAGIC_LEN, NULL, nonce, (const uint8_t *)secret_str(key).p) != 0)
 		return err_set(err, ERR_CRYPTO, "vault: sealing failed");
 	return 0;
 }

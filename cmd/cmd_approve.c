@@ -1,7 +1,7 @@
 /*
- * `cofferdam approve | deny | revoke`. Runs on the approver's machine, as the approver: the statement
- * is built here from what is shown, and signed by ssh-keygen with the person's own key, which
- * this program never sees. What you see is what you sign.
+ * `cofferdam approve | deny | revoke`. Runs on the approver's machine, as the approver: the
+ * statement is built here from what is shown, and signed by ssh-keygen with the person's own key,
+ * which this program never sees. What you see is what you sign.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -57,10 +57,10 @@ args_read(int argc, char **argv, struct sign_args *a)
 
 /* --- ssh-keygen ---------------------------------------------------------------------------- */
 
-static void __attribute__((noreturn))
-keygen_exec(int in, int out, const char *key)
+static void __attribute__((noreturn)) keygen_exec(int in, int out, const char *key)
 {
-	const char *argv[] = {"ssh-keygen", "-q", "-Y", "sign", "-n", STATEMENT_NAMESPACE, "-f", key, NULL};
+	const char *argv[] = {
+	    "ssh-keygen", "-q", "-Y", "sign", "-n", STATEMENT_NAMESPACE, "-f", key, NULL};
 
 	if (dup2(in, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0)
 		(void)execvp(argv[0], (char *const *)(uintptr_t)argv);
@@ -118,7 +118,8 @@ sign(const char *key, struct str statement, struct buf *ret, struct err *err)
 	return rc;
 }
 
-/* --- one decision -------------------------------------------------------------------------------- */
+/* --- one decision --------------------------------------------------------------------------------
+ */
 
 static bool
 in_list(const struct json *list, struct str role)
@@ -163,7 +164,8 @@ confirmed(const struct sign_args *a)
 	if (a->yes)
 		return true;
 	if (!isatty(STDIN_FILENO)) {
-		(void)fprintf(stderr, "cofferdam: not a terminal: say --yes to sign without being asked\n");
+		(void)fprintf(
+		    stderr, "cofferdam: not a terminal: say --yes to sign without being asked\n");
 		return false;
 	}
 	(void)printf("\n%s this as %s? [y/N] ", a->decision, a->person);
@@ -172,8 +174,8 @@ confirmed(const struct sign_args *a)
 }
 
 static int
-send_signature(const struct sign_args *a, struct str role, struct str signature, struct json_doc **ret,
-    struct err *err)
+send_signature(const struct sign_args *a, struct str role, struct str signature,
+    struct json_doc **ret, struct err *err)
 {
 	AUTO_BUF struct buf args = BUF(16384);
 	struct jcs j;
@@ -221,7 +223,8 @@ decide(const struct sign_args *a, struct err *err)
 	if (rc != 0)
 		return rc;
 	role = role_for(a, json_root(shown));
-	st = request_statement(json_root(shown), a->decision, role, str_z(a->person), buf_str(&action));
+	st = request_statement(
+	    json_root(shown), a->decision, role, str_z(a->person), buf_str(&action));
 	rc = statement_bytes(&st, &bytes, err);
 	if (rc != 0)
 		return rc;
@@ -246,7 +249,9 @@ cmd_approve(int argc, char **argv)
 	struct err err;
 
 	if (!args_read(argc, argv, &a)) {
-		(void)fprintf(stderr, "usage: cofferdam %s [--state DIR] ID --as PERSON [--key FILE] [--role ROLE] [--yes]\n",
+		(void)fprintf(stderr,
+		    "usage: cofferdam %s [--state DIR] ID --as PERSON [--key FILE] [--role ROLE] "
+		    "[--yes]\n",
 		    argv[0]);
 		return CMD_USAGE;
 	}

@@ -19,7 +19,8 @@ receive(int fd, struct buf *body, struct err *err)
 	int fds[IPC_FDS_MAX];
 	size_t nfds = 0;
 	uint16_t type = 0;
-	int rc = ipc_sync_recv(fd, IPC_ROLE_CLI, IPC_ROLE_CORE, CALL_MS, &type, body, fds, &nfds, err);
+	int rc =
+	    ipc_sync_recv(fd, IPC_ROLE_CLI, IPC_ROLE_CORE, CALL_MS, &type, body, fds, &nfds, err);
 
 	for (size_t i = 0; i < nfds; i++)
 		(void)close(fds[i]);
@@ -40,9 +41,11 @@ code_of(uint32_t wire)
 }
 
 int
-control_call(const char *state, const char *verb, struct str args, struct json_doc **ret, struct err *err)
+control_call(
+    const char *state, const char *verb, struct str args, struct json_doc **ret, struct err *err)
 {
-	AUTO_FREE char *path = xasprintf("%s/run/control.sock", state != NULL ? state : CMD_STATE_DEFAULT);
+	AUTO_FREE char *path =
+	    xasprintf("%s/run/control.sock", state != NULL ? state : CMD_STATE_DEFAULT);
 	AUTO_BUF struct buf out = BUF(1 << 18);
 	AUTO_BUF struct buf in = BUF(IPC_BODY_MAX);
 	AUTO_FREE char *text = NULL;

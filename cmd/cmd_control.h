@@ -8,8 +8,8 @@
  * Calls `verb` with `args` (a JSON object) at STATE/run/control.sock (state NULL: the default
  * place); *ret is the result object. Errors of the broker come back with its code and text.
  */
-int control_call(const char *state, const char *verb, struct str args, struct json_doc **ret,
-    struct err *err);
+int control_call(
+    const char *state, const char *verb, struct str args, struct json_doc **ret, struct err *err);
 /* A string member of a result, safe for a terminal; the caller frees. */
 char *control_text(const struct json *o, const char *key);
 /* "dba:1, oncall:1" of an array member; the caller frees. */

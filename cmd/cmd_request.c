@@ -16,7 +16,8 @@
 #include "common/banned.h"
 
 int
-request_fetch(const char *state, const char *id, const char *person, struct json_doc **ret, struct err *err)
+request_fetch(
+    const char *state, const char *id, const char *person, struct json_doc **ret, struct err *err)
 {
 	AUTO_BUF struct buf args = BUF(4096);
 	struct jcs j;
@@ -33,14 +34,15 @@ request_fetch(const char *state, const char *id, const char *person, struct json
 int
 request_action(const struct json *o, struct buf *ret, struct err *err)
 {
-	if (!enc_unbase64(json_str(json_get(o, "show_base64")), ret) || buf_over(ret) || ret->n == 0)
+	if (!enc_unbase64(json_str(json_get(o, "show_base64")), ret) || buf_over(ret) ||
+	    ret->n == 0)
 		return err_set(err, ERR_PROTOCOL, "the broker does not show the action");
 	return 0;
 }
 
 struct statement
-request_statement(const struct json *o, const char *decision, struct str role, struct str person,
-    struct str show)
+request_statement(
+    const struct json *o, const char *decision, struct str role, struct str person, struct str show)
 {
 	return (struct statement){
 	    .decision = str_z(decision),
@@ -142,7 +144,8 @@ request_print(const struct json *o, struct err *err)
 	(void)printf("action (%zu bytes):\n", action.n);
 	block(buf_str(&action));
 	if (says.n != 0) {
-		(void)printf("agent says (an argument of the agent, not part of what is signed):\n");
+		(void)printf(
+		    "agent says (an argument of the agent, not part of what is signed):\n");
 		block(says);
 	}
 	return 0;

@@ -7,7 +7,8 @@
 #include "policy/statement.h"
 
 /* person may be NULL. */
-int request_fetch(const char *state, const char *id, const char *person, struct json_doc **ret, struct err *err);
+int request_fetch(
+    const char *state, const char *id, const char *person, struct json_doc **ret, struct err *err);
 /* The action in full, as raw bytes. */
 int request_action(const struct json *o, struct buf *ret, struct err *err);
 /* `show` is what request_action gave; all borrowed. */

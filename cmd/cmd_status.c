@@ -1,6 +1,6 @@
 /*
- * `cofferdam status | pending | show | run-end`: what the broker says of itself. Runs as the person;
- * prints encoded text only.
+ * `cofferdam status | pending | show | run-end`: what the broker says of itself. Runs as the
+ * person; prints encoded text only.
  */
 #include <getopt.h>
 #include <inttypes.h>
@@ -76,8 +76,10 @@ print_runs(const struct json *o)
 		AUTO_FREE char *id = control_text(r, "id"), *agent = control_text(r, "agent"),
 			       *owner = control_text(r, "owner"), *state = control_text(r, "state");
 
-		(void)printf("  %s  %s, of %s, by %s, %" PRId64 " connections, %" PRId64 " pending\n", id, state,
-		    owner, agent, json_int(json_get(r, "connections")), json_int(json_get(r, "pending")));
+		(void)printf("  %s  %s, of %s, by %s, %" PRId64 " connections, %" PRId64
+			     " pending\n",
+		    id, state, owner, agent, json_int(json_get(r, "connections")),
+		    json_int(json_get(r, "pending")));
 	}
 }
 
@@ -103,8 +105,8 @@ print_status(const struct look_args *a, const struct json *o, struct err *err)
 	if (p != NULL)
 		(void)printf("policy   %s, serial %" PRId64 ", sha256:%s\n", name,
 		    json_int(json_get(p, "serial")), digest);
-	(void)printf("pending  %" PRId64 "\nruns     %" PRId64 "\n", json_int(json_get(o, "pending")),
-	    json_int(json_get(o, "runs")));
+	(void)printf("pending  %" PRId64 "\nruns     %" PRId64 "\n",
+	    json_int(json_get(o, "pending")), json_int(json_get(o, "runs")));
 	print_runs(json_root(runs));
 	return 0;
 }
@@ -122,7 +124,8 @@ cmd_status(int argc, char **argv)
 		return usage(argv[0], " [--json]");
 	rc = control_call(a.state, "status", STR("{}"), &doc, &err);
 	if (rc == 0)
-		rc = a.json ? print_json(json_root(doc), &err) : print_status(&a, json_root(doc), &err);
+		rc = a.json ? print_json(json_root(doc), &err)
+			    : print_status(&a, json_root(doc), &err);
 	if (rc != 0)
 		return cmd_fail(&err);
 	return serving(json_root(doc)) ? CMD_OK : CMD_FAILED;
@@ -138,12 +141,16 @@ print_pending(const struct json *o)
 	for (size_t i = 0; i < json_count(list); i++) {
 		const struct json *r = json_at(list, i);
 		AUTO_FREE char *id = control_text(r, "id"), *state = control_text(r, "state"),
-			       *target = control_text(r, "target"), *effects = control_text(r, "effects"),
-			       *show = control_text(r, "show"), *missing = control_list(r, "missing"),
-			       *by = control_text(r, "approve_by"), *owner = control_text(r, "owner");
+			       *target = control_text(r, "target"),
+			       *effects = control_text(r, "effects"),
+			       *show = control_text(r, "show"),
+			       *missing = control_list(r, "missing"),
+			       *by = control_text(r, "approve_by"),
+			       *owner = control_text(r, "owner");
 
-		(void)printf("%s  %s\n  %s on %s, run of %s, until %s, missing %s\n  %s\n", id, state, effects,
-		    target, owner, by, missing[0] != '\0' ? missing : "nobody", show);
+		(void)printf("%s  %s\n  %s on %s, run of %s, until %s, missing %s\n  %s\n", id,
+		    state, effects, target, owner, by, missing[0] != '\0' ? missing : "nobody",
+		    show);
 	}
 }
 
@@ -177,7 +184,8 @@ cmd_show(int argc, char **argv)
 		return usage(argv[0], " [--json] ID");
 	rc = request_fetch(a.state, a.id, NULL, &doc, &err);
 	if (rc == 0)
-		rc = a.json ? print_json(json_root(doc), &err) : request_print(json_root(doc), &err);
+		rc =
+		    a.json ? print_json(json_root(doc), &err) : request_print(json_root(doc), &err);
 	return rc == 0 ? CMD_OK : cmd_fail(&err);
 }
 

@@ -45,7 +45,8 @@ ca_make(struct buf *key_pem, struct buf *cert_pem)
 	(void)ASN1_INTEGER_set(X509_get_serialNumber(x), 1);
 	(void)X509_gmtime_adj(X509_getm_notBefore(x), -3600);
 	(void)X509_gmtime_adj(X509_getm_notAfter(x), 30 * 24 * 3600);
-	(void)X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, (const unsigned char *)"test CA", -1, -1, 0);
+	(void)X509_NAME_add_entry_by_txt(
+	    name, "CN", MBSTRING_ASC, (const unsigned char *)"test CA", -1, -1, 0);
 	(void)X509_set_issuer_name(x, name);
 	(void)X509_set_pubkey(x, k);
 	X509V3_set_ctx(&ctx, x, x, NULL, NULL, 0);

@@ -193,7 +193,8 @@ end_drain(struct world *w, struct end *e)
 		fail_msg("core said too much");
 	s = &e->said[e->n];
 	buf_init(&s->body, IPC_BODY_MAX);
-	if (ipc_sync_recv(e->fd, e->role, IPC_ROLE_CORE, 1000, &s->type, &s->body, fds, &nfds, &err) != 0) {
+	if (ipc_sync_recv(
+		e->fd, e->role, IPC_ROLE_CORE, 1000, &s->type, &s->body, fds, &nfds, &err) != 0) {
 		buf_free(&s->body);
 		(void)close(e->fd);
 		e->fd = -1; /* core ended this wire */
@@ -240,7 +241,8 @@ settle(struct world *w)
 	}
 }
 
-/* --- people -------------------------------------------------------------------------------------- */
+/* --- people --------------------------------------------------------------------------------------
+ */
 
 static inline void
 put_sstr(struct buf *b, struct str s)
@@ -300,11 +302,13 @@ person_sign(const struct person *p, const char *ns, struct str msg, struct buf *
 	enc_base64(&b64, buf_str(&blob));
 	buf_put_z(armor, "-----BEGIN SSH SIGNATURE-----\n");
 	for (size_t i = 0; i < b64.n; i += 70)
-		buf_printf(armor, "%.*s\n", (int)(b64.n - i < 70 ? b64.n - i : 70), (const char *)b64.p + i);
+		buf_printf(armor, "%.*s\n", (int)(b64.n - i < 70 ? b64.n - i : 70),
+		    (const char *)b64.p + i);
 	buf_put_z(armor, "-----END SSH SIGNATURE-----\n");
 }
 
-/* --- the world -------------------------------------------------------------------------------------- */
+/* --- the world
+ * -------------------------------------------------------------------------------------- */
 
 /* `rules` is the JSON array's content; NULL: reads free, destruction needs a dba and an oncall. */
 static inline char *
@@ -312,20 +316,28 @@ world_policy(const struct world *w, const char *rules, int serial)
 {
 	static const char standard[] =
 	    "{\"id\":\"read-anywhere\",\"permit\":{\"effects\":{\"only\":[\"@data\"]}}},"
-	    "{\"id\":\"work\",\"permit\":{\"env\":\"prod\",\"effects\":{\"only\":[\"@data\",\"@change\",\"@destructive\"]}}},"
-	    "{\"id\":\"no-escape\",\"forbid\":{\"effects\":{\"any\":[\"@escape\"]}},\"override\":\"never\"},"
-	    "{\"id\":\"no-drop\",\"forbid\":{\"effects\":{\"any\":[\"drop\"]}},\"override\":\"never\"},"
-	    "{\"id\":\"two-people\",\"require\":{\"env\":\"prod\",\"effects\":{\"any\":[\"@destructive\"]}},"
+	    "{\"id\":\"work\",\"permit\":{\"env\":\"prod\",\"effects\":{\"only\":[\"@data\",\"@"
+	    "change\",\"@destructive\"]}}},"
+	    "{\"id\":\"no-escape\",\"forbid\":{\"effects\":{\"any\":[\"@escape\"]}},\"override\":"
+	    "\"never\"},"
+	    "{\"id\":\"no-drop\",\"forbid\":{\"effects\":{\"any\":[\"drop\"]}},\"override\":"
+	    "\"never\"},"
+	    "{\"id\":\"two-people\",\"require\":{\"env\":\"prod\",\"effects\":{\"any\":[\"@"
+	    "destructive\"]}},"
 	    "\"approve\":[{\"role\":\"dba\",\"count\":1},{\"role\":\"oncall\",\"count\":1}],"
 	    "\"within\":\"30m\",\"use_within\":\"5m\",\"limits\":{\"max_rows\":5}}";
 
-	return xasprintf("{\"schema\":\"cofferdam-policy/1\",\"policy\":\"t\",\"serial\":%d,\"clock\":\"trusted\","
-			 "\"targets\":{\"db\":{\"kind\":\"postgres\",\"env\":\"prod\",\"host\":\"127.0.0.1\",\"port\":5432,"
-			 "\"database\":\"app\",\"user\":\"agent\",\"credential\":\"cred\",\"tls\":\"off\"}},"
-			 "\"people\":{\"olivia\":{\"roles\":[\"oncall\"],\"login\":[\"unix:olivia\"],\"keys\":[\"%s\"]},"
-			 "\"dana\":{\"roles\":[\"dba\"],\"login\":[\"unix:dana\"],\"keys\":[\"%s\"]},"
-			 "\"omar\":{\"roles\":[\"oncall\"],\"login\":[\"unix:omar\"],\"keys\":[\"%s\"]}},"
-			 "\"calendars\":{},\"rules\":[%s]}",
+	return xasprintf(
+	    "{\"schema\":\"cofferdam-policy/"
+	    "1\",\"policy\":\"t\",\"serial\":%d,\"clock\":\"trusted\","
+	    "\"targets\":{\"db\":{\"kind\":\"postgres\",\"env\":\"prod\",\"host\":\"127.0.0.1\","
+	    "\"port\":5432,"
+	    "\"database\":\"app\",\"user\":\"agent\",\"credential\":\"cred\",\"tls\":\"off\"}},"
+	    "\"people\":{\"olivia\":{\"roles\":[\"oncall\"],\"login\":[\"unix:olivia\"],\"keys\":["
+	    "\"%s\"]},"
+	    "\"dana\":{\"roles\":[\"dba\"],\"login\":[\"unix:dana\"],\"keys\":[\"%s\"]},"
+	    "\"omar\":{\"roles\":[\"oncall\"],\"login\":[\"unix:omar\"],\"keys\":[\"%s\"]}},"
+	    "\"calendars\":{},\"rules\":[%s]}",
 	    serial, w->olivia.line, w->dana.line, w->omar.line, rules != NULL ? rules : standard);
 }
 
@@ -338,7 +350,8 @@ world_parse(const char *text)
 	struct err err;
 
 	if (policy_parse(str_z(text), "t.json", NULL, NULL, &source, NULL, &err) != 0 ||
-	    policy_bundle(source, &bundle, &err) != 0 || policy_load(buf_str(&bundle), &p, &err) != 0)
+	    policy_bundle(source, &bundle, &err) != 0 ||
+	    policy_load(buf_str(&bundle), &p, &err) != 0)
 		fail_msg("policy: %s", err.msg);
 	return p;
 }
@@ -370,8 +383,8 @@ static inline void
 world_vault(struct world *w)
 {
 	struct secret *key = secret_new(VAULT_KEY_LEN);
-	struct vault_bind b = {STR("cred"), STR("postgresql-password"), STR("postgresql"), STR("127.0.0.1"),
-	    STR("agent"), 5432};
+	struct vault_bind b = {STR("cred"), STR("postgresql-password"), STR("postgresql"),
+	    STR("127.0.0.1"), STR("agent"), 5432};
 	struct err err;
 
 	core_cred_key(w->c, key);
@@ -390,12 +403,13 @@ world_run(struct world *w)
 	w->run->agent = xstrdup("tester");
 	w->run->owner = xstrdup("olivia");
 	w->run->login = xstrdup("unix:olivia");
-	core_run_target_add(w->run, &(struct core_target){.id = (char *)(uintptr_t)"db",
-					.kind = (char *)(uintptr_t)"postgres",
-					.host = (char *)(uintptr_t)"127.0.0.1",
-					.address = (char *)(uintptr_t)"127.77.0.1",
-					.database = (char *)(uintptr_t)"app",
-					.user = (char *)(uintptr_t)"agent", .port = 5432});
+	core_run_target_add(w->run, &(struct core_target){.id = (char *)(uintptr_t) "db",
+					.kind = (char *)(uintptr_t) "postgres",
+					.host = (char *)(uintptr_t) "127.0.0.1",
+					.address = (char *)(uintptr_t) "127.77.0.1",
+					.database = (char *)(uintptr_t) "app",
+					.user = (char *)(uintptr_t) "agent",
+					.port = 5432});
 	w->run->targets[0].listener = 1;
 	w->c->last_listener = 1;
 	w->run->state = CORE_RUN_LIVE;
@@ -407,7 +421,8 @@ static inline struct world *
 world_new(void)
 {
 	struct world *w = xcalloc(1, sizeof(*w));
-	AUTO_FREE char *passwd = xasprintf("olivia:x:%u:0::/:/bin/sh\ndana:x:61001:0::/:\n", (unsigned)getuid());
+	AUTO_FREE char *passwd =
+	    xasprintf("olivia:x:%u:0::/:/bin/sh\ndana:x:61001:0::/:\n", (unsigned)getuid());
 
 	assert_true(sodium_init() >= 0);
 	log_init("test", LOG_ERROR_);
@@ -469,7 +484,8 @@ world_free(struct world *w)
 	free(w);
 }
 
-/* --- what a test looks at -------------------------------------------------------------------------- */
+/* --- what a test looks at
+ * -------------------------------------------------------------------------- */
 
 static inline size_t
 count(const struct world *w, const char *type)
@@ -515,7 +531,8 @@ assert_verdict(const struct world *w, const char *verdict)
 		    STR_ARG(json_str(at(d, "decision", "reason"))));
 }
 
-/* --- a client --------------------------------------------------------------------------------------- */
+/* --- a client
+ * --------------------------------------------------------------------------------------- */
 
 static inline void
 client_open(struct world *w, uint64_t conn, const char *database)
@@ -653,11 +670,11 @@ has(struct str s, const char *part)
 	return s.n != 0 && memmem(s.p, s.n, part, strlen(part)) != NULL;
 }
 
-#define assert_state(s, z)                                                                         \
-	do {                                                                                       \
-		struct str got_ = (s);                                                             \
-		if (!str_eqz(got_, z))                                                             \
-			fail_msg("%s is \"%.*s\", wanted \"%s\"", #s, STR_ARG(got_), z);           \
+#define assert_state(s, z)                                                               \
+	do {                                                                             \
+		struct str got_ = (s);                                                   \
+		if (!str_eqz(got_, z))                                                   \
+			fail_msg("%s is \"%.*s\", wanted \"%s\"", #s, STR_ARG(got_), z); \
 	} while (0)
 
 static inline int

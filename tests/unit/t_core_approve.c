@@ -1,4 +1,5 @@
-/* Requests for approval: made, signed, armed, used once; ended by people, time, policy and run; rebuilt from the log. */
+/* Requests for approval: made, signed, armed, used once; ended by people, time, policy and run;
+ * rebuilt from the log. */
 #include "tests/unit/core_help.h"
 
 #include "broker/core_live.h"
@@ -6,7 +7,8 @@
 
 #define SQL "DELETE FROM t WHERE id = 17"
 
-/* --- a person at the control socket ------------------------------------------------------------- */
+/* --- a person at the control socket -------------------------------------------------------------
+ */
 
 static void
 person_connects(struct world *w, unsigned uid)
@@ -89,12 +91,15 @@ sign_with(struct world *w, const struct signing *s, struct str *ret)
 }
 
 static unsigned
-sign(struct world *w, const char *decision, const char *person, const char *role, const struct person *key)
+sign(struct world *w, const char *decision, const char *person, const char *role,
+    const struct person *key)
 {
 	struct str text;
 
 	return sign_with(w,
-	    &(struct signing){.rq = newest(w), .decision = decision, .person = person, .role = role, .key = key}, &text);
+	    &(struct signing){
+		.rq = newest(w), .decision = decision, .person = person, .role = role, .key = key},
+	    &text);
 }
 
 static void
@@ -115,7 +120,8 @@ armed(struct world *w)
 	assert_int_equal(newest(w)->state, CORE_RQ_ARMED);
 }
 
-/* --- made ---------------------------------------------------------------------------------------- */
+/* --- made ----------------------------------------------------------------------------------------
+ */
 
 static void
 a_request_is_durable_before_the_client_hears_of_it(void **state)
@@ -166,13 +172,15 @@ a_run_has_a_ceiling_of_open_requests_and_the_next_is_refused_and_recorded(void *
 
 		client_query(w, 1, 10 + i, sql);
 		x = refused(w);
-		assert_true(i < CORE_PENDING_MAX ? has(x.hint, "request ") : has(x.hint, "64 open requests"));
+		assert_true(i < CORE_PENDING_MAX ? has(x.hint, "request ")
+						 : has(x.hint, "64 open requests"));
 	}
 	assert_int_equal(count(w, "approval.request"), CORE_PENDING_MAX);
 	assert_verdict(w, "needs_approval");
 }
 
-/* --- signed --------------------------------------------------------------------------------------- */
+/* --- signed
+ * --------------------------------------------------------------------------------------- */
 
 static void
 two_people_arm_it_and_it_passes_once_with_its_row_limit(void **state)
@@ -183,7 +191,8 @@ two_people_arm_it_and_it_passes_once_with_its_row_limit(void **state)
 	armed(w);
 	client_query(w, 1, 3, SQL);
 	assert_int_equal(count(w, "approval.consumed"), 1);
-	assert_string_equal(w->records[w->nrecords - 2].type, "approval.consumed"); /* before the action, same batch */
+	assert_string_equal(w->records[w->nrecords - 2].type,
+	    "approval.consumed"); /* before the action, same batch */
 	assert_string_equal(w->records[w->nrecords - 1].type, "action");
 	l = leased(w);
 	assert_int_equal(l.wrap, 1);
@@ -228,8 +237,14 @@ the_owner_cannot_approve_and_the_attempt_is_recorded(void **state)
 	AUTO(json) struct json_doc *d = NULL;
 
 	asked(w);
-	assert_int_equal(sign_with(w, &(struct signing){.rq = only_request(w), .decision = "approve", .person = "olivia",
-				     .role = "oncall", .key = &w->olivia}, &text), -ERR_SIGNATURE);
+	assert_int_equal(sign_with(w,
+			     &(struct signing){.rq = only_request(w),
+				 .decision = "approve",
+				 .person = "olivia",
+				 .role = "oncall",
+				 .key = &w->olivia},
+			     &text),
+	    -ERR_SIGNATURE);
 	assert_true(has(text, "separation_of_duties"));
 	d = last(w, "approval.rejected");
 	assert_state(json_str(json_get(json_root(d), "reason")), "separation_of_duties");
@@ -243,10 +258,10 @@ signatures_that_are_not_exactly_right_do_not_count(void **state)
 	struct person stranger;
 	struct str text;
 	const struct signing bad[] = {
-	    {.person = "dana", .role = "dba", .key = &stranger},	/* not enrolled */
-	    {.person = "dana", .role = "dba", .key = &w->omar},		/* another person's key */
-	    {.person = "dana", .role = "oncall", .key = &w->dana},	/* a role she does not have */
-	    {.person = "mallory", .role = "dba", .key = &w->dana},	/* nobody */
+	    {.person = "dana", .role = "dba", .key = &stranger},   /* not enrolled */
+	    {.person = "dana", .role = "dba", .key = &w->omar},	   /* another person's key */
+	    {.person = "dana", .role = "oncall", .key = &w->dana}, /* a role she does not have */
+	    {.person = "mallory", .role = "dba", .key = &w->dana}, /* nobody */
 	    {.person = "dana", .role = "dba", .key = &w->dana, .ns = "file"},
 	    {.person = "dana", .role = "dba", .key = &w->dana, .change = "x"},
 	};
@@ -262,7 +277,9 @@ signatures_that_are_not_exactly_right_do_not_count(void **state)
 		assert_int_equal(count(w, "approval.rejected"), i + 1);
 	}
 	assert_int_equal(only_request(w)->ngrants, 0);
-	assert_int_equal(call(w, "approve", "{\"id\":\"x\",\"person\":\"dana\",\"role\":\"dba\"}", &text), -ERR_NOT_FOUND);
+	assert_int_equal(
+	    call(w, "approve", "{\"id\":\"x\",\"person\":\"dana\",\"role\":\"dba\"}", &text),
+	    -ERR_NOT_FOUND);
 	assert_int_equal(sign(w, "approve", "dana", "dba", &w->dana), 0); /* the right one does */
 	assert_int_equal(only_request(w)->ngrants, 1);
 }
@@ -275,7 +292,8 @@ a_name_alone_is_rejected(void **state)
 	struct str text;
 
 	asked(w);
-	args = xasprintf("{\"id\":\"%s\",\"person\":\"dana\",\"role\":\"dba\"}", only_request(w)->id);
+	args =
+	    xasprintf("{\"id\":\"%s\",\"person\":\"dana\",\"role\":\"dba\"}", only_request(w)->id);
 	assert_int_equal(call(w, "approve", args, &text), -ERR_SIGNATURE);
 	assert_true(has(text, "no_signature"));
 	assert_int_equal(count(w, "approval.rejected"), 1);
@@ -337,7 +355,8 @@ an_armed_request_can_be_revoked(void **state)
 	assert_true(silent(&w->upstream, MSG_U_SEND));
 }
 
-/* --- ended ------------------------------------------------------------------------------------------ */
+/* --- ended
+ * ------------------------------------------------------------------------------------------ */
 
 static void
 silence_is_not_consent(void **state)
@@ -390,7 +409,8 @@ another_policy_voids_what_was_signed_under_the_old(void **state)
 	assert_true(silent(&w->upstream, MSG_U_SEND));
 }
 
-/* --- the row limit ------------------------------------------------------------------------------------ */
+/* --- the row limit
+ * ------------------------------------------------------------------------------------ */
 
 static void
 a_change_whose_rows_cannot_be_counted_is_refused_not_asked_for(void **state)
@@ -398,14 +418,16 @@ a_change_whose_rows_cannot_be_counted_is_refused_not_asked_for(void **state)
 	struct world *w = *state;
 
 	client_ready(w, 1);
-	client_query(w, 1, 2, "WITH d AS (DELETE FROM t WHERE id = 1 RETURNING *) SELECT count(*) FROM d");
+	client_query(
+	    w, 1, 2, "WITH d AS (DELETE FROM t WHERE id = 1 RETURNING *) SELECT count(*) FROM d");
 	assert_true(has(refused(w).message, "cannot be counted"));
 	client_query(w, 1, 3, "DELETE FROM t WHERE id = 1; COMMIT");
 	assert_true(has(refused(w).message, "transaction control"));
 	assert_int_equal(count(w, "approval.request"), 0);
 }
 
-/* --- who may look -------------------------------------------------------------------------------------- */
+/* --- who may look
+ * -------------------------------------------------------------------------------------- */
 
 static void
 only_people_of_the_policy_may_look(void **state)
@@ -425,7 +447,8 @@ only_people_of_the_policy_may_look(void **state)
 	assert_int_equal(call(w, "no-such-verb", "{}", &text), -ERR_INVALID);
 }
 
-/* --- after a restart ---------------------------------------------------------------------------------- */
+/* --- after a restart
+ * ---------------------------------------------------------------------------------- */
 
 static void
 tell_live(struct world *w, const char *type, const char *data, uint64_t seq)
@@ -434,7 +457,9 @@ tell_live(struct world *w, const char *type, const char *data, uint64_t seq)
 	AUTO_BUF struct buf b = BUF(1 << 17);
 	uint8_t root[32] = {7};
 
-	buf_printf(&body, "{\"data\":%s,\"run\":\"%s\",\"seq\":%llu,\"time\":\"2026-01-01T00:00:00.000000Z\",\"type\":\"%s\"}",
+	buf_printf(&body,
+	    "{\"data\":%s,\"run\":\"%s\",\"seq\":%llu,\"time\":\"2026-01-01T00:00:00.000000Z\","
+	    "\"type\":\"%s\"}",
 	    data, w->run->id, (unsigned long long)seq, type);
 	buf_lstr(&b, buf_str(&body));
 	buf_put(&b, root, 32);

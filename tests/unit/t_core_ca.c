@@ -89,7 +89,8 @@ a_leaf_is_for_the_host_and_verifies_for_a_day(void **state)
 		BIO *b;
 
 		spki_of(EVP_EC_gen("P-256"), &spki);
-		assert_int_equal(core_ca_sign(m.ca, buf_str(&spki), STR("db.internal"), now, &pem, &err), 0);
+		assert_int_equal(
+		    core_ca_sign(m.ca, buf_str(&spki), STR("db.internal"), now, &pem, &err), 0);
 		b = BIO_new_mem_buf(pem.p, (int)pem.n);
 		x = PEM_read_bio_X509(b, NULL, NULL, NULL);
 		BIO_free_all(b);
@@ -134,13 +135,18 @@ other_keys_and_strange_hosts_are_refused(void **state)
 	spki_of(EVP_EC_gen("P-384"), &p384);
 	spki_of(EVP_RSA_gen(1024), &small);
 	spki_of(EVP_EC_gen("P-256"), &good);
-	assert_int_equal(core_ca_sign(m.ca, buf_str(&p384), STR("h"), NOW, &pem, &err), ERR_UNSUPPORTED);
-	assert_int_equal(core_ca_sign(m.ca, buf_str(&small), STR("h"), NOW, &pem, &err), ERR_UNSUPPORTED);
-	assert_int_equal(core_ca_sign(m.ca, STR("not a key"), STR("h"), NOW, &pem, &err), ERR_INVALID);
+	assert_int_equal(
+	    core_ca_sign(m.ca, buf_str(&p384), STR("h"), NOW, &pem, &err), ERR_UNSUPPORTED);
+	assert_int_equal(
+	    core_ca_sign(m.ca, buf_str(&small), STR("h"), NOW, &pem, &err), ERR_UNSUPPORTED);
+	assert_int_equal(
+	    core_ca_sign(m.ca, STR("not a key"), STR("h"), NOW, &pem, &err), ERR_INVALID);
 	assert_int_equal(core_ca_sign(m.ca, buf_str(&good), STR(""), NOW, &pem, &err), ERR_INVALID);
-	assert_int_equal(core_ca_sign(m.ca, buf_str(&good), STR("a,DNS:b"), NOW, &pem, &err), ERR_INVALID);
+	assert_int_equal(
+	    core_ca_sign(m.ca, buf_str(&good), STR("a,DNS:b"), NOW, &pem, &err), ERR_INVALID);
 	buf_put_c(&good, 'x'); /* trailing bytes */
-	assert_int_equal(core_ca_sign(m.ca, buf_str(&good), STR("h"), NOW, &pem, &err), ERR_INVALID);
+	assert_int_equal(
+	    core_ca_sign(m.ca, buf_str(&good), STR("h"), NOW, &pem, &err), ERR_INVALID);
 	assert_int_equal(pem.n, 0);
 	drop(&m);
 }

@@ -1,4 +1,5 @@
-/* Runs: who may open one, its plan and listeners, what it reports, its end, its way through restarts. */
+/* Runs: who may open one, its plan and listeners, what it reports, its end, its way through
+ * restarts. */
 #include "tests/unit/ca_help.h"
 #include "tests/unit/core_help.h"
 
@@ -72,7 +73,8 @@ hand_over(struct world *w, uint32_t index, int fd)
 	struct err err;
 
 	buf_u32(&b, index);
-	if (ipc_sync_send(w->agent.fd, IPC_ROLE_AGENT, IPC_ROLE_CORE, MSG_A_LISTEN, &b, &fd, 1, &err) != 0)
+	if (ipc_sync_send(
+		w->agent.fd, IPC_ROLE_AGENT, IPC_ROLE_CORE, MSG_A_LISTEN, &b, &fd, 1, &err) != 0)
 		fail_msg("%s", err.msg);
 	(void)close(fd);
 	settle(w);
@@ -123,7 +125,8 @@ started(struct world *w)
 	return core_run_find(w->c, str_z(id));
 }
 
-/* --- opening -------------------------------------------------------------------------------------- */
+/* --- opening
+ * -------------------------------------------------------------------------------------- */
 
 static void
 a_run_starts_when_its_record_is_durable_and_front_gets_its_listener(void **state)
@@ -239,7 +242,8 @@ each_target_of_a_run_has_an_address_of_its_own(void **state)
 	assert_string_not_equal(a, b);
 }
 
-/* --- events ---------------------------------------------------------------------------------------- */
+/* --- events
+ * ---------------------------------------------------------------------------------------- */
 
 static void
 what_the_agent_reports_is_acknowledged_when_durable(void **state)
@@ -266,7 +270,8 @@ what_the_agent_reports_is_acknowledged_when_durable(void **state)
 
 		assert_int_equal(json_int(json_get(json_root(d), "zeta")), 1);
 		assert_int_equal(json_int(at(d, "content", "len")), 10);
-		assert_null(memmem(w->records[w->nrecords - 1].data, strlen(w->records[w->nrecords - 1].data), "hello", 5));
+		assert_null(memmem(w->records[w->nrecords - 1].data,
+		    strlen(w->records[w->nrecords - 1].data), "hello", 5));
 	}
 }
 
@@ -293,7 +298,8 @@ an_agent_cannot_write_records_of_other_types_or_keys(void **state)
 	}
 }
 
-/* --- ends -------------------------------------------------------------------------------------------- */
+/* --- ends
+ * -------------------------------------------------------------------------------------------- */
 
 static void
 a_runs_end_is_durable_before_the_agent_hears_of_it(void **state)
@@ -353,7 +359,8 @@ a_run_ended_from_outside_passes_nothing_more(void **state)
 	assert_state(refused(w).sqlstate, "57P01");
 }
 
-/* --- restarts --------------------------------------------------------------------------------------- */
+/* --- restarts
+ * --------------------------------------------------------------------------------------- */
 
 static void
 a_new_front_gets_the_listeners_again(void **state)
@@ -386,7 +393,8 @@ a_run_of_the_log_waits_for_its_agent_which_must_be_the_owner(void **state)
 	say(&w->agent, MSG_A_RESUME, &resume);
 	settle(w);
 	(void)heard(&w->agent, MSG_A_STARTED);
-	agent_connects(w, getuid()); /* a second agent for the same run: the first has gone with its wire */
+	agent_connects(
+	    w, getuid()); /* a second agent for the same run: the first has gone with its wire */
 	settle(w);
 	say(&w->agent, MSG_A_RESUME, &resume);
 	settle(w);
@@ -405,9 +413,12 @@ a_run_that_core_never_heard_of_comes_back_from_the_log(void **state)
 	struct err err;
 
 	assert_int_equal(core_run_key(w->c, "r-old", true, &key, &err), 0);
-	buf_put_z(&body, "{\"data\":{\"agent\":\"a\",\"owner\":\"olivia\",\"login\":\"unix:olivia\",\"targets\":[{\"target\":\"db\","
-			 "\"kind\":\"postgres\",\"host\":\"127.0.0.1\",\"port\":5432,\"address\":\"127.77.0.1\"}]},"
-			 "\"run\":\"r-old\",\"seq\":3,\"time\":\"2026-01-01T00:00:00.000000Z\",\"type\":\"run.start\"}");
+	buf_put_z(&body, "{\"data\":{\"agent\":\"a\",\"owner\":\"olivia\",\"login\":\"unix:"
+			 "olivia\",\"targets\":[{\"target\":\"db\","
+			 "\"kind\":\"postgres\",\"host\":\"127.0.0.1\",\"port\":5432,\"address\":"
+			 "\"127.77.0.1\"}]},"
+			 "\"run\":\"r-old\",\"seq\":3,\"time\":\"2026-01-01T00:00:00.000000Z\","
+			 "\"type\":\"run.start\"}");
 	buf_lstr(&live, buf_str(&body));
 	buf_put(&live, root, 32);
 	world_wire(w, &w->writer, IPC_ROLE_WRITER, "");

@@ -62,7 +62,8 @@ a_message_out_of_state_is_refused(void **state)
 	struct world *w = *state;
 	struct core_peer agent = {.core = w->c, .role = IPC_ROLE_AGENT, .state = CORE_S_NEW};
 
-	assert_int_equal(dispatch(w->c->writer, MSG_W_LIVE, STR("")), ERR_STATE); /* it is live already */
+	assert_int_equal(
+	    dispatch(w->c->writer, MSG_W_LIVE, STR("")), ERR_STATE); /* it is live already */
 	assert_int_equal(dispatch(&agent, MSG_A_EVENT, STR("")), ERR_STATE);
 	assert_int_equal(dispatch(&agent, MSG_A_START, STR("")), ERR_STATE);
 }
@@ -83,8 +84,10 @@ a_message_over_its_limit_is_refused(void **state)
 	struct world *w = *state;
 	char big[257] = {0};
 
-	assert_int_equal(dispatch(w->c->writer, MSG_W_ACK, str_mem(big, sizeof(big))), ERR_TOO_LARGE);
-	assert_int_equal(dispatch(w->c->writer, MSG_W_ACK, str_mem(big, 56)), ERR_PROTOCOL); /* a ticket that is not waiting */
+	assert_int_equal(
+	    dispatch(w->c->writer, MSG_W_ACK, str_mem(big, sizeof(big))), ERR_TOO_LARGE);
+	assert_int_equal(dispatch(w->c->writer, MSG_W_ACK, str_mem(big, 56)),
+	    ERR_PROTOCOL); /* a ticket that is not waiting */
 }
 
 static void

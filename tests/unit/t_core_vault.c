@@ -16,8 +16,12 @@
 static struct vault_bind
 bind_of(const char *name)
 {
-	return (struct vault_bind){.name = str_z(name), .kind = STR("postgresql-password"),
-	    .scheme = STR("postgresql"), .host = STR("db.internal"), .user = STR("agent"), .port = 5432};
+	return (struct vault_bind){.name = str_z(name),
+	    .kind = STR("postgresql-password"),
+	    .scheme = STR("postgresql"),
+	    .host = STR("db.internal"),
+	    .user = STR("agent"),
+	    .port = 5432};
 }
 
 static void
@@ -130,18 +134,27 @@ static void
 a_sealed_text_that_is_not_of_the_form_is_refused(void **state)
 {
 	static const char *const bad[] = {
-	    "", "{}", "{\"credentials\":[]", "{\"credentials\":[]} ", "{\"credentials\":[,]}",
-	    "{\"credentials\":[{\"bind\":{\"host\":\"h\",\"port\":0,\"scheme\":\"postgresql\",\"user\":\"u\"},"
+	    "",
+	    "{}",
+	    "{\"credentials\":[]",
+	    "{\"credentials\":[]} ",
+	    "{\"credentials\":[,]}",
+	    "{\"credentials\":[{\"bind\":{\"host\":\"h\",\"port\":0,\"scheme\":\"postgresql\","
+	    "\"user\":\"u\"},"
 	    "\"kind\":\"postgresql-password\",\"name\":\"a\",\"secret\":\"YQ==\",\"version\":1}]}",
-	    "{\"credentials\":[{\"bind\":{\"host\":\"h\",\"port\":1,\"scheme\":\"postgresql\",\"user\":\"u\"},"
+	    "{\"credentials\":[{\"bind\":{\"host\":\"h\",\"port\":1,\"scheme\":\"postgresql\","
+	    "\"user\":\"u\"},"
 	    "\"kind\":\"postgresql-password\",\"name\":\"a\",\"secret\":\"YQ\",\"version\":1}]}",
-	    "{\"credentials\":[{\"bind\":{\"host\":\"h\",\"port\":1,\"scheme\":\"postgresql\",\"user\":\"u\"},"
+	    "{\"credentials\":[{\"bind\":{\"host\":\"h\",\"port\":1,\"scheme\":\"postgresql\","
+	    "\"user\":\"u\"},"
 	    "\"kind\":\"bearer\",\"name\":\"a\",\"secret\":\"YQ==\",\"version\":1}]}",
-	    "{\"credentials\":[{\"bind\":{\"host\":\"h\",\"port\":1,\"scheme\":\"postgresql\",\"user\":\"u\"},"
+	    "{\"credentials\":[{\"bind\":{\"host\":\"h\",\"port\":1,\"scheme\":\"postgresql\","
+	    "\"user\":\"u\"},"
 	    "\"kind\":\"postgresql-password\",\"name\":\"a\",\"secret\":\"YQ==\",\"version\":0}]}",
 	};
 	static const char good[] =
-	    "{\"credentials\":[{\"bind\":{\"host\":\"h\",\"port\":1,\"scheme\":\"postgresql\",\"user\":\"u\"},"
+	    "{\"credentials\":[{\"bind\":{\"host\":\"h\",\"port\":1,\"scheme\":\"postgresql\","
+	    "\"user\":\"u\"},"
 	    "\"kind\":\"postgresql-password\",\"name\":\"a\",\"secret\":\"YQ==\",\"version\":7}]}";
 	AUTO(secret) struct secret *k = key(1);
 	struct vault *back = NULL;
@@ -153,8 +166,9 @@ a_sealed_text_that_is_not_of_the_form_is_refused(void **state)
 		uint8_t file[1024] = "CFV1";
 		unsigned long long n = 0;
 
-		(void)crypto_aead_xchacha20poly1305_ietf_encrypt(file + 28, &n, (const uint8_t *)text, strlen(text),
-		    (const uint8_t *)"CFV1", 4, NULL, file + 4, (const uint8_t *)secret_str(k).p);
+		(void)crypto_aead_xchacha20poly1305_ietf_encrypt(file + 28, &n,
+		    (const uint8_t *)text, strlen(text), (const uint8_t *)"CFV1", 4, NULL, file + 4,
+		    (const uint8_t *)secret_str(k).p);
 		if (i < ARRAY_LEN(bad)) {
 			assert_int_equal(vault_open(str_mem(file, 28 + n), k, &back, &err) != 0, 1);
 			continue;
