@@ -19,7 +19,7 @@
 
 static void proceed(struct core_act *act);
 
-/* --- end -------------------------------------------------------------------------------- */
+/* --- end ------------------------------------------------------------------------- */
 
 void
 core_act_free(struct core_act *act)
@@ -77,7 +77,7 @@ refused(struct core_act *act)
 	act_end(act);
 }
 
-/* --- records ------------------------------------------------------------------------------ */
+/* --- records --------------------------------------------------------------------- */
 
 static void
 remember(struct core_act *act)
@@ -140,18 +140,6 @@ request_acked(void *arg, const struct core_ack *ack)
 	one_ack(act, ack->code);
 }
 
-static const char *
-kind_name(enum core_act_kind k)
-{
-	switch (k) {
-	case CORE_ACT_QUERY: return "query";
-	case CORE_ACT_SYNC: return "sync";
-	case CORE_ACT_FLUSH: return "flush";
-	case CORE_ACT_CUT: return "cut";
-	}
-	return "invalid";
-}
-
 static void
 record_action(struct core_act *act, size_t i)
 {
@@ -172,7 +160,7 @@ record_action(struct core_act *act, size_t i)
 	core_data_action(
 	    &data, &(struct core_data_action){.a = a,
 		       .conn = act->conn,
-		       .kind = kind_name(act->kind),
+		       .kind = core_act_kind_name(act->kind),
 		       .head = &head,
 		       .sent = allowed ? &act->sent : NULL,
 		       .wrap = allowed && act->wrap,
@@ -231,28 +219,7 @@ proceed(struct core_act *act)
 	}
 }
 
-/* --- facts ------------------------------------------------------------------------------------ */
-
-static struct core_facts *
-facts_for(struct core_conn *conn, struct str text)
-{
-	struct hash h = hash_sha256(text);
-	struct core_facts **slot = &conn->facts[h.b[0] % CORE_FACTS_CACHE];
-	AUTO_FREE char *why = NULL;
-
-	if (*slot != NULL && hash_eq(&(*slot)->text, &h) && (*slot)->status != CORE_FACTS_LOST)
-		return core_facts_ref(*slot);
-	core_facts_unref(*slot);
-	*slot = core_facts_new(&h);
-	if (!str_is_utf8(text)) {
-		core_facts_fail(*slot, CORE_FACTS_INVALID, "the statement is not valid UTF-8");
-	} else if (text.n > FACTS_SQL_MAX) {
-		why = xasprintf(
-		    "statement too complex: it has %zu bytes, limit %zu", text.n, FACTS_SQL_MAX);
-		core_facts_fail(*slot, CORE_FACTS_COMPLEX, why);
-	}
-	return core_facts_ref(*slot);
-}
+/* --- facts ----------------------------------------------------------------------- */
 
 static void
 facts_settled(void *arg)
@@ -269,80 +236,7 @@ facts_settled(void *arg)
 	record(act);
 }
 
-/* The texts of the act, each asked once. */
-static void
-ask(struct core_act *act)
-{
-	struct str s = buf_str(&act->msgs);
-	struct pgwire_msg m;
-
-	for (; pgwire_next(s, SIZE_MAX, &m, NULL) == 1;
-	     s = str_mem(s.p + m.whole.n, s.n - m.whole.n)) {
-		struct rd r = rd_init(m.body);
-		struct core_facts *f;
-		struct str text;
-		bool asked = false;
-
-		if (m.type != 'Q' && m.type != 'P')
-			continue;
-		if (m.type == 'P')
-			(void)pgwire_rd_z(&r);
-		text = pgwire_rd_z(&r);
-		f = facts_for(act->conn, text);
-		for (size_t i = 0; i < act->nfacts; i++)
-			asked = asked || act->facts[i] == f;
-		act->facts[act->nfacts] = f;
-		if (f->status == CORE_FACTS_PENDING && !asked) {
-			act->asks[act->nfacts] =
-			    core_facts_ask(act->conn->run, f, text, facts_settled, act);
-			act->waiting++;
-		}
-		act->nfacts++;
-	}
-}
-
-/* --- PG_ACT --------------------------------------------------------------------------------------
- */
-
-/* Which types a kind may hold, and what ends it. */
-static int
-shape(struct core_act *act, struct err *err)
-{
-	struct str s = buf_str(&act->msgs);
-	size_t n = 0;
-	char last = '\0';
-
-	while (s.n != 0) {
-		struct pgwire_msg m;
-		int rc = pgwire_next(s, PGWIRE_MESSAGE_MAX, &m, err);
-		bool simple, end;
-
-		if (rc < 0)
-			return rc;
-		if (rc == 0)
-			return err_set(err, ERR_PROTOCOL, "the exchange ends inside a message");
-		rc = pgwire_check_frontend(&m, err);
-		if (rc != 0)
-			return rc;
-		simple = m.type == 'Q' || m.type == 'F';
-		end = m.type == 'S' || m.type == 'H';
-		if (strchr("QFPBDECSH", m.type) == NULL ||
-		    simple != (act->kind == CORE_ACT_QUERY) || (simple && n != 0) ||
-		    (end && s.n != m.whole.n) || n >= CORE_ACT_MESSAGES)
-			return err_set(err, ERR_PROTOCOL,
-			    "message %zu of type %u does not fit an exchange of kind %s", n,
-			    (unsigned)(uint8_t)m.type, kind_name(act->kind));
-		act->nexec += simple || m.type == 'E';
-		last = m.type;
-		s = str_mem(s.p + m.whole.n, s.n - m.whole.n);
-		n++;
-	}
-	if (n == 0 || (act->kind == CORE_ACT_SYNC) != (last == 'S') ||
-	    (act->kind == CORE_ACT_FLUSH) != (last == 'H'))
-		return err_set(err, ERR_PROTOCOL, "exchange of kind %s ends with message type %u",
-		    kind_name(act->kind), (unsigned)(uint8_t)last);
-	return 0;
-}
+/* --- PG_ACT ---------------------------------------------------------------------- */
 
 /* After an error the server ignores everything up to Sync; so nothing else is judged or sent. */
 static bool
@@ -371,14 +265,14 @@ begin(struct core_act *act)
 
 	if (act->kind < CORE_ACT_QUERY || act->kind > CORE_ACT_CUT)
 		(void)err_set(&err, ERR_PROTOCOL, "exchange of kind %u", (unsigned)act->kind);
-	else if (shape(act, &err) == 0 && skipped(act))
+	else if (core_act_shape(act, &err) == 0 && skipped(act))
 		return;
 	if (err.code != 0) {
 		core_pg_kill(conn, "08P01", err.msg);
 		return;
 	}
 	core_txn_copy(&act->txn, &conn->txn);
-	ask(act);
+	core_act_ask(act, facts_settled);
 	if (act->waiting != 0)
 		return;
 	core_act_judge(act);
@@ -414,8 +308,7 @@ core_act_on_act(struct core_peer *p, struct rd *body, int *fds, size_t nfds, str
 	return 0;
 }
 
-/* --- U_DONE
- * ---------------------------------------------------------------------------------------- */
+/* --- U_DONE ---------------------------------------------------------------------- */
 
 struct done {
 	uint8_t status, txn;

@@ -50,6 +50,11 @@ void core_act_free(struct core_act *act);
 /* No answer will come: its outcome is `status`. */
 void core_act_lost(struct core_act *act, const char *status);
 
+/* core_act_read.c: shape of the messages; facts of their texts, each asked once (act->waiting
+ * counts). */
+const char *core_act_kind_name(enum core_act_kind k);
+int core_act_shape(struct core_act *act, struct err *err);
+void core_act_ask(struct core_act *act, core_facts_fn *settled);
 /* core_judge.c: walk the messages and fill actions; consumed approvals are recorded, nothing else
  * yet. */
 void core_act_judge(struct core_act *act);

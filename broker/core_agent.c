@@ -18,8 +18,8 @@
 #include "common/banned.h"
 
 /* The agent is told why, and its wire ends. Always returns 0: the peer is gone already. */
-static int
-refuse(struct core_peer *p, const struct err *why)
+int
+core_agent_refuse(struct core_peer *p, const struct err *why)
 {
 	AUTO_BUF struct buf b = BUF(4096);
 	struct core_run *run = p->run;
@@ -49,7 +49,7 @@ version_check(uint32_t version, struct err *err)
 	return 0;
 }
 
-/* --- A_OPEN ---------------------------------------------------------------------------------- */
+/* --- A_OPEN ---------------------------------------------------------------------- */
 
 static int
 owner_find(struct core_peer *p, const struct policy_person **ret, struct err *err)
@@ -203,14 +203,13 @@ core_agent_on_open(struct core_peer *p, struct rd *body, int *fds, size_t nfds, 
 	(void)fds;
 	(void)nfds;
 	if (open_run(p, body, err) != 0)
-		return refuse(p, err);
+		return core_agent_refuse(p, err);
 	p->state = CORE_S_PLAN;
 	plan_send(p);
 	return 0;
 }
 
-/* --- A_LISTEN, A_START ---------------------------------------------------------------------------
- */
+/* --- A_LISTEN, A_START ----------------------------------------------------------- */
 
 int
 core_agent_on_listen(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err)
@@ -222,7 +221,7 @@ core_agent_on_listen(struct core_peer *p, struct rd *body, int *fds, size_t nfds
 	if (!rd_end(body) || nfds != 1)
 		return malformed("A_LISTEN", err);
 	if (core_run_listen(run, index, TAKE_FD(fds[0]), err) != 0)
-		return refuse(p, err);
+		return core_agent_refuse(p, err);
 	buf_lz(&b, run->id);
 	buf_u32(&b, index);
 	if (p->core->parent.wire != NULL)
@@ -242,7 +241,7 @@ start_acked(void *arg, const struct core_ack *ack)
 		    "the decision log is not available: no run begins unrecorded");
 		run->state = CORE_RUN_PLANNED;
 		if (run->peer != NULL)
-			(void)refuse(run->peer, &why);
+			(void)core_agent_refuse(run->peer, &why);
 		else
 			core_run_end(run, "error", STR("not recorded"), false);
 		return;
@@ -322,7 +321,7 @@ core_agent_on_start(struct core_peer *p, struct rd *body, int *fds, size_t nfds,
 	if (!rd_end(body))
 		return malformed("A_START", err);
 	if (start_record(p->run, level, err) != 0)
-		return refuse(p, err);
+		return core_agent_refuse(p, err);
 	p->state = CORE_S_STARTING;
 	return 0;
 }
@@ -339,14 +338,14 @@ core_agent_on_resume(struct core_peer *p, struct rd *body, int *fds, size_t nfds
 	if (!rd_end(body))
 		return malformed("A_RESUME", err);
 	if (version_check(version, err) != 0)
-		return refuse(p, err);
+		return core_agent_refuse(p, err);
 	if (run == NULL || run->state != CORE_RUN_LIVE || run->peer != NULL) {
 		(void)err_set(err, ERR_NOT_FOUND, "no such run waits for its agent");
-		return refuse(p, err);
+		return core_agent_refuse(p, err);
 	}
 	if (login == NULL || !str_eqz(str_z(login), run->login)) {
 		(void)err_set(err, ERR_UNAUTHORISED, "the run is of another login");
-		return refuse(p, err);
+		return core_agent_refuse(p, err);
 	}
 	loop_timer_del(run->timer);
 	run->timer = NULL;
@@ -358,173 +357,7 @@ core_agent_on_resume(struct core_peer *p, struct rd *body, int *fds, size_t nfds
 	return 0;
 }
 
-/* --- A_EVENT ------------------------------------------------------------------------------------
- */
-
-static bool
-key_ok(struct str k)
-{
-	for (size_t i = 0; i < k.n; i++)
-		if (!((k.p[i] >= 'a' && k.p[i] <= 'z') || (k.p[i] >= '0' && k.p[i] <= '9') ||
-			k.p[i] == '_'))
-			return false;
-	return k.n >= 1 && k.n <= 64 && !str_eqz(k, "content");
-}
-
-/* Sorted by the emitter first, so that "content" finds its place. */
-static int
-sorted(struct str fields, struct json_doc **ret, struct err *err)
-{
-	AUTO(json) struct json_doc *doc = NULL;
-	AUTO_BUF struct buf b = BUF(CORE_FIELDS_MAX);
-	struct jcs j;
-	int rc = json_parse(fields, "event fields", &doc, err);
-
-	if (rc == 0 && json_type(json_root(doc)) != JSON_OBJECT)
-		rc = err_set(err, ERR_INVALID, "event fields must be an object");
-	jcs_init(&j, &b);
-	if (rc == 0)
-		rc = jcs_value(&j, NULL, json_root(doc), err);
-	if (rc == 0 && buf_over(&b))
-		rc = err_set(err, ERR_TOO_LARGE, "event fields are over %d bytes", CORE_FIELDS_MAX);
-	return rc != 0 ? rc : json_parse(buf_str(&b), "event fields", ret, err);
-}
-
-int
-core_agent_event_data(
-    struct str fields, const struct blob_ref *content, struct buf *out, struct err *err)
-{
-	AUTO(json) struct json_doc *doc = NULL;
-	const struct json *o;
-	bool done = false;
-	struct jcs j;
-	int rc = sorted(fields, &doc, err);
-
-	if (rc != 0)
-		return rc;
-	o = json_root(doc);
-	jcs_init(&j, out);
-	jcs_open(&j, NULL);
-	for (size_t i = 0; i < json_count(o); i++) {
-		if (!key_ok(json_key(o, i)))
-			return err_set(err, ERR_INVALID,
-			    "event field \"%.*s\": a name is 1 to 64 of [a-z0-9_], not content",
-			    STR_ARG(json_key(o, i)));
-		if (!done && str_cmp(json_key(o, i), STR("content")) > 0) {
-			blob_ref_jcs(&j, "content", content);
-			done = true;
-		}
-		jcs_key(&j, json_key(o, i));
-		rc = jcs_value(&j, NULL, json_at(o, i), err);
-		if (rc != 0)
-			return rc;
-	}
-	if (!done)
-		blob_ref_jcs(&j, "content", content);
-	jcs_close(&j);
-	return 0;
-}
-
-struct event {
-	struct core *core;
-	uint64_t peer, id;
-};
-
-static void
-event_acked(void *arg, const struct core_ack *ack)
-{
-	AUTO_FREE struct event *e = arg;
-	struct core_peer *p = core_peer_by_serial(e->core, e->peer);
-	AUTO_BUF struct buf b = BUF(64);
-	struct err why;
-
-	if (p == NULL)
-		return;
-	p->nevents--;
-	if (ack->code != 0) {
-		(void)err_set(&why, ERR_UNAVAILABLE, "the decision log is not available");
-		(void)refuse(p, &why);
-		return;
-	}
-	buf_u64(&b, e->id);
-	buf_u64(&b, ack->seq);
-	core_send(p, MSG_A_EVENT_ACK, &b);
-}
-
-static const char *
-event_type(struct str type)
-{
-	static const struct {
-		const char *name, *type;
-	} types[] = {{"model", "agent.model"}, {"exec", "agent.exec"}, {"result", "agent.result"},
-	    {"note", "agent.note"}};
-
-	for (size_t i = 0; i < ARRAY_LEN(types); i++)
-		if (str_eqz(type, types[i].name))
-			return types[i].type;
-	return NULL;
-}
-
-static int
-event_record(struct core_peer *p, uint64_t id, const char *type, struct str fields,
-    struct str content, struct err *err)
-{
-	struct core_run *run = p->run;
-	AUTO_BUF struct buf data = BUF(CORE_RECORD_DATA_MAX);
-	AUTO_BUF struct buf frame = BUF(CORE_RECORD_FRAMES_MAX);
-	AUTO_FREE struct event *e = xcalloc(1, sizeof(*e));
-	struct blob_ref ref;
-	int rc = blob_seal(run->key, str_z(run->id), "text/plain", content, &frame, &ref, err);
-
-	if (rc == 0)
-		rc = core_agent_event_data(fields, &ref, &data, err);
-	if (rc != 0)
-		return rc;
-	if (p->nevents >= CORE_EVENTS_MAX)
-		return err_set(err, ERR_TOO_LARGE, "%d events are not durable yet, the limit",
-		    CORE_EVENTS_MAX);
-	*e = (struct event){p->core, p->serial, id};
-	if (core_record(p->core, &(struct core_append){.type = type,
-				     .src = "agent",
-				     .run = run->id,
-				     .data = &data,
-				     .frame = &frame,
-				     .fn = event_acked,
-				     .arg = e}) == NULL)
-		return err_set(err, ERR_UNAVAILABLE, "the decision log is not available");
-	(void)TAKE_PTR(e);
-	p->nevents++;
-	return 0;
-}
-
-int
-core_agent_on_event(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err)
-{
-	uint64_t id = rd_u64(body);
-	struct str name = rd_lstr(body), fields = rd_lstr(body), content = rd_lstr(body);
-	const char *type = event_type(name);
-
-	(void)fds;
-	(void)nfds;
-	if (!rd_end(body))
-		return malformed("A_EVENT", err);
-	if (type == NULL) {
-		(void)err_set(err, ERR_INVALID,
-		    "event type must be model, exec, result or note, is \"%.*s\"", STR_ARG(name));
-		return refuse(p, err);
-	}
-	if (event_record(p, id, type, fields, content, err) != 0)
-		return refuse(p, err);
-	if (str_eqz(name, "model") || str_eqz(name, "note")) {
-		free(p->run->said);
-		p->run->said = str_dup(
-		    str_mem(content.p, content.n < CORE_SAID_MAX ? content.n : CORE_SAID_MAX));
-	}
-	return 0;
-}
-
-/* --- A_END --------------------------------------------------------------------------------------
- */
+/* --- A_END ----------------------------------------------------------------------- */
 
 int
 core_agent_on_end(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err)
@@ -543,7 +376,7 @@ core_agent_on_end(struct core_peer *p, struct rd *body, int *fds, size_t nfds, s
 	if (use == NULL) {
 		(void)err_set(err, ERR_INVALID, "status must be done, budget or error, is \"%.*s\"",
 		    STR_ARG(status));
-		return refuse(p, err);
+		return core_agent_refuse(p, err);
 	}
 	core_run_end(p->run, use, text, true);
 	return 0;

@@ -23,7 +23,11 @@ int core_agent_on_event(
     struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
 int core_agent_on_end(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
 
-/* Fields of an event as a record shows them: canonical, with the blob reference as "content". */
+/* The agent is told why, its wire and run end. Returns 0: the peer is gone, there is no error left
+ * to handle. */
+int core_agent_refuse(struct core_peer *p, const struct err *why);
+/* core_event.c: fields of an event as a record shows them: canonical, with the blob reference as
+ * "content". */
 int core_agent_event_data(
     struct str fields, const struct blob_ref *content, struct buf *out, struct err *err);
 

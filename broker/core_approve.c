@@ -50,7 +50,7 @@ core_request_open(const struct core_request *rq)
 	       rq->state == CORE_RQ_ARMED;
 }
 
-/* --- memory ------------------------------------------------------------------------------ */
+/* --- memory ---------------------------------------------------------------------- */
 
 struct core_request *
 core_approve_alloc(struct core_run *run)
@@ -152,7 +152,7 @@ core_approve_by_id(const struct core *c, struct str id)
 	return NULL;
 }
 
-/* --- making one ----------------------------------------------------------------------------- */
+/* --- making one ------------------------------------------------------------------ */
 
 static char *
 rules_joined(const struct decision *d)
@@ -265,8 +265,7 @@ core_approve_forget(struct core_request *rq)
 	rq->fn = NULL;
 }
 
-/* --- judging ------------------------------------------------------------------------------------
- */
+/* --- judging --------------------------------------------------------------------- */
 
 struct policy_input
 core_approve_input(const struct core_request *rq, struct str **ret_rels)
@@ -330,7 +329,7 @@ core_approve_consume(struct core_request *rq, const char *action)
 					      .data = &b}) != NULL;
 }
 
-/* --- ends ------------------------------------------------------------------------------------- */
+/* --- ends ------------------------------------------------------------------------ */
 
 void
 core_approve_end(struct core_request *rq, enum core_request_state s, const char *reason)
@@ -414,7 +413,7 @@ core_approve_timer(struct core_request *rq)
 		    rq->run->core->loop, left > 0 ? (uint64_t)left / 1000 + 1 : 1, timer_fired, rq);
 }
 
-/* --- signatures ------------------------------------------------------------------------------- */
+/* --- signatures ------------------------------------------------------------------ */
 
 void
 core_approve_grant_add(struct core_request *rq, struct str person, struct str role,

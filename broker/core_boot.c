@@ -30,7 +30,7 @@
 #define PEM_MAX ((size_t)65536)
 #define POLICY_KID "policy"
 
-/* --- small things all parts use ------------------------------------------------------------ */
+/* --- small things all parts use -------------------------------------------------- */
 
 struct instant
 core_now(struct core *c)
@@ -86,16 +86,6 @@ core_new(struct loop *loop)
 }
 
 static void
-wire_free(struct core_peer **p)
-{
-	if (*p == NULL)
-		return;
-	ipc_free((*p)->wire);
-	free(*p);
-	*p = NULL;
-}
-
-static void
 fd_close(int *fd)
 {
 	if (*fd >= 0)
@@ -123,9 +113,7 @@ core_free(struct core *c)
 		free(k);
 	}
 	core_record_free_all(c);
-	wire_free(&c->front);
-	wire_free(&c->upstream);
-	wire_free(&c->writer);
+	core_wires_free(c);
 	loop_io_del(c->control_io);
 	loop_io_del(c->agent_io);
 	fd_close(&c->control_fd);
@@ -150,7 +138,7 @@ core_free(struct core *c)
 	free(c);
 }
 
-/* --- configuration and descriptors ------------------------------------------------------------ */
+/* --- configuration and descriptors ----------------------------------------------- */
 
 int
 core_boot_config(void *arg, const struct json *config, struct err *err)
@@ -371,8 +359,7 @@ core_boot_parent_msg(void *arg, struct ipc *w, uint16_t type, struct rd *body, i
 	return core_table_dispatch(&c->parent, w, type, body, fds, nfds, err);
 }
 
-/* --- policy
- * --------------------------------------------------------------------------------------- */
+/* --- policy ---------------------------------------------------------------------- */
 
 void
 core_boot_policy_use(struct core *c, struct policy *p)
@@ -443,123 +430,4 @@ core_boot_policy(struct core *c)
 		core_boot_policy_use(c, c->policy_next);
 	else
 		policy_record(c);
-}
-
-/* --- wires
- * ------------------------------------------------------------------------------------------ */
-
-static void
-front_down(struct core *c)
-{
-	core_run_front_gone(c);
-	core_pg_front_gone(c);
-}
-
-static void
-writer_down(struct core *c)
-{
-	c->live = false;
-	core_record_writer_gone(c);
-}
-
-static const struct wire {
-	enum ipc_role role;
-	enum core_state state;
-	void (*up)(struct core *c);
-	void (*down)(struct core *c); /* the pointer in struct core is NULL already */
-} wires[] = {
-    {IPC_ROLE_FRONT, CORE_S_OPEN, core_run_front_up, front_down},
-    {IPC_ROLE_UPSTREAM, CORE_S_OPEN, NULL, core_pg_upstream_gone},
-    {IPC_ROLE_WRITER, CORE_S_REPLAY, core_live_begin, writer_down},
-};
-
-static struct core_peer **
-slot(struct core *c, enum ipc_role role)
-{
-	return role == IPC_ROLE_FRONT	   ? &c->front
-	       : role == IPC_ROLE_UPSTREAM ? &c->upstream
-					   : &c->writer;
-}
-
-static void
-wire_down(struct core *c, const struct wire *x)
-{
-	struct core_peer **p = slot(c, x->role);
-
-	if (*p == NULL)
-		return;
-	wire_free(p);
-	x->down(c);
-}
-
-static void
-wire_gone(void *arg, struct ipc *w, const char *why)
-{
-	struct core_peer *p = arg;
-	struct core *c = p->core;
-	enum ipc_role role = p->role;
-
-	(void)w;
-	log_warn("the wire to %s is gone (%s): what was in flight there is refused",
-	    ipc_role_name(role), why);
-	for (size_t i = 0; i < ARRAY_LEN(wires); i++)
-		if (wires[i].role == role)
-			wire_down(c, &wires[i]);
-}
-
-static void
-parser_gone(void *arg, struct ipc *w, const char *why)
-{
-	struct core_peer *p = arg;
-
-	(void)w;
-	log_warn("parser of run %s: %s", p->run->id, why);
-	core_run_parser_gone(p->run);
-}
-
-static void
-parser_up(struct core *c, struct str id, int fd)
-{
-	struct core_run *run = core_run_find(c, id);
-	struct core_peer *p;
-
-	if (run == NULL || run->state != CORE_RUN_LIVE) {
-		(void)close(fd); /* it ended meanwhile */
-		return;
-	}
-	core_run_parser_gone(run);
-	p = xcalloc(1, sizeof(*p));
-	*p = (struct core_peer){
-	    .core = c, .role = IPC_ROLE_PARSER, .state = CORE_S_OPEN, .run = run};
-	p->wire = ipc_new(
-	    c->loop, fd, IPC_ROLE_CORE, IPC_ROLE_PARSER, core_table_dispatch, parser_gone, p);
-	run->parser = p;
-	core_facts_parser_up(run);
-}
-
-int
-core_boot_wire(void *arg, enum ipc_role peer, struct str run, int fd, struct err *err)
-{
-	struct core *c = arg;
-	struct core_peer *p;
-
-	if (peer == IPC_ROLE_PARSER) {
-		parser_up(c, run, fd);
-		return 0;
-	}
-	for (size_t i = 0; i < ARRAY_LEN(wires); i++) {
-		if (wires[i].role != peer)
-			continue;
-		wire_down(c, &wires[i]);
-		p = xcalloc(1, sizeof(*p));
-		*p = (struct core_peer){.core = c, .role = peer, .state = wires[i].state};
-		p->wire =
-		    ipc_new(c->loop, fd, IPC_ROLE_CORE, peer, core_table_dispatch, wire_gone, p);
-		*slot(c, peer) = p;
-		if (wires[i].up != NULL)
-			wires[i].up(c);
-		return 0;
-	}
-	(void)close(fd);
-	return err_set(err, ERR_PROTOCOL, "core has no wire to %s", ipc_role_name(peer));
 }

@@ -10,4 +10,6 @@ void core_boot_policy(struct core *c);
  * already. */
 void core_boot_policy_use(struct core *c, struct policy *p);
 
+void core_wires_free(struct core *c); /* core_wires.c; nobody is told */
+
 #endif

@@ -81,7 +81,7 @@ core_ca_pem(const struct core_ca *ca)
 	return str_z(ca->pem);
 }
 
-/* --- one leaf --------------------------------------------------------------------------- */
+/* --- one leaf -------------------------------------------------------------------- */
 
 static EVP_PKEY *
 spki_read(struct str spki, struct err *err)

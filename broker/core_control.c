@@ -31,7 +31,7 @@ core_control_reply(struct core *c, uint64_t peer, int code, struct str result)
 	core_send(p, MSG_Q_REPLY, &b);
 }
 
-/* --- results ------------------------------------------------------------------------------- */
+/* --- results --------------------------------------------------------------------- */
 
 static void
 put_us(struct jcs *j, const char *key, int64_t us)
@@ -246,7 +246,7 @@ verb_run_end(struct core_call *call, struct err *err)
 	return 0;
 }
 
-/* --- calls ----------------------------------------------------------------------------------- */
+/* --- calls ----------------------------------------------------------------------- */
 
 static const struct {
 	const char *verb;

@@ -73,7 +73,7 @@ core_data_slots(struct jcs *j, const char *key, const struct policy_slot *s, siz
 	jcs_array_end(j);
 }
 
-/* --- action ------------------------------------------------------------------------------ */
+/* --- action ---------------------------------------------------------------------- */
 
 static void
 put_grants(struct jcs *j, const struct policy_grant *g, size_t n)
@@ -210,7 +210,7 @@ core_data_outcome(struct buf *out, const struct core_data_outcome *d)
 	jcs_close(&j);
 }
 
-/* --- approvals ----------------------------------------------------------------------------- */
+/* --- approvals ------------------------------------------------------------------- */
 
 void
 core_data_request(
@@ -301,7 +301,7 @@ core_data_rejected(
 	jcs_close(&j);
 }
 
-/* --- runs and policy ------------------------------------------------------------------------ */
+/* --- runs and policy ------------------------------------------------------------- */
 
 void
 core_data_run_start(

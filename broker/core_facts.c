@@ -55,7 +55,7 @@ core_facts_unref(struct core_facts *f)
 	free(f);
 }
 
-/* --- reading an answer ------------------------------------------------------------------ */
+/* --- reading an answer ----------------------------------------------------------- */
 
 void
 core_facts_fail(struct core_facts *f, enum core_facts_status status, const char *why)
@@ -162,7 +162,7 @@ core_facts_fill(struct core_facts *f, unsigned status, struct str said)
 	core_facts_fail(f, status == 2 ? CORE_FACTS_COMPLEX : CORE_FACTS_INVALID, why);
 }
 
-/* --- asking ------------------------------------------------------------------------------- */
+/* --- asking ---------------------------------------------------------------------- */
 
 static void
 ask_free(struct core_ask *a)

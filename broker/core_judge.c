@@ -25,7 +25,7 @@ struct walk {
 	size_t facts; /* texts seen */
 };
 
-/* --- what an action does ------------------------------------------------------------------ */
+/* --- what an action does --------------------------------------------------------- */
 
 static void
 rels_add(struct core_action *a, const struct core_facts *f)
@@ -108,7 +108,7 @@ commits(const struct walk *w, const struct core_facts *f)
 	return f->commit && !(w->act->txn.state == 'E' && f->view.statements == 1);
 }
 
-/* --- one verdict ------------------------------------------------------------------------------ */
+/* --- one verdict ----------------------------------------------------------------- */
 
 static const char *
 uncountable(const struct walk *w, const struct core_action *a)
@@ -206,7 +206,7 @@ judge(struct walk *w, struct core_action *a)
 	return true;
 }
 
-/* --- messages --------------------------------------------------------------------------------- */
+/* --- messages -------------------------------------------------------------------- */
 
 /* A ceiling or an impossible name: opaque, with these words. */
 static void

@@ -44,7 +44,7 @@ core_live_begin(struct core *c)
 	c->live_policy_known = false;
 }
 
-/* --- reading ------------------------------------------------------------------------------- */
+/* --- reading --------------------------------------------------------------------- */
 
 static struct str
 field(const struct rec *r, const char *key)
@@ -74,7 +74,7 @@ on_policy(struct rec *r, struct err *err)
 	return 0;
 }
 
-/* --- runs ------------------------------------------------------------------------------------ */
+/* --- runs ------------------------------------------------------------------------ */
 
 static void
 run_target(struct core_run *run, const struct json *v)
@@ -126,7 +126,7 @@ on_run(struct rec *r, struct err *err)
 	return 0;
 }
 
-/* --- requests -------------------------------------------------------------------------------- */
+/* --- requests -------------------------------------------------------------------- */
 
 static bool
 slots_read(struct core_request *rq, const struct json *v)
@@ -273,7 +273,7 @@ on_approval(struct rec *r, const char *type, struct err *err)
 	return 0;
 }
 
-/* --- doubtful actions ------------------------------------------------------------------------- */
+/* --- doubtful actions ------------------------------------------------------------ */
 
 static int
 on_action(struct rec *r, struct err *err)
@@ -345,7 +345,7 @@ settle_doubts(struct core *c)
 	buf_reset(&c->doubt_more);
 }
 
-/* --- the wire --------------------------------------------------------------------------------- */
+/* --- the wire -------------------------------------------------------------------- */
 
 static int
 dispatch(struct rec *r, struct str type, struct err *err)

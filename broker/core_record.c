@@ -45,7 +45,7 @@ ticket_call(struct core_ticket *t, const struct core_ack *ack)
 		fn(t->arg, ack);
 }
 
-/* --- deadlines ------------------------------------------------------------------------ */
+/* --- deadlines ------------------------------------------------------------------- */
 
 static struct core_ticket *
 overdue(const struct core *c, const struct core_tickets *list)
@@ -81,7 +81,7 @@ tick_start(struct core *c)
 		c->ticket_timer = loop_timer_add(c->loop, TICK_MS, tick, c);
 }
 
-/* --- appending ------------------------------------------------------------------------ */
+/* --- appending ------------------------------------------------------------------- */
 
 static void
 frame_put(struct buf *b, const struct core_ticket *t, const struct core_append *a)
@@ -214,7 +214,7 @@ core_record_keeps(const struct core *c, const char *action)
 	return has_outcome(&c->unsent, action) || has_outcome(&c->tickets, action);
 }
 
-/* --- answers -------------------------------------------------------------------------- */
+/* --- answers --------------------------------------------------------------------- */
 
 /* The ack came after the action had been refused: it was never sent, and the log says so. */
 static void
@@ -259,7 +259,7 @@ core_record_on_ack(struct core_peer *p, struct rd *body, int *fds, size_t nfds, 
 	return 0;
 }
 
-/* --- the writer goes and comes -------------------------------------------------------- */
+/* --- the writer goes and comes --------------------------------------------------- */
 
 static void
 not_sent_add(struct core *c, const char *action)

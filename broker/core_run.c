@@ -58,7 +58,7 @@ core_run_address(size_t index, char out[16])
 	    out, 16, "127.77.%u.%u", (unsigned)(index / 250 % 250), (unsigned)(index % 250 + 1));
 }
 
-/* --- blob keys ------------------------------------------------------------------------------ */
+/* --- blob keys ------------------------------------------------------------------- */
 
 static int
 key_make(int dir, const char *name, struct secret **ret, struct err *err)
@@ -106,7 +106,7 @@ core_run_key(struct core *c, const char *kid, bool make, struct secret **ret, st
 		    : key_read(c->blobkeys_fd, name, ret, err);
 }
 
-/* --- memory ----------------------------------------------------------------------------------- */
+/* --- memory ---------------------------------------------------------------------- */
 
 int
 core_run_new(struct core *c, const char *id, struct core_run **ret, struct err *err)
@@ -191,8 +191,7 @@ core_run_free(struct core_run *run)
 	free(run);
 }
 
-/* --- serving ------------------------------------------------------------------------------------
- */
+/* --- serving --------------------------------------------------------------------- */
 
 int
 core_run_listen(struct core_run *run, uint32_t index, int fd, struct err *err)
@@ -286,8 +285,7 @@ core_run_parser_gone(struct core_run *run)
 	core_facts_parser_down(run);
 }
 
-/* --- end
- * ------------------------------------------------------------------------------------------ */
+/* --- end ------------------------------------------------------------------------- */
 
 static void
 tell_agent(struct core_run *run, int code)
@@ -401,8 +399,7 @@ core_run_end(struct core_run *run, const char *status, struct str text, bool by_
 	end_record(run, text);
 }
 
-/* --- after a restart
- * --------------------------------------------------------------------------------- */
+/* --- after a restart ------------------------------------------------------------- */
 
 static void
 not_resumed(void *arg)

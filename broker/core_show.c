@@ -15,7 +15,7 @@
 #define SHOW_MAX ((size_t)3 << 20)
 #define PARAMS_SEALED_MAX ((size_t)256 << 10)
 
-/* --- Bind parameters -------------------------------------------------------------------- */
+/* --- Bind parameters ------------------------------------------------------------- */
 
 struct param {
 	bool null, binary;
@@ -104,7 +104,7 @@ params_show(struct buf *b, struct str body)
 		buf_put_z(b, "] ");
 }
 
-/* --- for people --------------------------------------------------------------------------- */
+/* --- for people ------------------------------------------------------------------ */
 
 static void
 commit_show(struct buf *b, const struct core_action *a)
@@ -135,7 +135,7 @@ core_act_show(const struct core_action *a)
 	return buf_dup_z(&b);
 }
 
-/* --- sealed into the log --------------------------------------------------------------------- */
+/* --- sealed into the log --------------------------------------------------------- */
 
 static void
 params_json(struct jcs *j, struct str body)
@@ -196,8 +196,7 @@ core_act_head(const struct core_run *run, const struct core_action *a, struct bu
 	    run->key, str_z(run->id), "application/json", buf_str(&b), frame, ret, err);
 }
 
-/* --- digest ------------------------------------------------------------------------------------
- */
+/* --- digest ---------------------------------------------------------------------- */
 
 struct hash
 core_act_digest(

@@ -15,7 +15,7 @@
 
 #include "common/banned.h"
 
-/* --- the statement ------------------------------------------------------------------------- */
+/* --- the statement --------------------------------------------------------------- */
 
 static void
 sha256_text(char out[80], const struct hash *h)
@@ -66,7 +66,7 @@ core_sign_statement_free(struct core_statement *st)
 	buf_free(&st->effects);
 }
 
-/* --- one signature, on its way into the log --------------------------------------------------- */
+/* --- one signature, on its way into the log -------------------------------------- */
 
 struct sign {
 	struct core *core;
@@ -142,8 +142,7 @@ sign_acked(void *arg, const struct core_ack *ack)
 	reply_state(s->core, s->peer, rq);
 }
 
-/* --- checks
- * ---------------------------------------------------------------------------------------- */
+/* --- checks ---------------------------------------------------------------------- */
 
 static bool
 in_slots(const struct core_request *rq, struct str role)
@@ -231,8 +230,7 @@ granted_before(const struct core_request *rq, struct str person)
 	return false;
 }
 
-/* --- records
- * ------------------------------------------------------------------------------------------ */
+/* --- records --------------------------------------------------------------------- */
 
 static struct sign *
 sign_new(const struct core_call *call, const struct check *k)

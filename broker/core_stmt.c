@@ -177,7 +177,7 @@ core_stmts_close_all(struct core_stmts *s)
 		core_stmts_close(s, CORE_NAME_STMT, str_z(e->name));
 }
 
-/* --- after the act ---------------------------------------------------------------------- */
+/* --- after the act --------------------------------------------------------------- */
 
 /* Move one overlay entry into the table, over what was there. */
 static void

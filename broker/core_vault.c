@@ -90,7 +90,7 @@ vault_find(const struct vault *v, struct str name)
 	return found ? &v->e[i] : NULL;
 }
 
-/* --- what may stand in an entry --------------------------------------------------------- */
+/* --- what may stand in an entry -------------------------------------------------- */
 
 static bool
 name_ok(struct str s)
@@ -186,7 +186,7 @@ vault_remove(struct vault *v, struct str name, struct err *err)
 	return 0;
 }
 
-/* --- plaintext -------------------------------------------------------------------------- */
+/* --- plaintext ------------------------------------------------------------------- */
 
 /* Writes into guarded memory of a size computed before; never grows. */
 struct out {
@@ -358,7 +358,7 @@ vault_read(struct str s, struct vault **ret, struct err *err)
 	return 0;
 }
 
-/* --- the seal --------------------------------------------------------------------------- */
+/* --- the seal -------------------------------------------------------------------- */
 
 static int
 key_check(const struct secret *key, struct err *err)

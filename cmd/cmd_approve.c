@@ -55,7 +55,7 @@ args_read(int argc, char **argv, struct sign_args *a)
 	return a->person != NULL;
 }
 
-/* --- ssh-keygen ---------------------------------------------------------------------------- */
+/* --- ssh-keygen ------------------------------------------------------------------ */
 
 static void __attribute__((noreturn)) keygen_exec(int in, int out, const char *key)
 {
@@ -118,8 +118,7 @@ sign(const char *key, struct str statement, struct buf *ret, struct err *err)
 	return rc;
 }
 
-/* --- one decision --------------------------------------------------------------------------------
- */
+/* --- one decision ---------------------------------------------------------------- */
 
 static bool
 in_list(const struct json *list, struct str role)

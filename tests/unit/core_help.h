@@ -75,7 +75,7 @@ struct world {
 	char *policy_text;
 };
 
-/* --- the ends ------------------------------------------------------------------------------ */
+/* --- the ends -------------------------------------------------------------------- */
 
 static inline int
 end_open(struct end *e, enum ipc_role role)
@@ -127,7 +127,7 @@ silent(const struct end *e, uint16_t type)
 	return true;
 }
 
-/* --- writer and parser ------------------------------------------------------------------------ */
+/* --- writer and parser ----------------------------------------------------------- */
 
 static inline void
 ack(struct world *w, const struct record *r)
@@ -241,8 +241,7 @@ settle(struct world *w)
 	}
 }
 
-/* --- people --------------------------------------------------------------------------------------
- */
+/* --- people ---------------------------------------------------------------------- */
 
 static inline void
 put_sstr(struct buf *b, struct str s)
@@ -307,8 +306,7 @@ person_sign(const struct person *p, const char *ns, struct str msg, struct buf *
 	buf_put_z(armor, "-----END SSH SIGNATURE-----\n");
 }
 
-/* --- the world
- * -------------------------------------------------------------------------------------- */
+/* --- the world ------------------------------------------------------------------- */
 
 /* `rules` is the JSON array's content; NULL: reads free, destruction needs a dba and an oncall. */
 static inline char *
@@ -484,8 +482,7 @@ world_free(struct world *w)
 	free(w);
 }
 
-/* --- what a test looks at
- * -------------------------------------------------------------------------- */
+/* --- what a test looks at -------------------------------------------------------- */
 
 static inline size_t
 count(const struct world *w, const char *type)
@@ -531,8 +528,7 @@ assert_verdict(const struct world *w, const char *verdict)
 		    STR_ARG(json_str(at(d, "decision", "reason"))));
 }
 
-/* --- a client
- * --------------------------------------------------------------------------------------- */
+/* --- a client -------------------------------------------------------------------- */
 
 static inline void
 client_open(struct world *w, uint64_t conn, const char *database)

@@ -7,8 +7,7 @@
 
 #define SQL "DELETE FROM t WHERE id = 17"
 
-/* --- a person at the control socket -------------------------------------------------------------
- */
+/* --- a person at the control socket ---------------------------------------------- */
 
 static void
 person_connects(struct world *w, unsigned uid)
@@ -120,8 +119,7 @@ armed(struct world *w)
 	assert_int_equal(newest(w)->state, CORE_RQ_ARMED);
 }
 
-/* --- made ----------------------------------------------------------------------------------------
- */
+/* --- made ------------------------------------------------------------------------ */
 
 static void
 a_request_is_durable_before_the_client_hears_of_it(void **state)
@@ -179,8 +177,7 @@ a_run_has_a_ceiling_of_open_requests_and_the_next_is_refused_and_recorded(void *
 	assert_verdict(w, "needs_approval");
 }
 
-/* --- signed
- * --------------------------------------------------------------------------------------- */
+/* --- signed ---------------------------------------------------------------------- */
 
 static void
 two_people_arm_it_and_it_passes_once_with_its_row_limit(void **state)
@@ -355,8 +352,7 @@ an_armed_request_can_be_revoked(void **state)
 	assert_true(silent(&w->upstream, MSG_U_SEND));
 }
 
-/* --- ended
- * ------------------------------------------------------------------------------------------ */
+/* --- ended ----------------------------------------------------------------------- */
 
 static void
 silence_is_not_consent(void **state)
@@ -409,8 +405,7 @@ another_policy_voids_what_was_signed_under_the_old(void **state)
 	assert_true(silent(&w->upstream, MSG_U_SEND));
 }
 
-/* --- the row limit
- * ------------------------------------------------------------------------------------ */
+/* --- the row limit --------------------------------------------------------------- */
 
 static void
 a_change_whose_rows_cannot_be_counted_is_refused_not_asked_for(void **state)
@@ -426,8 +421,7 @@ a_change_whose_rows_cannot_be_counted_is_refused_not_asked_for(void **state)
 	assert_int_equal(count(w, "approval.request"), 0);
 }
 
-/* --- who may look
- * -------------------------------------------------------------------------------------- */
+/* --- who may look ---------------------------------------------------------------- */
 
 static void
 only_people_of_the_policy_may_look(void **state)
@@ -447,8 +441,7 @@ only_people_of_the_policy_may_look(void **state)
 	assert_int_equal(call(w, "no-such-verb", "{}", &text), -ERR_INVALID);
 }
 
-/* --- after a restart
- * ---------------------------------------------------------------------------------- */
+/* --- after a restart ------------------------------------------------------------- */
 
 static void
 tell_live(struct world *w, const char *type, const char *data, uint64_t seq)

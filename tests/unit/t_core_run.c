@@ -125,8 +125,7 @@ started(struct world *w)
 	return core_run_find(w->c, str_z(id));
 }
 
-/* --- opening
- * -------------------------------------------------------------------------------------- */
+/* --- opening --------------------------------------------------------------------- */
 
 static void
 a_run_starts_when_its_record_is_durable_and_front_gets_its_listener(void **state)
@@ -242,8 +241,7 @@ each_target_of_a_run_has_an_address_of_its_own(void **state)
 	assert_string_not_equal(a, b);
 }
 
-/* --- events
- * ---------------------------------------------------------------------------------------- */
+/* --- events ---------------------------------------------------------------------- */
 
 static void
 what_the_agent_reports_is_acknowledged_when_durable(void **state)
@@ -298,8 +296,7 @@ an_agent_cannot_write_records_of_other_types_or_keys(void **state)
 	}
 }
 
-/* --- ends
- * -------------------------------------------------------------------------------------------- */
+/* --- ends ------------------------------------------------------------------------ */
 
 static void
 a_runs_end_is_durable_before_the_agent_hears_of_it(void **state)
@@ -359,8 +356,7 @@ a_run_ended_from_outside_passes_nothing_more(void **state)
 	assert_state(refused(w).sqlstate, "57P01");
 }
 
-/* --- restarts
- * --------------------------------------------------------------------------------------- */
+/* --- restarts -------------------------------------------------------------------- */
 
 static void
 a_new_front_gets_the_listeners_again(void **state)
