@@ -496,6 +496,32 @@ in_a_pipeline_what_comes_before_a_refusal_is_sent_with_a_poison(void **state)
 	(void)heard(&w->front, MSG_PG_DONE);
 }
 
+/* Under a row limit upstream wraps the whole exchange: nothing else may be in it. */
+static void
+a_limited_change_beside_other_statements_is_refused_not_asked_for(void **state)
+{
+	struct world *w = *state;
+	AUTO_BUF struct buf m = BUF(4096);
+	AUTO_BUF struct buf alone = BUF(4096);
+
+	client_ready(w, 1);
+	parse(&m, "", "BEGIN");
+	run_named(&m, "", NULL);
+	parse(&m, "", "DELETE FROM t WHERE id = 1");
+	run_named(&m, "", NULL);
+	sync_up(&m);
+	client_sends(w, 1, 5, CORE_ACT_SYNC, &m);
+	assert_true(leased(w).token.n != 0);
+	assert_verdict(w, "deny");
+	assert_int_equal(count(w, "approval.request"), 0);
+	server_done(w, 1, 5, 5, 'I', 0);
+	parse(&alone, "", "DELETE FROM t WHERE id = 1");
+	run_named(&alone, "", NULL);
+	sync_up(&alone);
+	client_sends(w, 1, 6, CORE_ACT_SYNC, &alone);
+	assert_verdict(w, "needs_approval");
+}
+
 static void
 after_a_refusal_in_a_flushed_pipeline_only_the_sync_goes(void **state)
 {
@@ -742,6 +768,7 @@ main(void)
 	    world_test(a_statement_of_a_failed_exchange_that_only_can_be_one_is_known),
 	    world_test(a_name_longer_than_the_servers_is_refused),
 	    world_test(in_a_pipeline_what_comes_before_a_refusal_is_sent_with_a_poison),
+	    world_test(a_limited_change_beside_other_statements_is_refused_not_asked_for),
 	    world_test(after_a_refusal_in_a_flushed_pipeline_only_the_sync_goes),
 	    world_test(messages_that_are_not_of_their_layout_end_the_connection),
 	    world_test(execute_of_sql_is_judged_with_what_it_runs),
