@@ -270,7 +270,7 @@ front_hub_wire(struct front_hub *h, enum ipc_role peer, int fd, struct err *err)
 
 /* Units that waited for the wire to core. */
 static void
-unstall(struct front_hub *h)
+catch_up(struct front_hub *h)
 {
 	if (!h->stalled || (h->core != NULL && ipc_queued(h->core) > FRONT_CORE_LOW))
 		return;
@@ -292,7 +292,7 @@ before_sleep(void *arg)
 	struct front_hub *h = arg;
 	struct front_conn *c;
 
-	unstall(h);
+	catch_up(h);
 	while ((c = TAILQ_FIRST(&h->dirty)) != NULL) {
 		TAILQ_REMOVE(&h->dirty, c, queue);
 		c->queued = false;
