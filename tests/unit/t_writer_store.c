@@ -253,6 +253,21 @@ somebody_elses_byte_ends_the_store(void **state)
 }
 
 static void
+a_segment_that_was_replaced_or_deleted_ends_the_store(void **state)
+{
+	struct fixture *f = *state;
+	AUTO_BUF struct buf copy = BUF(65536);
+	AUTO_FD int fd = -1;
+
+	assert_int_equal(log_read_file(f->dir, "seg/00000000000000000000.jsonl", &copy, NULL), 0);
+	fd = openat(f->dir, "seg/new", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	assert_int_equal(write(fd, copy.p, copy.n), (ssize_t)copy.n);
+	assert_int_equal(renameat(f->dir, "seg/new", f->dir, "seg/00000000000000000000.jsonl"), 0);
+	assert_int_equal(append(f, "test", "", "{}"), 0);
+	assert_int_equal(store_commit(f->store, NULL), ERR_TAMPER);
+}
+
+static void
 a_second_store_on_the_same_directory_is_refused(void **state)
 {
 	struct fixture *f = *state;
@@ -424,6 +439,7 @@ main(void)
 	    T(segments_rotate_and_stay_one_log),
 	    T(an_old_segment_is_left_after_its_day),
 	    T(somebody_elses_byte_ends_the_store),
+	    T(a_segment_that_was_replaced_or_deleted_ends_the_store),
 	    T(a_second_store_on_the_same_directory_is_refused),
 	    T(the_signer_signs_no_head_but_one_that_extends_the_last),
 	    T(a_seed_that_is_not_the_keys_is_refused),
