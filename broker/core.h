@@ -43,10 +43,11 @@ struct vault;
 
 /* Where a peer stands; the request table says in which states a message may come. */
 enum core_state {
-	CORE_S_OPEN = 1,     /* front, upstream, parser, person; writer once it has told its live records */
-	CORE_S_REPLAY = 2,   /* writer: telling its live records */
-	CORE_S_NEW = 4,	     /* agent: nothing said yet */
-	CORE_S_PLAN = 8,     /* agent: has its plan, hands over listeners */
+	CORE_S_OPEN =
+	    1, /* front, upstream, parser, person; writer once it has told its live records */
+	CORE_S_REPLAY = 2,    /* writer: telling its live records */
+	CORE_S_NEW = 4,	      /* agent: nothing said yet */
+	CORE_S_PLAN = 8,      /* agent: has its plan, hands over listeners */
 	CORE_S_STARTING = 16, /* agent: run.start is being recorded */
 	CORE_S_RUN = 32,
 	CORE_S_ENDED = 64,
@@ -70,14 +71,13 @@ TAILQ_HEAD(core_peers, core_peer);
 struct core_target {
 	char *id, *kind, *host, *address, *database, *user;
 	uint16_t port;
-	int fd; /* the run's listening socket; -1 */
+	int fd;		   /* the run's listening socket; -1 */
 	uint32_t listener; /* as front knows it; 0: not told */
 };
 
 /* An action that was refused or is waiting, for decision.link. */
 struct core_refused {
 	uint64_t seq;
-	uint32_t effects; /* destructive and escape ones */
 	char target[POLICY_ID_MAX + 1];
 };
 
@@ -90,8 +90,8 @@ struct core_run {
 	enum core_run_state state;
 	char id[CORE_ID_SIZE];
 	char *agent, *owner, *login;
-	char *task; /* until run.start is recorded */
-	char *said; /* the agent's last words, for approvers */
+	char *task;		  /* until run.start is recorded */
+	char *said;		  /* the agent's last words, for approvers */
 	struct core_peer *peer;	  /* its agent; NULL when away */
 	struct core_peer *parser; /* NULL: none yet, or dead */
 	struct core_asks asks;	  /* statements at the parser, or waiting for it */
@@ -105,10 +105,11 @@ struct core_run {
 	struct core_ticket *ticket; /* run.start, run.end */
 	char *end_status, *end_text;
 	bool parser_asked, recorded; /* recorded: its run.start may be in the log */
-	bool seen; /* in the live records that the writer is telling */
+	bool seen;		     /* in the live records that the writer is telling */
 };
 TAILQ_HEAD(core_runs, core_run);
 
+TAILQ_HEAD(core_kept_list, core_kept);
 struct core_kept {
 	TAILQ_ENTRY(core_kept) link;
 	char run[CORE_ID_SIZE];
@@ -157,7 +158,7 @@ struct core {
 
 	struct core_runs runs;
 	size_t nruns;
-	TAILQ_HEAD(, core_kept) kept;
+	struct core_kept_list kept;
 	struct core_conns conns[CORE_CONN_BUCKETS];
 	uint32_t last_listener;
 	uint64_t last_ask;

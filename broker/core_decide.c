@@ -5,7 +5,7 @@
  */
 #include "broker/core_decide.h"
 
-#include <stdio.h>
+#include <assert.h>
 #include <stdlib.h>
 
 #include "broker/core_approve.h"
@@ -14,9 +14,7 @@
 
 #include "common/banned.h"
 
-#define LINKING (EFFECT_SET_DESTRUCTIVE | EFFECT_SET_ESCAPE)
-
-/* --- transactions ------------------------------------------------------------------------- */
+/* --- transactions ---------------------------------------------------------------- */
 
 static void
 grants_free(struct core_txn *t)
@@ -43,6 +41,7 @@ core_txn_grants_add(struct core_txn *t, const struct policy_grant *g, size_t n)
 	for (size_t i = 0; i < n && t->ngrants < APPROVAL_GRANTS_MAX; i++) {
 		struct policy_grant *to;
 
+		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): NULL after core_txn_reset() */
 		t->grants = xreallocarray(t->grants, t->ngrants + 1, sizeof(*t->grants));
 		to = &t->grants[t->ngrants++];
 		to->person = str_mem(str_dup(g[i].person), g[i].person.n);
@@ -53,6 +52,7 @@ core_txn_grants_add(struct core_txn *t, const struct policy_grant *g, size_t n)
 void
 core_txn_copy(struct core_txn *to, const struct core_txn *from)
 {
+	assert(to != from);
 	core_txn_reset(to);
 	to->state = from->state;
 	to->effects = from->effects;
@@ -61,7 +61,7 @@ core_txn_copy(struct core_txn *to, const struct core_txn *from)
 	core_txn_grants_add(to, from->grants, from->ngrants);
 }
 
-/* --- actions ------------------------------------------------------------------------------ */
+/* --- actions --------------------------------------------------------------------- */
 
 struct core_action *
 core_action_new(enum core_op op)
@@ -93,16 +93,11 @@ const char *
 core_op_name(enum core_op op)
 {
 	switch (op) {
-	case CORE_OP_CONNECT:
-		return "connect";
-	case CORE_OP_QUERY:
-		return "query";
-	case CORE_OP_EXECUTE:
-		return "execute";
-	case CORE_OP_PREPARE:
-		return "prepare";
-	case CORE_OP_FUNCTION:
-		return "function_call";
+	case CORE_OP_CONNECT: return "connect";
+	case CORE_OP_QUERY: return "query";
+	case CORE_OP_EXECUTE: return "execute";
+	case CORE_OP_PREPARE: return "prepare";
+	case CORE_OP_FUNCTION: return "function_call";
 	}
 	return "invalid";
 }
@@ -125,7 +120,7 @@ core_decide_input(const struct core_run *run, struct str target, const struct co
 	return in;
 }
 
-/* --- words for people --------------------------------------------------------------------- */
+/* --- words for people ------------------------------------------------------------ */
 
 static void
 rules_put(struct buf *b, const struct decision *d)
@@ -187,10 +182,12 @@ hint_put(struct buf *b, const struct core_action *a)
 	if (a->request != NULL) {
 		buf_printf(b, "request %s: ask ", core_request_id(a->request));
 		slots_put(b, &a->d);
-		buf_printf(b, " to run: cofferdam approve %s; then send exactly the same statement again",
+		buf_printf(b,
+		    " to run: cofferdam approve %s; then send exactly the same statement again",
 		    core_request_id(a->request));
 	} else if (a->d.unsatisfiable) {
-		buf_put_z(b, "nobody can give this approval: too few people hold the roles besides the run's owner");
+		buf_put_z(b, "nobody can give this approval: too few people hold the roles besides "
+			     "the run's owner");
 	} else {
 		buf_printf(b, "the run has %d open requests, the limit", CORE_PENDING_MAX);
 	}
@@ -250,7 +247,7 @@ words(struct core_action *a)
 	a->hint = buf_dup_z(&h);
 }
 
-/* --- the verdict --------------------------------------------------------------------------- */
+/* --- the verdict ----------------------------------------------------------------- */
 
 static void
 link_find(const struct core_run *run, struct str target, struct core_action *a)
@@ -258,9 +255,10 @@ link_find(const struct core_run *run, struct str target, struct core_action *a)
 	size_t n = run->nrefused < CORE_REFUSED_MAX ? run->nrefused : CORE_REFUSED_MAX;
 
 	for (size_t i = 1; i <= n && !a->linked; i++) {
-		const struct core_refused *r = &run->refused[(run->nrefused - i) % CORE_REFUSED_MAX];
+		const struct core_refused *r =
+		    &run->refused[(run->nrefused - i) % CORE_REFUSED_MAX];
 
-		if ((r->effects & a->effects & LINKING) != 0 && str_eqz(target, r->target)) {
+		if (str_eqz(target, r->target)) {
 			a->linked = true;
 			a->link = r->seq;
 		}
@@ -272,9 +270,9 @@ core_decide_remember(struct core_run *run, struct str target, const struct core_
 {
 	struct core_refused *r = &run->refused[run->nrefused % CORE_REFUSED_MAX];
 
-	if ((a->effects & LINKING) == 0 || target.n > POLICY_ID_MAX)
+	if (target.n > POLICY_ID_MAX)
 		return;
-	*r = (struct core_refused){.seq = a->seq, .effects = a->effects & LINKING};
+	*r = (struct core_refused){.seq = a->seq};
 	memcpy(r->target, target.p, target.n);
 	run->nrefused++;
 }

@@ -33,13 +33,13 @@ core_pg_find(const struct core *c, uint64_t id)
 {
 	struct core_conn *conn;
 
-	LIST_FOREACH(conn, bucket(c, id), link)
+	LIST_FOREACH (conn, bucket(c, id), link)
 		if (conn->id == id)
 			return conn;
 	return NULL;
 }
 
-/* --- what front is told -------------------------------------------------------------------- */
+/* --- what front is told ---------------------------------------------------------- */
 
 void
 core_pg_send_done(const struct core_conn *conn, uint64_t act, uint64_t bytes)
@@ -95,7 +95,7 @@ send_gone(const struct core_conn *conn, const char *sqlstate, const char *messag
 	core_send(conn->run->core->front, MSG_PG_GONE, &b);
 }
 
-/* --- ends -------------------------------------------------------------------------------------- */
+/* --- ends ------------------------------------------------------------------------ */
 
 void
 core_pg_free(struct core_conn *conn)
@@ -112,6 +112,7 @@ core_pg_free(struct core_conn *conn)
 	for (size_t i = 0; i < CORE_FACTS_CACHE; i++)
 		core_facts_unref(conn->facts[i]);
 	buf_free(&conn->params);
+	free(conn->startup);
 	free(conn->address);
 	free(conn->credential);
 	free(conn->peer_id);
@@ -150,7 +151,7 @@ any_conn(const struct core *c, const struct core_run *run)
 	struct core_conn *conn;
 
 	for (size_t i = 0; i < CORE_CONN_BUCKETS; i++)
-		LIST_FOREACH(conn, &c->conns[i], link)
+		LIST_FOREACH (conn, &c->conns[i], link)
 			if (run == NULL || conn->run == run)
 				return conn;
 	return NULL;
@@ -208,7 +209,8 @@ core_pg_on_close(struct core_peer *p, struct rd *body, int *fds, size_t nfds, st
 		return 0;
 	if (conn->state != CORE_CONN_RECORDING)
 		core_lease_close(conn);
-	/* Its outcome may be on the way: upstream answers U_CLOSE with U_DONE for what was in flight. */
+	/* Its outcome may be on the way: upstream answers U_CLOSE with U_DONE for what was in
+	 * flight. */
 	if (conn->act != NULL && conn->act->phase == CORE_PHASE_SENT) {
 		conn->state = CORE_CONN_CLOSING;
 		conn->timer = loop_timer_add(p->core->loop, CLOSING_MS, closing_timeout, conn);
@@ -235,52 +237,103 @@ core_pg_on_gone(struct core_peer *p, struct rd *body, int *fds, size_t nfds, str
 	return 0;
 }
 
-/* --- opening ---------------------------------------------------------------------------------- */
+/* --- opening --------------------------------------------------------------------- */
 
-/* u32 count and pairs, as U_OPEN carries them; what each does joins *ret_effects. */
+/* The parameters of one start-up packet, on their way from PG_OPEN to U_OPEN. */
+struct startup {
+	uint32_t effects, kept;
+	struct buf list; /* pairs, as U_OPEN carries them */
+	struct buf pins; /* what changes how a statement is read is part of what is approved */
+	struct buf text; /* for people */
+};
+
+static void
+startup_free(struct startup *s)
+{
+	buf_free(&s->list);
+	buf_free(&s->pins);
+	buf_free(&s->text);
+}
+
+static void
+startup_keep(struct startup *s, struct str key, struct str value)
+{
+	s->effects |= effects_pg_startup(key, value);
+	s->kept++;
+	buf_lstr(&s->list, key);
+	buf_lstr(&s->list, value);
+	buf_put_c(&s->text, ' ');
+	enc_percent(&s->text, key);
+	buf_put_c(&s->text, '=');
+	enc_percent(&s->text, value);
+	if (str_eqz(key, "application_name"))
+		return;
+	buf_lstr(&s->pins, key);
+	buf_lstr(&s->pins, value);
+}
+
+/* `options` goes on as the settings it makes, so that upstream sends what was judged by name. */
+static void
+startup_options(struct startup *s, struct str options)
+{
+	AUTO_BUF struct buf name = BUF(256);
+	AUTO_BUF struct buf value = BUF(PGWIRE_STARTUP_MAX);
+	struct str rest = options;
+	int r;
+
+	while ((r = effects_pg_option(&rest, &name, &value)) > 0)
+		startup_keep(s, buf_str(&name), buf_str(&value));
+	if (r < 0)
+		startup_keep(s, STR("options"), options);
+}
+
+static void
+startup_param(struct core_conn *conn, struct startup *s, struct str key, struct str value)
+{
+	if (str_eqz(key, "user"))
+		return; /* whoever the client says it is, it is the target's user */
+	if (str_eqz(key, "database")) {
+		if (!str_eqz(value, conn->target->database))
+			s->effects |= EFFECT_session; /* elsewhere than the policy says */
+	} else if (str_eqz(key, "options")) {
+		startup_options(s, value);
+	} else {
+		startup_keep(s, key, value);
+	}
+}
+
+/* What each parameter does joins *ret_effects. */
 static int
 params_read(struct core_conn *conn, struct rd *body, uint32_t *ret_effects, struct err *err)
 {
-	uint32_t n = rd_u32(body), kept = 0;
-	AUTO_BUF struct buf list = BUF(60000);
-	AUTO_BUF struct buf pins = BUF(60000);
+	__attribute__((cleanup(startup_free))) struct startup s = {
+	    .effects = EFFECT_read, .list = BUF(60000), .pins = BUF(60000), .text = BUF(200000)};
+	uint32_t n = rd_u32(body);
+	char hex[HASH_HEX_SIZE];
+	struct hash h;
 
-	*ret_effects = EFFECT_read;
 	if (n > PGWIRE_STARTUP_PARAMS)
 		return err_set(err, ERR_TOO_LARGE, "start-up packet has %u parameters, limit %d", n,
 		    PGWIRE_STARTUP_PARAMS);
 	for (uint32_t i = 0; i < n && !body->bad; i++) {
 		struct str key = rd_lstr(body), value = rd_lstr(body);
 
-		if (str_eqz(key, "user"))
-			continue; /* whoever the client says it is, it is the target's user */
-		if (str_eqz(key, "database")) {
-			if (!str_eqz(value, conn->target->database))
-				*ret_effects |= EFFECT_session; /* elsewhere than the policy says */
-			continue;
-		}
-		*ret_effects |= effects_pg_startup(key, value);
-		buf_lstr(&list, key);
-		buf_lstr(&list, value);
-		kept++;
-		if (!str_eqz(key, "application_name")) {
-			buf_lstr(&pins, key);
-			buf_lstr(&pins, value);
-		}
+		startup_param(conn, &s, key, value);
 	}
 	if (!rd_end(body))
 		return err_set(err, ERR_PROTOCOL, "PG_OPEN is malformed");
-	buf_u32(&conn->params, kept);
-	buf_put_str(&conn->params, buf_str(&list));
-	/* A digest of them: what changes how a statement is read is part of what is approved. */
-	{
-		struct hash h = hash_sha256(buf_str(&pins));
-		char hex[HASH_HEX_SIZE];
-
-		hash_hex(&h, hex);
-		conn->pins = xasprintf("database=%s user=%s startup=%s", conn->target->database,
-		    conn->target->user, hex);
-	}
+	if (s.kept > PGWIRE_STARTUP_PARAMS || buf_over(&s.list) || buf_over(&s.text))
+		return err_set(err, ERR_TOO_LARGE, "start-up packet sets %u parameters, limit %d",
+		    s.kept, PGWIRE_STARTUP_PARAMS);
+	*ret_effects = s.effects;
+	buf_u32(&conn->params, s.kept);
+	buf_put_str(&conn->params, buf_str(&s.list));
+	h = hash_sha256(buf_str(&s.pins));
+	hash_hex(&h, hex);
+	conn->pins = xasprintf(
+	    "database=%s user=%s startup=%s", conn->target->database, conn->target->user, hex);
+	conn->startup = xasprintf("connect database=%s user=%s%.*s", conn->target->database,
+	    conn->target->user, STR_ARG(buf_str(&s.text)));
 	return 0;
 }
 
@@ -303,7 +356,8 @@ conn_new(struct core_run *run, const struct core_target *t, uint64_t id)
 	return conn;
 }
 
-/* The policy may have changed since the run was planned: then its target must still be the same place. */
+/* The policy may have changed since the run was planned: then its target must still be the same
+ * place. */
 static const char *
 credential_for(struct core_conn *conn)
 {
@@ -328,18 +382,24 @@ credential_for(struct core_conn *conn)
 }
 
 static void
-outcome_of_open(struct core_conn *conn, bool ok, struct str sqlstate, struct str peer, struct str cert)
+outcome_of_open(
+    struct core_conn *conn, bool ok, struct str sqlstate, struct str peer, struct str cert)
 {
 	struct core_run *run = conn->run;
-	struct hash sent = hash_sha256(conn->open->text);
+	struct hash sent = hash_sha256(buf_str(&conn->params));
 	AUTO_BUF struct buf b = BUF(CORE_RECORD_DATA_MAX);
 
-	core_data_outcome(&b,
-	    &(struct core_data_outcome){.action = conn->open->id, .seq = conn->open->seq,
-		.status = ok ? "ok" : "error", .sqlstate = sqlstate, .sent = ok ? &sent : NULL,
-		.duration_us = clock_boot_us() - conn->opened_us, .peer = peer, .peer_cert = cert});
-	(void)core_record(run->core, &(struct core_append){.type = "outcome", .run = run->id, .data = &b,
-					 .outcome_of = conn->open->id});
+	core_data_outcome(&b, &(struct core_data_outcome){.action = conn->open->id,
+				  .seq = conn->open->seq,
+				  .status = ok ? "ok" : "error",
+				  .sqlstate = sqlstate,
+				  .sent = ok ? &sent : NULL,
+				  .duration_us = clock_boot_us() - conn->opened_us,
+				  .peer = peer,
+				  .peer_cert = cert});
+	(void)core_record(run->core,
+	    &(struct core_append){
+		.type = "outcome", .run = run->id, .data = &b, .outcome_of = conn->open->id});
 }
 
 static void
@@ -351,7 +411,8 @@ open_acked(void *arg, const struct core_ack *ack)
 
 	conn->ticket = NULL;
 	if (ack->code != 0) {
-		core_pg_kill(conn, "57P03", "the decision log is not available: nothing passes unrecorded");
+		core_pg_kill(
+		    conn, "57P03", "the decision log is not available: nothing passes unrecorded");
 		return;
 	}
 	a->seq = ack->seq;
@@ -379,7 +440,7 @@ open_judge(struct core_conn *conn, uint32_t effects)
 	conn->open = a;
 	a->effects = effects;
 	a->statements = 1;
-	a->text = str_mem(conn->params.p, conn->params.n);
+	a->text = str_z(conn->startup);
 	a->txn_state = 'I';
 	a->show = xstrdup("connect");
 	a->digest = core_act_digest(conn, a, &conn->txn);
@@ -398,20 +459,27 @@ open_record(struct core_conn *conn)
 	bool allowed = a->d.verdict == VERDICT_ALLOW;
 	AUTO_BUF struct buf data = BUF(CORE_RECORD_DATA_MAX);
 	AUTO_BUF struct buf frame = BUF(CORE_RECORD_FRAMES_MAX);
-	struct hash sent = hash_sha256(a->text);
+	struct hash sent = hash_sha256(buf_str(&conn->params));
 	struct blob_ref head;
 	struct err err;
 
-	if (blob_seal(run->key, str_z(run->id), "application/octet-stream", a->text, &frame, &head, &err) == 0) {
-		core_data_action(&data,
-		    &(struct core_data_action){.a = a, .conn = conn, .kind = "startup", .head = &head,
-			.sent = allowed ? &sent : NULL});
-		conn->ticket = core_record(run->core,
-		    &(struct core_append){.type = "action", .run = run->id, .data = &data, .frame = &frame,
-			.dispatched = allowed ? a->id : NULL, .fn = open_acked, .arg = conn});
+	if (blob_seal(run->key, str_z(run->id), "text/plain", a->text, &frame, &head, &err) == 0) {
+		core_data_action(&data, &(struct core_data_action){.a = a,
+					    .conn = conn,
+					    .kind = "startup",
+					    .head = &head,
+					    .sent = allowed ? &sent : NULL});
+		conn->ticket = core_record(run->core, &(struct core_append){.type = "action",
+							  .run = run->id,
+							  .data = &data,
+							  .frame = &frame,
+							  .dispatched = allowed ? a->id : NULL,
+							  .fn = open_acked,
+							  .arg = conn});
 	}
 	if (conn->ticket == NULL)
-		core_pg_kill(conn, "57P03", "the decision log is not available: nothing passes unrecorded");
+		core_pg_kill(
+		    conn, "57P03", "the decision log is not available: nothing passes unrecorded");
 }
 
 int
@@ -419,7 +487,7 @@ core_pg_on_open(struct core_peer *p, struct rd *body, int *fds, size_t nfds, str
 {
 	struct core *c = p->core;
 	uint64_t id = rd_u64(body);
-	uint32_t listener = rd_u32(body), effects;
+	uint32_t listener = rd_u32(body), effects = 0;
 	struct core_run *run = NULL;
 	const struct core_target *t = core_run_listener(c, listener, &run);
 	struct core_conn *conn = core_pg_find(c, id);
@@ -440,7 +508,8 @@ core_pg_on_open(struct core_peer *p, struct rd *body, int *fds, size_t nfds, str
 		return 0;
 	}
 	if (run->nconns >= CORE_CONNS_MAX) {
-		send_refused(c, id, 0, true, "53300", "the run has 1024 connections, the limit", "", "");
+		send_refused(
+		    c, id, 0, true, "53300", "the run has 1024 connections, the limit", "", "");
 		return 0;
 	}
 	conn = conn_new(run, t, id);
@@ -454,7 +523,7 @@ core_pg_on_open(struct core_peer *p, struct rd *body, int *fds, size_t nfds, str
 	return 0;
 }
 
-/* --- upstream has answered ------------------------------------------------------------------------ */
+/* --- upstream has answered ------------------------------------------------------- */
 
 int
 core_pg_on_opened(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err)

@@ -15,7 +15,8 @@ enum core_conn_state {
 	CORE_CONN_RECORDING, /* the connect action is on its way into the log */
 	CORE_CONN_OPENING,   /* upstream connects */
 	CORE_CONN_READY,
-	CORE_CONN_CLOSING, /* the client is gone; the answer to the act in flight is still awaited */
+	CORE_CONN_CLOSING, /* the client is gone; the answer to the act in flight is still awaited
+			    */
 };
 #define CORE_FACTS_CACHE 128 /* per connection; power of two */
 
@@ -25,11 +26,13 @@ struct core_conn {
 	uint64_t id;
 	enum core_conn_state state;
 	const struct core_target *target; /* of the run */
-	char *address;	/* "host:port" */
+	char *address;			  /* "host:port" */
 	char *credential;
 	char credential_fp[17];
-	char *peer_id;	/* address and certificate of who answers */
-	char *pins;	/* what else of the session goes into digests: database, user, start-up parameters */
+	char *peer_id;	   /* address and certificate of who answers */
+	char *pins;	   /* what else of the session goes into digests: database, user, start-up
+			      parameters */
+	char *startup;	   /* the same for people: "connect database=... user=... name=value..." */
 	struct buf params; /* start-up parameters as U_OPEN carries them: u32 count, pairs */
 	uint64_t opened_us;
 	struct core_action *open;
@@ -44,7 +47,8 @@ struct core_conn {
 };
 
 struct core_conn *core_pg_find(const struct core *c, uint64_t id); /* NULL: none */
-/* The connection is over: the client is told (PG_GONE), upstream closes, what was in flight gets its outcome. */
+/* The connection is over: the client is told (PG_GONE), upstream closes, what was in flight gets
+ * its outcome. */
 void core_pg_kill(struct core_conn *conn, const char *sqlstate, const char *message);
 /* Gone from memory; nobody is told. */
 void core_pg_free(struct core_conn *conn);
@@ -54,8 +58,8 @@ void core_pg_upstream_gone(struct core *c);
 
 void core_pg_send_done(const struct core_conn *conn, uint64_t act, uint64_t bytes);
 /* close: the connection ends with it. */
-void core_pg_send_refused(const struct core_conn *conn, uint64_t act, bool close, const char *sqlstate,
-    const char *message, const char *detail, const char *hint);
+void core_pg_send_refused(const struct core_conn *conn, uint64_t act, bool close,
+    const char *sqlstate, const char *message, const char *detail, const char *hint);
 
 int core_pg_on_open(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
 int core_pg_on_opened(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);

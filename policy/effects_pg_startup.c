@@ -81,41 +81,53 @@ option_word(struct str *s, struct buf *word)
 }
 
 /* "name=value", where ParseLongOption reads '-' in the name as '_'. */
-static uint32_t
-assignment_effects(struct str text)
+static int
+assignment(struct str text, struct buf *name, struct buf *value)
 {
-	AUTO_BUF struct buf name = BUF(256);
 	struct str head;
 
-	if (!str_cut(&text, '=', &head))
-		return EFFECT_session;
+	if (!str_cut(&text, '=', &head) || head.n == 0)
+		return -1;
+	buf_reset(name);
+	buf_reset(value);
 	for (size_t i = 0; i < head.n; i++)
-		buf_put_c(&name, head.p[i] == '-' ? '_' : head.p[i]);
-	return buf_over(&name) ? EFFECT_session : setting_effects(buf_str(&name), text);
+		buf_put_c(name, head.p[i] == '-' ? '_' : head.p[i]);
+	buf_put_str(value, text);
+	return buf_over(name) || buf_over(value) ? -1 : 1;
+}
+
+int
+effects_pg_option(struct str *rest, struct buf *name, struct buf *value)
+{
+	AUTO_BUF struct buf word = BUF(1 << 16);
+	struct str w;
+
+	if (!option_word(rest, &word))
+		return 0;
+	w = buf_str(&word);
+	if (buf_over(&word))
+		return -1;
+	if (str_eqz(w, "-c")) {
+		if (!option_word(rest, &word) || buf_over(&word))
+			return -1;
+		return assignment(buf_str(&word), name, value);
+	}
+	if (str_has_prefix(w, "-c") || str_has_prefix(w, "--"))
+		return assignment(str_mem(w.p + 2, w.n - 2), name, value);
+	return -1;
 }
 
 static uint32_t
-options_effects(struct str value)
+options_effects(struct str options)
 {
-	AUTO_BUF struct buf word = BUF(1 << 16);
+	AUTO_BUF struct buf name = BUF(256);
+	AUTO_BUF struct buf value = BUF(1 << 16);
 	uint32_t effects = EFFECT_read;
+	int r;
 
-	while (option_word(&value, &word)) {
-		struct str w = buf_str(&word);
-
-		if (buf_over(&word))
-			return EFFECT_session;
-		if (str_eqz(w, "-c")) {
-			if (!option_word(&value, &word) || buf_over(&word))
-				return EFFECT_session;
-			effects |= assignment_effects(buf_str(&word));
-		} else if (str_has_prefix(w, "-c") || str_has_prefix(w, "--")) {
-			effects |= assignment_effects(str_mem(w.p + 2, w.n - 2));
-		} else {
-			return EFFECT_session;
-		}
-	}
-	return (effects & EFFECT_session) != 0 ? EFFECT_session : effects;
+	while ((r = effects_pg_option(&options, &name, &value)) > 0)
+		effects |= setting_effects(buf_str(&name), buf_str(&value));
+	return r < 0 || (effects & EFFECT_session) != 0 ? EFFECT_session : effects;
 }
 
 uint32_t

@@ -47,6 +47,11 @@ void effects_sql(const struct json *facts, struct facts_sql_view *ret);
  * pinned ones EFFECT_session, replication EFFECT_opaque. `user` and `database` are not passed here.
  */
 uint32_t effects_pg_startup(struct str key, struct str value);
+/*
+ * The next setting of an `options` value ("-c name=value", "-cname=value", "--name=value"), unescaped
+ * as the server does: 1 with *rest moved on, 0 at the end, -1 when it is anything else.
+ */
+int effects_pg_option(struct str *rest, struct buf *name, struct buf *value);
 
 #define EFFECTS_ENGINE "cofferdam-effects/1" /* bumped when any classification changes */
 
