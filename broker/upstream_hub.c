@@ -24,9 +24,9 @@ upstream_hub_find(struct upstream_hub *h, uint64_t id)
 {
 	struct upstream_conn *c;
 
-	LIST_FOREACH(c, bucket(h, id), link)
-	if (c->id == id)
-		return c;
+	LIST_FOREACH (c, bucket(h, id), link)
+		if (c->id == id)
+			return c;
 	return NULL;
 }
 
@@ -256,9 +256,9 @@ unthrottle(struct upstream_hub *h)
 		return;
 	h->throttled = false;
 	for (size_t i = 0; i < UPSTREAM_BUCKETS; i++)
-		LIST_FOREACH(c, &h->conns[i], link)
-	if (c->throttled)
-		upstream_conn_resume(c);
+		LIST_FOREACH (c, &h->conns[i], link)
+			if (c->throttled)
+				upstream_conn_resume(c);
 }
 
 static void
