@@ -5,6 +5,7 @@
  */
 #include "broker/core_agent.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "broker/core_ca.h"
@@ -185,6 +186,7 @@ open_run(struct core_peer *p, struct rd *body, struct err *err)
 		rc = core_run_new(p->core, NULL, &p->run, err);
 	if (rc != 0)
 		return rc;
+	assert(owner != NULL);
 	p->run->peer = p;
 	p->run->agent = str_dup(name);
 	p->run->task = str_dup(task);

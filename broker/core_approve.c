@@ -102,12 +102,12 @@ forget_oldest_ended(struct core_run *run, const struct core_request *but)
 {
 	struct core_request *rq;
 
-	TAILQ_FOREACH(rq, &run->requests, link)
-	if (!core_request_open(rq) && rq->fn == NULL && rq != but) {
-		request_free(rq);
-		run->nended--;
-		return;
-	}
+	TAILQ_FOREACH (rq, &run->requests, link)
+		if (!core_request_open(rq) && rq->fn == NULL && rq != but) {
+			request_free(rq);
+			run->nended--;
+			return;
+		}
 }
 
 void
@@ -133,9 +133,9 @@ core_approve_find(const struct core_run *run, const struct hash *action)
 {
 	struct core_request *rq;
 
-	TAILQ_FOREACH(rq, &run->requests, link)
-	if (core_request_open(rq) && hash_eq(&rq->action, action))
-		return rq;
+	TAILQ_FOREACH (rq, &run->requests, link)
+		if (core_request_open(rq) && hash_eq(&rq->action, action))
+			return rq;
 	return NULL;
 }
 
@@ -145,10 +145,10 @@ core_approve_by_id(const struct core *c, struct str id)
 	struct core_run *run;
 	struct core_request *rq;
 
-	TAILQ_FOREACH(run, &c->runs, link)
-	TAILQ_FOREACH(rq, &run->requests, link)
-	if (str_eqz(id, rq->id))
-		return rq;
+	TAILQ_FOREACH (run, &c->runs, link)
+		TAILQ_FOREACH (rq, &run->requests, link)
+			if (str_eqz(id, rq->id))
+				return rq;
 	return NULL;
 }
 
@@ -209,6 +209,7 @@ record_acked(void *arg, const struct core_ack *ack)
 	struct core_request *rq = arg;
 	core_ack_fn *fn = rq->fn;
 	AUTO_BUF struct buf root = BUF(64);
+	unsigned long long size = ack->seq + 1;
 
 	rq->ticket = NULL;
 	rq->fn = NULL;
@@ -217,8 +218,8 @@ record_acked(void *arg, const struct core_ack *ack)
 	} else {
 		enc_base64(&root, str_mem(ack->root.b, HASH_LEN));
 		free(rq->log_head);
-		rq->log_head = xasprintf("%s %llu %.*s", rq->run->core->origin,
-		    (unsigned long long)(ack->seq + 1), STR_ARG(buf_str(&root)));
+		rq->log_head =
+		    xasprintf("%s %llu %.*s", rq->run->core->origin, size, STR_ARG(buf_str(&root)));
 		if (rq->state == CORE_RQ_RECORDING)
 			rq->state = CORE_RQ_PENDING;
 		core_approve_timer(rq);
@@ -363,9 +364,9 @@ end_all(struct core_run *run, const struct hash *keep, const char *reason)
 
 	/* Ending one may free others: from the start after each. */
 	do {
-		TAILQ_FOREACH(rq, &run->requests, link)
-		if (core_request_open(rq) && (keep == NULL || !hash_eq(&rq->policy, keep)))
-			break;
+		TAILQ_FOREACH (rq, &run->requests, link)
+			if (core_request_open(rq) && (keep == NULL || !hash_eq(&rq->policy, keep)))
+				break;
 		if (rq != NULL)
 			core_approve_end(rq, CORE_RQ_VOID, reason);
 	} while (rq != NULL);
@@ -376,8 +377,8 @@ core_approve_policy_changed(struct core *c)
 {
 	struct core_run *run;
 
-	TAILQ_FOREACH(run, &c->runs, link)
-	end_all(run, policy_digest(c->policy), "policy_changed");
+	TAILQ_FOREACH (run, &c->runs, link)
+		end_all(run, policy_digest(c->policy), "policy_changed");
 }
 
 void
@@ -472,10 +473,10 @@ unsettled(const struct core *c)
 	struct core_run *run;
 	struct core_request *rq;
 
-	TAILQ_FOREACH(run, &c->runs, link)
-	TAILQ_FOREACH(rq, &run->requests, link)
-	if (rq->state == CORE_RQ_PENDING && rq->ngrants != 0 && !rq->settled)
-		return rq;
+	TAILQ_FOREACH (run, &c->runs, link)
+		TAILQ_FOREACH (rq, &run->requests, link)
+			if (rq->state == CORE_RQ_PENDING && rq->ngrants != 0 && !rq->settled)
+				return rq;
 	return NULL;
 }
 

@@ -79,8 +79,8 @@ verb_status(struct core_call *call, struct err *err)
 	size_t pending = 0;
 
 	(void)err;
-	TAILQ_FOREACH(run, &c->runs, link)
-	pending += run->npending;
+	TAILQ_FOREACH (run, &c->runs, link)
+		pending += run->npending;
 	jcs_int(j, "log_size", (int64_t)c->log_size);
 	jcs_z(j, "origin", c->origin);
 	jcs_int(j, "pending", (int64_t)pending);
@@ -108,8 +108,7 @@ verb_runs(struct core_call *call, struct err *err)
 
 	(void)err;
 	jcs_array(j, "runs");
-	TAILQ_FOREACH(run, &call->core->runs, link)
-	{
+	TAILQ_FOREACH (run, &call->core->runs, link) {
 		jcs_open(j, NULL);
 		jcs_str_lossy(j, "agent", str_z(run->agent));
 		jcs_int(j, "connections", (int64_t)run->nconns);
@@ -155,10 +154,10 @@ verb_pending(struct core_call *call, struct err *err)
 
 	(void)err;
 	jcs_array(&call->j, "pending");
-	TAILQ_FOREACH(run, &call->core->runs, link)
-	TAILQ_FOREACH(rq, &run->requests, link)
-	if (core_request_open(rq))
-		pending_put(&call->j, rq);
+	TAILQ_FOREACH (run, &call->core->runs, link)
+		TAILQ_FOREACH (rq, &run->requests, link)
+			if (core_request_open(rq))
+				pending_put(&call->j, rq);
 	jcs_array_end(&call->j);
 	return 0;
 }

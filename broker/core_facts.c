@@ -237,21 +237,30 @@ core_facts_forget(struct core_ask *a)
 		a->fn = NULL;
 }
 
+static struct core_ask *
+ask_find(struct core_run *run, uint64_t id)
+{
+	struct core_ask *a = NULL;
+
+	TAILQ_FOREACH (a, &run->asks, link) {
+		if (a->id == id && a->sent)
+			return a;
+	}
+	return NULL;
+}
+
 int
 core_facts_on_facts(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err)
 {
 	uint64_t id = rd_u64(body);
 	unsigned status = rd_u8(body);
 	struct str said = rd_lstr(body);
-	struct core_ask *a;
+	struct core_ask *a = ask_find(p->run, id);
 
 	(void)fds;
 	(void)nfds;
 	if (!rd_end(body) || status > 2)
 		return err_set(err, ERR_PROTOCOL, "X_FACTS is malformed");
-	TAILQ_FOREACH(a, &p->run->asks, link)
-	if (a->id == id && a->sent)
-		break;
 	if (a == NULL)
 		return 0; /* timed out before */
 	core_facts_fill(a->facts, status, said);
@@ -264,9 +273,9 @@ core_facts_parser_up(struct core_run *run)
 {
 	struct core_ask *a;
 
-	TAILQ_FOREACH(a, &run->asks, link)
-	if (!a->sent)
-		ask_send(a);
+	TAILQ_FOREACH (a, &run->asks, link)
+		if (!a->sent)
+			ask_send(a);
 }
 
 static struct core_ask *
@@ -274,9 +283,10 @@ first_sent(struct core_run *run)
 {
 	struct core_ask *a;
 
-	TAILQ_FOREACH(a, &run->asks, link)
-	if (a->sent)
-		return a;
+	TAILQ_FOREACH (a, &run->asks, link)
+		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it does not follow TAILQ_REMOVE */
+		if (a->sent)
+			return a;
 	return NULL;
 }
 
@@ -297,6 +307,7 @@ core_facts_drop(struct core_run *run)
 	struct core_ask *a;
 
 	while ((a = TAILQ_FIRST(&run->asks)) != NULL)
+		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it does not follow TAILQ_REMOVE */
 		ask_free(a);
 }
 

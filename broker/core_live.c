@@ -34,8 +34,7 @@ core_live_begin(struct core *c)
 {
 	struct core_run *run;
 
-	TAILQ_FOREACH(run, &c->runs, link)
-	{
+	TAILQ_FOREACH (run, &c->runs, link) {
 		run->seen = false;
 		core_approve_free_all(run);
 	}
@@ -204,11 +203,11 @@ on_request(struct rec *r, struct core_run *run, struct err *err)
 {
 	struct core_request *rq = core_approve_alloc(run);
 	AUTO_BUF struct buf root = BUF(64);
+	unsigned long long size = r->seq + 1;
 
 	enc_base64(&root, str_mem(r->root.b, HASH_LEN));
 	rq->state = CORE_RQ_PENDING;
-	rq->log_head = xasprintf("%s %llu %.*s", r->core->origin, (unsigned long long)(r->seq + 1),
-	    STR_ARG(buf_str(&root)));
+	rq->log_head = xasprintf("%s %llu %.*s", r->core->origin, size, STR_ARG(buf_str(&root)));
 	if (!request_fields(rq, r))
 		return bad(r, "request", err);
 	rq->show = show_open(run, r);
@@ -301,8 +300,7 @@ in_flight(const struct core *c, const char *id)
 	struct core_conn *conn;
 
 	for (size_t b = 0; b < CORE_CONN_BUCKETS; b++)
-		LIST_FOREACH(conn, &c->conns[b], link)
-		{
+		LIST_FOREACH (conn, &c->conns[b], link) {
 			if (conn->open != NULL && conn->state == CORE_CONN_OPENING &&
 			    strcmp(conn->open->id, id) == 0)
 				return true;
@@ -394,10 +392,10 @@ unshown(const struct core *c)
 	struct core_run *run;
 	struct core_request *rq;
 
-	TAILQ_FOREACH(run, &c->runs, link)
-	TAILQ_FOREACH(rq, &run->requests, link)
-	if (core_request_open(rq) && rq->show == NULL)
-		return rq;
+	TAILQ_FOREACH (run, &c->runs, link)
+		TAILQ_FOREACH (rq, &run->requests, link)
+			if (core_request_open(rq) && rq->show == NULL)
+				return rq;
 	return NULL;
 }
 
@@ -410,10 +408,10 @@ settle_requests(struct core *c)
 
 	while ((rq = unshown(c)) != NULL)
 		core_approve_end(rq, CORE_RQ_VOID, "not_shown_after_restart");
-	TAILQ_FOREACH(run, &c->runs, link)
-	TAILQ_FOREACH(rq, &run->requests, link)
-	if (core_request_open(rq))
-		core_approve_timer(rq);
+	TAILQ_FOREACH (run, &c->runs, link)
+		TAILQ_FOREACH (rq, &run->requests, link)
+			if (core_request_open(rq))
+				core_approve_timer(rq);
 }
 
 static struct core_run *
@@ -421,9 +419,9 @@ vanished(const struct core *c)
 {
 	struct core_run *run;
 
-	TAILQ_FOREACH(run, &c->runs, link)
-	if (!run->seen && run->state == CORE_RUN_LIVE)
-		return run;
+	TAILQ_FOREACH (run, &c->runs, link)
+		if (!run->seen && run->state == CORE_RUN_LIVE)
+			return run;
 	return NULL;
 }
 

@@ -36,12 +36,12 @@ core_peer_by_serial(const struct core *c, uint64_t serial)
 {
 	struct core_peer *p;
 
-	TAILQ_FOREACH(p, &c->agents, link)
-	if (p->serial == serial)
-		return p;
-	TAILQ_FOREACH(p, &c->people, link)
-	if (p->serial == serial)
-		return p;
+	TAILQ_FOREACH (p, &c->agents, link)
+		if (p->serial == serial)
+			return p;
+	TAILQ_FOREACH (p, &c->people, link)
+		if (p->serial == serial)
+			return p;
 	return NULL;
 }
 

@@ -52,9 +52,9 @@ overdue(const struct core *c, const struct core_tickets *list)
 {
 	struct core_ticket *t;
 
-	TAILQ_FOREACH(t, list, link)
-	if (!t->failed && t->deadline_ms <= loop_now_ms(c->loop))
-		return t;
+	TAILQ_FOREACH (t, list, link)
+		if (!t->failed && t->deadline_ms <= loop_now_ms(c->loop))
+			return t;
 	return NULL;
 }
 
@@ -202,9 +202,9 @@ has_outcome(const struct core_tickets *list, const char *action)
 {
 	const struct core_ticket *t;
 
-	TAILQ_FOREACH(t, list, link)
-	if (strncmp(t->outcome_of, action, CORE_ID_SIZE) == 0)
-		return true;
+	TAILQ_FOREACH (t, list, link)
+		if (strncmp(t->outcome_of, action, CORE_ID_SIZE) == 0)
+			return true;
 	return false;
 }
 
@@ -224,6 +224,18 @@ ack_late(struct core *c, const struct core_ticket *t, uint64_t seq)
 		core_record_outcome(c, t->run, t->dispatched, seq, "not_sent");
 }
 
+static struct core_ticket *
+ticket_find(const struct core *c, uint64_t id)
+{
+	struct core_ticket *t = NULL;
+
+	TAILQ_FOREACH (t, &c->tickets, link) {
+		if (t->id == id)
+			return t;
+	}
+	return NULL;
+}
+
 int
 core_record_on_ack(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err)
 {
@@ -241,9 +253,7 @@ core_record_on_ack(struct core_peer *p, struct rd *body, int *fds, size_t nfds, 
 	if (!rd_end(body))
 		return err_set(err, ERR_PROTOCOL, "W_ACK has a wrong length");
 	memcpy(ack.root.b, root.p, HASH_LEN);
-	TAILQ_FOREACH(t, &c->tickets, link)
-	if (t->id == id)
-		break;
+	t = ticket_find(c, id);
 	if (t == NULL)
 		return err_set(err, ERR_PROTOCOL, "W_ACK for ticket %llu, which is not waiting",
 		    (unsigned long long)id);

@@ -30,9 +30,9 @@ core_run_find(const struct core *c, struct str id)
 {
 	struct core_run *run;
 
-	TAILQ_FOREACH(run, &c->runs, link)
-	if (str_eqz(id, run->id))
-		return run;
+	TAILQ_FOREACH (run, &c->runs, link)
+		if (str_eqz(id, run->id))
+			return run;
 	return NULL;
 }
 
@@ -41,12 +41,12 @@ core_run_listener(struct core *c, uint32_t listener, struct core_run **ret_run)
 {
 	struct core_run *run;
 
-	TAILQ_FOREACH(run, &c->runs, link)
-	for (size_t i = 0; listener != 0 && i < run->ntargets; i++)
-		if (run->targets[i].listener == listener) {
-			*ret_run = run;
-			return &run->targets[i];
-		}
+	TAILQ_FOREACH (run, &c->runs, link)
+		for (size_t i = 0; listener != 0 && i < run->ntargets; i++)
+			if (run->targets[i].listener == listener) {
+				*ret_run = run;
+				return &run->targets[i];
+			}
 	return NULL;
 }
 
@@ -258,8 +258,8 @@ core_run_front_up(struct core *c)
 {
 	struct core_run *run;
 
-	TAILQ_FOREACH(run, &c->runs, link)
-	core_run_serve(run);
+	TAILQ_FOREACH (run, &c->runs, link)
+		core_run_serve(run);
 }
 
 void
@@ -267,9 +267,9 @@ core_run_front_gone(struct core *c)
 {
 	struct core_run *run;
 
-	TAILQ_FOREACH(run, &c->runs, link)
-	for (size_t i = 0; i < run->ntargets; i++)
-		run->targets[i].listener = 0;
+	TAILQ_FOREACH (run, &c->runs, link)
+		for (size_t i = 0; i < run->ntargets; i++)
+			run->targets[i].listener = 0;
 }
 
 void
@@ -436,9 +436,9 @@ core_run_settle(struct core *c)
 	struct core_kept *k;
 
 	while ((k = TAILQ_FIRST(&c->kept)) != NULL)
+		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it does not follow TAILQ_REMOVE */
 		kept_take(c, k);
-	TAILQ_FOREACH(run, &c->runs, link)
-	{
+	TAILQ_FOREACH (run, &c->runs, link) {
 		core_run_serve(run);
 		if (run->state == CORE_RUN_LIVE && run->peer == NULL && run->timer == NULL)
 			run->timer = loop_timer_add(c->loop, CORE_RESUME_MS, not_resumed, run);

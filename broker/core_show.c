@@ -48,12 +48,10 @@ params_next(struct params *p, struct param *ret)
 	if (p->at >= p->n || p->val.bad)
 		return false;
 	/* None: all text; one: for all; else one each (protocol 55.7, Bind). */
-	if (p->nfmt == 1 && p->at == 0)
+	if (p->nfmt > 1 || (p->nfmt == 1 && p->at == 0))
 		f = rd_u16(&p->fmt);
 	else if (p->nfmt == 1)
 		f = ret->binary ? 1 : 0;
-	else if (p->nfmt > 1)
-		f = rd_u16(&p->fmt);
 	len = rd_u32(&p->val);
 	*ret = (struct param){.null = len == UINT32_MAX, .binary = f != 0};
 	if (!ret->null)

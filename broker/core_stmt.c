@@ -76,6 +76,7 @@ drop_list(struct core_stmts *s, struct core_name_list *list)
 	struct core_name *e;
 
 	while ((e = TAILQ_FIRST(list)) != NULL)
+		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it does not follow TAILQ_REMOVE */
 		drop(s, list, e);
 }
 
@@ -97,9 +98,9 @@ find_table(const struct core_stmts *s, enum core_name_kind kind, struct str name
 {
 	struct core_name *e;
 
-	TAILQ_FOREACH(e, &s->table, link)
-	if (is(e, kind, name))
-		return e;
+	TAILQ_FOREACH (e, &s->table, link)
+		if (is(e, kind, name))
+			return e;
 	return NULL;
 }
 
@@ -108,9 +109,9 @@ core_stmts_get(const struct core_stmts *s, enum core_name_kind kind, struct str 
 {
 	const struct core_name *e;
 
-	TAILQ_FOREACH_REVERSE(e, &s->overlay, core_name_list, link)
-	if (is(e, kind, name))
-		return e->gone ? NULL : e;
+	TAILQ_FOREACH_REVERSE (e, &s->overlay, core_name_list, link)
+		if (is(e, kind, name))
+			return e->gone ? NULL : e;
 	return find_table(s, kind, name);
 }
 
@@ -169,12 +170,12 @@ core_stmts_close_all(struct core_stmts *s)
 
 	/* Appends to the overlay while walking it: what is appended is `gone` and changes nothing.
 	 */
-	TAILQ_FOREACH(e, &s->overlay, link)
-	if (e->kind == CORE_NAME_STMT && !e->gone && e->name[0] != '\0')
-		core_stmts_close(s, CORE_NAME_STMT, str_z(e->name));
-	TAILQ_FOREACH(e, &s->table, link)
-	if (e->kind == CORE_NAME_STMT && e->name[0] != '\0')
-		core_stmts_close(s, CORE_NAME_STMT, str_z(e->name));
+	TAILQ_FOREACH (e, &s->overlay, link)
+		if (e->kind == CORE_NAME_STMT && !e->gone && e->name[0] != '\0')
+			core_stmts_close(s, CORE_NAME_STMT, str_z(e->name));
+	TAILQ_FOREACH (e, &s->table, link)
+		if (e->kind == CORE_NAME_STMT && e->name[0] != '\0')
+			core_stmts_close(s, CORE_NAME_STMT, str_z(e->name));
 }
 
 /* --- after the act --------------------------------------------------------------- */
@@ -224,6 +225,7 @@ core_stmts_failed(struct core_stmts *s)
 	struct core_name *e, *old;
 
 	while ((e = TAILQ_FIRST(&s->overlay)) != NULL) {
+		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it does not follow TAILQ_REMOVE */
 		old = find_table(s, e->kind, str_z(e->name));
 		if (e->gone || e->kind == CORE_NAME_PORTAL) {
 			drop(s, &s->overlay, e);
