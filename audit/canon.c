@@ -68,6 +68,33 @@ scan_utf8(struct scan *s)
 	return bad(s, "invalid UTF-8");
 }
 
+/* Does any of these eight bytes end plain text: a quote, a backslash, a control, a byte over 0x7f?
+ */
+static bool
+ends_plain(uint64_t w)
+{
+	const uint64_t ones = UINT64_C(0x0101010101010101), tops = ones << 7;
+	uint64_t quote = w ^ ones * '"', back = w ^ ones * '\\';
+
+	/* The usual test for a zero byte; it may err only above one that is found. */
+	return ((w | ((w - ones * 0x20) & ~w) | ((quote - ones) & ~quote) |
+		    ((back - ones) & ~back)) &
+		   tops) != 0;
+}
+
+static void
+skip_plain(struct scan *s)
+{
+	uint64_t w;
+
+	while (s->end - s->p >= 8) {
+		memcpy(&w, s->p, 8);
+		if (ends_plain(w))
+			return;
+		s->p += 8;
+	}
+}
+
 /* At the opening quote; *ret (may be NULL) gets what stands between the quotes. */
 static bool
 scan_string(struct scan *s, struct str *ret)
@@ -77,6 +104,7 @@ scan_string(struct scan *s, struct str *ret)
 	if (s->p == s->end || *s->p != '"')
 		return bad(s, "a string must begin here");
 	from = ++s->p;
+	skip_plain(s);
 	while (s->p < s->end) {
 		uint8_t c = (uint8_t)*s->p;
 
