@@ -7,6 +7,7 @@
 
 #include "common/hash.h"
 #include "common/log.h"
+#include "common/proc.h"
 #include "common/xalloc.h"
 
 #include "common/banned.h"
@@ -245,6 +246,7 @@ on_gone(void *arg, struct ipc *w, const char *why)
 		h->upstream = NULL;
 	ipc_free(w);
 	wire_lost(h, core);
+	proc_wire_lost(core ? IPC_ROLE_CORE : IPC_ROLE_UPSTREAM);
 }
 
 int

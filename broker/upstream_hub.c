@@ -9,6 +9,7 @@
 
 #include "broker/upstream_act.h"
 #include "common/log.h"
+#include "common/proc.h"
 #include "common/xalloc.h"
 
 #include "common/banned.h"
@@ -224,6 +225,7 @@ on_gone(void *arg, struct ipc *w, const char *why)
 		h->front = NULL;
 	ipc_free(w);
 	end_all(h, "08006", "the broker restarts");
+	proc_wire_lost(core ? IPC_ROLE_CORE : IPC_ROLE_FRONT);
 }
 
 int

@@ -24,7 +24,6 @@ DEFINE_AUTO(json, struct json_doc, json_free)
 const struct json *json_root(const struct json_doc *d);
 
 /* A NULL value (a member that is not there) is like JSON null: "", 0, false, none. */
-/* A member that is not there (NULL) is of no type: JSON_NULL, "", 0, false, empty. */
 enum json_type json_type(const struct json *v);
 struct str json_str(const struct json *v);     /* "" unless a string; may hold no NUL (\u0000 is refused) */
 int64_t json_int(const struct json *v);	       /* 0 unless an integer */

@@ -39,6 +39,7 @@ struct proc {
 	gid_t gid;
 	struct held_wire held[HELD_WIRES_MAX];
 	size_t nheld;
+	struct loop_timer *orphan[IPC_ROLE_WRITER + 1]; /* by peer: its wire is gone */
 };
 
 static struct proc self;
@@ -47,6 +48,35 @@ struct ipc *
 proc_parent(void)
 {
 	return self.parent;
+}
+
+/* --- a wire without a successor -------------------------------------------------------- */
+
+static void
+orphaned(void *arg)
+{
+	struct proc *p = arg;
+
+	/* All fired timers are gone; the process goes too, so none is deleted again. */
+	log_error("no new wire came for one that is gone: starting afresh");
+	loop_stop(p->loop, 1);
+}
+
+void
+proc_wire_lost(enum ipc_role peer)
+{
+	if (self.loop == NULL || peer > IPC_ROLE_WRITER || self.orphan[peer] != NULL)
+		return;
+	self.orphan[peer] = loop_timer_add(self.loop, PROC_ORPHAN_MS, orphaned, &self);
+}
+
+static void
+wire_found(struct proc *p, enum ipc_role peer)
+{
+	if (peer > IPC_ROLE_WRITER || p->orphan[peer] == NULL)
+		return;
+	loop_timer_del(p->orphan[peer]);
+	p->orphan[peer] = NULL;
 }
 
 /* --- log lines go to the parent ------------------------------------------------------- */
@@ -202,6 +232,7 @@ on_wire(struct proc *p, struct rd *body, int *fds, struct err *err)
 
 	if (!rd_end(body) || run.n > RUN_MAX)
 		return err_set(err, ERR_PROTOCOL, "malformed");
+	wire_found(p, peer);
 	if (p->state == SERVING)
 		return wire_give(p, peer, run, TAKE_FD(fds[0]), err);
 	/* Nothing of a peer is read before we are confined. */

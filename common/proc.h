@@ -45,6 +45,13 @@ struct proc_ops {
 int proc_main(const struct proc_ops *ops, struct loop *loop, void *arg);
 /* The wire to the parent, for K_* messages. */
 struct ipc *proc_parent(void);
+/*
+ * To be called when a wire to a peer is gone. A peer that died gets new wires from the parent within
+ * moments; a peer that closed the wire because this side broke the rules does not. So unless a new
+ * wire to that peer comes within PROC_ORPHAN_MS, this process ends, and is started afresh with all of them.
+ */
+#define PROC_ORPHAN_MS 2000
+void proc_wire_lost(enum ipc_role peer);
 
 /*
  * Start a program of ours: environment empty, own session, dies with this process, descriptors

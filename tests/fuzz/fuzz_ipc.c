@@ -106,7 +106,7 @@ filled(const uint8_t *data, size_t size)
 
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv) != 0)
 		abort();
-	send_part(sv[1], data + 3, cut, (data[2] & 15) % (IPC_FDS_MAX + 2));
+	send_part(sv[1], data + 3, cut, ((size_t)data[2] & 15) % (IPC_FDS_MAX + 2));
 	send_part(sv[1], data + 3 + cut, size - 3 - cut, (data[2] >> 4) % (IPC_FDS_MAX + 2));
 	(void)close(sv[1]);
 	return sv[0];

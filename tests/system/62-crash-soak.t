@@ -70,7 +70,7 @@ for t in threads:
     t.start()
 rnd, kills = random.Random(SEED), {}
 end = time.monotonic() + float(os.environ.get("SOAK_SECONDS", "120"))
-while (answered[0] < ACTIONS or len(kills) < 5) and time.monotonic() < end:
+while (answered[0] < ACTIONS or len(kills) < 5 or sum(kills.values()) < 15) and time.monotonic() < end:
     time.sleep(rnd.uniform(0.2, 0.8))
     name = rnd.choice(["front", "core", "upstream", "writer", "parser"])
     pid = st.child(name)

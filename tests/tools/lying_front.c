@@ -304,6 +304,7 @@ on_core_gone(void *arg UNUSED, struct ipc *w, const char *why UNUSED)
 	if (st.listener >= 0)
 		(void)close(st.listener);
 	st.listener = -1;
+	proc_wire_lost(IPC_ROLE_CORE);
 }
 
 static int
@@ -318,6 +319,7 @@ on_upstream_gone(void *arg UNUSED, struct ipc *w, const char *why UNUSED)
 {
 	ipc_free(w);
 	st.upstream = NULL;
+	proc_wire_lost(IPC_ROLE_UPSTREAM);
 }
 
 static void
