@@ -5,6 +5,7 @@ Builds real logs with the writer's store, damages copies, and asks `cofferdam lo
 tests/verify_log.py. An attack that no directory can show (roll back, the key's holder) is shown by
 a pin.
 """
+import atexit
 import contextlib
 import hashlib
 import io
@@ -25,6 +26,7 @@ from harness import BUILD, Tap  # noqa: E402
 CLI = os.environ.get("COFFERDAM", BUILD + "/cofferdam")
 TOOL = BUILD + "/tool_append-log"
 T = tempfile.mkdtemp(prefix="log-attacks.")
+atexit.register(shutil.rmtree, T, True)
 tap = Tap()
 rnd = random.Random(7)
 
@@ -408,5 +410,4 @@ tap.ok(hashlib.sha256(frame[8:32] + frame[36:]).hexdigest() in text, "the vector
 for log, c, p in disagree[:5]:
     print("# %s\n# C: %r\n# Python: %r" % (log, c, p))
 tap.eq(len(disagree), 0, "the two verifiers agree on every one of these")
-shutil.rmtree(T)
 tap.done()

@@ -5,6 +5,7 @@ After each, what was acknowledged is in the log, the log opens again, and both v
 whole. Further: torn ends byte by byte, lost sectors of an unsynced batch, two writers, a foreign
 hand, a full disk.
 """
+import atexit
 import contextlib
 import io
 import json
@@ -25,6 +26,7 @@ CLI = os.environ.get("COFFERDAM", BUILD + "/cofferdam")
 TOOL = BUILD + "/tool_append-log"
 ARGS = ["12", "batch=3", "cp=4", "seg=2000"]
 T = tempfile.mkdtemp(prefix="log-crash.")
+atexit.register(shutil.rmtree, T, True)
 tap = Tap()
 rnd = random.Random(11)
 os.environ["ASAN_OPTIONS"] = "detect_leaks=0"  # which does not work under strace
@@ -237,7 +239,7 @@ tap.ok(rc != 0 and "refused" in why, "another key does not go on with this log",
 # --- two writers, a foreign hand -----------------------------------------------------------------------
 d = fresh()
 p = subprocess.Popen(["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fdatasync", "-e", "inject=fdatasync:delay_enter=200000:when=3+", TOOL, d, "60", "cp=0"],
-                     stdout=subprocess.PIPE, text=True)
+                     stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
 while not p.stdout.readline().startswith("ack"):
     pass
 rc, _, why = tool(d, "1")
@@ -249,5 +251,4 @@ with open(segs(d)[-1], "ab") as f:
     f.write(b"x")
 p.stdout.read()
 tap.ok(p.wait() != 0, "a foreign byte in the open segment ends the writer at its next batch")
-shutil.rmtree(T)
 tap.done()

@@ -4,6 +4,7 @@
 Answers come after the sync, in the order and with what was asked for; a new core is told what is
 live; what is no record ends the process; what was acknowledged survives any kill.
 """
+import atexit
 import array
 import hashlib
 import json
@@ -29,6 +30,7 @@ W_APPEND, W_ACK, W_LIVE, W_LIVE_END, W_FRAME = 70, 71, 72, 73, 75
 CORE, UPSTREAM = 3, 5
 CHECKPOINT, ROOT = 1, 2
 T = tempfile.mkdtemp(prefix="log-writer.")
+atexit.register(shutil.rmtree, T, True)
 tap = Tap()
 
 
@@ -290,5 +292,4 @@ w = Writer(d)
 tap.ok(not w.ready and w.gone() != 0, "a log that was changed is not opened")
 text = " ".join(w.logs) + w.p.stderr.read().decode()
 tap.ok(re.search("refused: changed at seq 0", text), "and the reason is said", text)
-shutil.rmtree(T)
 tap.done()

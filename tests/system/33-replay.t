@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Replay over a log made by hand: timeline and whatif, with what is missing, erased, changed or hostile."""
+import atexit
 import json
 import os
 import re
@@ -14,6 +15,7 @@ from harness import BUILD, Tap  # noqa: E402
 
 CLI, TOOL = BUILD + "/cofferdam", BUILD + "/tool_append-log"
 T = tempfile.mkdtemp(prefix="replay.")
+atexit.register(shutil.rmtree, T, True)
 tap = Tap()
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI"
 FREEZE = ("2026-03-01T00:00:00.000000Z", "2026-03-02T12:00:00.000000Z", "2026-03-10T00:00:00.000000Z")
@@ -228,5 +230,4 @@ with open(S + "/policy/" + DIGEST + ".json", "a") as f:
     f.write(" ")
 rc, out, err = replay("whatif", S)
 tap.ok(rc == 1 and "another digest" in out, "and it really is that one", out)
-shutil.rmtree(T)
 tap.done()
