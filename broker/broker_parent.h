@@ -76,7 +76,7 @@ bool broker_child_running(const struct child *c);
 
 /* broker_wires.c: what a new child is sent. */
 void broker_wires_configure(struct child *c);
-void broker_wires_policy(struct broker *b); /* again, on SIGHUP */
+void broker_wires_reload(struct broker *b); /* vault and policy again, on SIGHUP */
 
 /* broker_msg.c: what the children say. */
 int broker_msg(struct child *c, uint16_t type, struct rd *body, int *fds, struct err *err);

@@ -24,8 +24,8 @@ on_signal(void *arg, int signo)
 	struct broker *b = arg;
 
 	if (signo == SIGHUP) {
-		log_info("policy reload");
-		broker_wires_policy(b);
+		log_info("reload: vault and policy");
+		broker_wires_reload(b);
 	} else {
 		broker_stop(b);
 	}

@@ -98,15 +98,18 @@ send_fd(struct child *c, const char *name, int fd)
 	ipc_send(c->wire, MSG_P_FD, &body, &fd, 1);
 }
 
-/* One that is missing now is said here, and refused by the child that needs it. */
+/*
+ * The files of a child, or only the one of that name. One that is missing now is said here,
+ * and refused by the child that needs it.
+ */
 static void
-send_files(struct child *c)
+send_files(struct child *c, const char *only)
 {
 	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
 		AUTO_FD int fd = -1;
 		struct err err = {0};
 
-		if (files[i].role != c->role)
+		if (files[i].role != c->role || (only != NULL && strcmp(files[i].name, only) != 0))
 			continue;
 		if (broker_state_file(&c->b->state, files[i].path, files[i].flags, &fd, &err) != 0)
 			log_error("%s for %s: %s", files[i].name, c->name, err.msg);
@@ -131,13 +134,15 @@ send_policy(struct child *core)
 }
 
 void
-broker_wires_policy(struct broker *b)
+broker_wires_reload(struct broker *b)
 {
 	struct child *core = broker_child_find(b, IPC_ROLE_CORE, STR(""));
 
 	/* One that is starting gets the newest anyway. */
-	if (core != NULL && core->wire != NULL)
-		send_policy(core);
+	if (core == NULL || core->wire == NULL)
+		return;
+	send_files(core, "vault");
+	send_policy(core);
 }
 
 static void
@@ -197,7 +202,7 @@ void
 broker_wires_configure(struct child *c)
 {
 	send_config(c);
-	send_files(c);
+	send_files(c, NULL);
 	if (c->role == IPC_ROLE_CORE)
 		send_core_only(c);
 	send_wires(c);

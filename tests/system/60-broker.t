@@ -1,9 +1,8 @@
 #!/usr/bin/python3
 """The whole path without a sandbox: front, parser, core, writer, upstream and a real PostgreSQL."""
-import json
 import os
+import signal
 import sys
-import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from harness import CLI, HostRun, Pg, Stack, Tap, Temp, must, run, wait_for
@@ -176,6 +175,25 @@ x = Conn(hr.dsn(pg, replication="database"))
 tap.ok(not x.up, "a replication connection is refused", x.error)
 x = Conn(hr.dsn(pg, dbname="postgres"))
 tap.ok(not x.up, "another database is refused", x.error)
+
+# --- a credential is rotated ----------------------------------------------------------
+new = os.urandom(16).hex()
+pg.admin("ALTER ROLE agent PASSWORD '%s'" % new, "postgres")
+x = Conn(dsn)
+tap.ok(not x.up, "after the password changed on the server a new session is refused", x.error)
+must([CLI, "credential", "add", "crm-agent", "--state", st.state, "--target-host", pg.host, "--port", str(pg.port),
+      "--user", pg.user], stdin=None, input=new)
+os.kill(st.broker.pid, signal.SIGHUP)
+
+
+def again():
+    with_new = Conn(dsn)
+    return with_new if with_new.up else with_new.close()
+
+
+x = wait_for(again, 10, 0.2)
+tap.ok(x is not None, "credential add and SIGHUP: the new one is used")
+x.close()
 
 # --- the record ---------------------------------------------------------------------
 c.close()
