@@ -27,9 +27,9 @@ front_conn_find(struct front_hub *h, uint64_t id)
 {
 	struct front_conn *c;
 
-	LIST_FOREACH(c, bucket(h, id), link)
-	if (c->id == id)
-		return c;
+	LIST_FOREACH (c, bucket(h, id), link)
+		if (c->id == id)
+			return c;
 	return NULL;
 }
 

@@ -29,9 +29,9 @@ run_total(const struct front_listener *l, bool sockets)
 	const struct front_listener *o;
 	size_t n = 0;
 
-	LIST_FOREACH(o, &l->hub->listeners, link)
-	if (strcmp(o->run, l->run) == 0)
-		n += sockets ? o->sockets : o->sessions;
+	LIST_FOREACH (o, &l->hub->listeners, link)
+		if (strcmp(o->run, l->run) == 0)
+			n += sockets ? o->sockets : o->sessions;
 	return n;
 }
 
@@ -46,9 +46,9 @@ front_listen_find(struct front_hub *h, uint32_t id)
 {
 	struct front_listener *l;
 
-	LIST_FOREACH(l, &h->listeners, link)
-	if (l->id == id)
-		return l;
+	LIST_FOREACH (l, &h->listeners, link)
+		if (l->id == id)
+			return l;
 	return NULL;
 }
 

@@ -9,7 +9,8 @@
 
 #define CMD_STATE_DEFAULT "/var/lib/cofferdam"
 
-/* Prints "cofferdam: MESSAGE" to standard error; returns CMD_USAGE for ERR_CONFIG, else CMD_FAILED. */
+/* Prints "cofferdam: MESSAGE" to standard error; returns CMD_USAGE for ERR_CONFIG, else CMD_FAILED.
+ */
 int cmd_fail(const struct err *err);
 
 int file_write_all(int fd, struct str s); /* 0, or -1 with errno */

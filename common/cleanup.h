@@ -36,25 +36,25 @@ cleanup_close_fd(int *fd)
 #define AUTO_FD __attribute__((cleanup(cleanup_close_fd)))
 
 /* AUTO_TYPE(name, type, fn): defines AUTO-able cleanup for `type *`, by fn(type *). */
-#define DEFINE_AUTO(name, type, fn)                                                                \
-	static inline void cleanup_##name(type **p)                                                \
-	{                                                                                          \
-		fn(*p);                                                                            \
-		*p = NULL;                                                                         \
+#define DEFINE_AUTO(name, type, fn)                 \
+	static inline void cleanup_##name(type **p) \
+	{                                           \
+		fn(*p);                             \
+		*p = NULL;                          \
 	}
 #define AUTO(name) __attribute__((cleanup(cleanup_##name)))
 
-#define TAKE_PTR(v)                                                                                \
-	({                                                                                         \
-		__typeof__(v) take_tmp_ = (v);                                                     \
-		(v) = NULL;                                                                        \
-		take_tmp_;                                                                         \
+#define TAKE_PTR(v)                            \
+	({                                     \
+		__typeof__(v) take_tmp_ = (v); \
+		(v) = NULL;                    \
+		take_tmp_;                     \
 	})
-#define TAKE_FD(v)                                                                                 \
-	({                                                                                         \
-		int take_tmp_ = (v);                                                               \
-		(v) = -1;                                                                          \
-		take_tmp_;                                                                         \
+#define TAKE_FD(v)                   \
+	({                           \
+		int take_tmp_ = (v); \
+		(v) = -1;            \
+		take_tmp_;           \
 	})
 
 #endif

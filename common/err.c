@@ -56,8 +56,7 @@ err_http(int code)
 	return err_table[err_index(code)].http;
 }
 
-static void PRINTF_LIKE(3, 0)
-err_vset(struct err *err, int code, const char *fmt, va_list ap)
+static void PRINTF_LIKE(3, 0) err_vset(struct err *err, int code, const char *fmt, va_list ap)
 {
 	assert(code < 0);
 	if (err == NULL)

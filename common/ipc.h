@@ -41,7 +41,8 @@ struct ipc;
  */
 typedef int ipc_msg_fn(void *arg, struct ipc *w, uint16_t type, struct rd *body, int *fds,
     size_t nfds, struct err *err);
-/* The peer closed, broke the rules or an I/O error came; called once, from the loop. Must ipc_free(w). */
+/* The peer closed, broke the rules or an I/O error came; called once, from the loop. Must
+ * ipc_free(w). */
 typedef void ipc_gone_fn(void *arg, struct ipc *w, const char *why);
 
 /* Takes fd (non-blocking is set). `loop` may be any; self/peer select the table's rows. */
@@ -69,9 +70,10 @@ int ipc_sync_send(int fd, enum ipc_role self, enum ipc_role peer, uint16_t type,
  * timeout_ms < 0: for ever. *body is reset and filled; fds received go to fds[0..*nfds), the
  * caller closes. After any error, also ERR_TIMEOUT, the connection is of no more use.
  */
-int ipc_sync_recv(int fd, enum ipc_role self, enum ipc_role peer, int timeout_ms, uint16_t *ret_type,
-    struct buf *body, int *fds, size_t *nfds, struct err *err);
-/* Connect to a unix stream socket at path (any length: opens the directory and uses /proc/self/fd). */
+int ipc_sync_recv(int fd, enum ipc_role self, enum ipc_role peer, int timeout_ms,
+    uint16_t *ret_type, struct buf *body, int *fds, size_t *nfds, struct err *err);
+/* Connect to a unix stream socket at path (any length: opens the directory and uses /proc/self/fd).
+ */
 int ipc_connect(const char *path, int *ret_fd, struct err *err);
 
 #endif

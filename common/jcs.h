@@ -23,10 +23,10 @@ struct jcs {
 
 void jcs_init(struct jcs *j, struct buf *out);
 /* `key` is NULL inside an array and at the top. */
-void jcs_open(struct jcs *j, const char *key);	      /* { */
-void jcs_close(struct jcs *j);			      /* } */
-void jcs_array(struct jcs *j, const char *key);	      /* [ */
-void jcs_array_end(struct jcs *j);		      /* ] */
+void jcs_open(struct jcs *j, const char *key);	/* { */
+void jcs_close(struct jcs *j);			/* } */
+void jcs_array(struct jcs *j, const char *key); /* [ */
+void jcs_array_end(struct jcs *j);		/* ] */
 void jcs_str(struct jcs *j, const char *key, struct str s);
 void jcs_str_lossy(struct jcs *j, const char *key, struct str s);
 void jcs_z(struct jcs *j, const char *key, const char *s);

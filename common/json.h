@@ -25,15 +25,18 @@ const struct json *json_root(const struct json_doc *d);
 
 /* A NULL value (a member that is not there) is like JSON null: "", 0, false, none. */
 enum json_type json_type(const struct json *v);
-struct str json_str(const struct json *v);     /* "" unless a string; may hold no NUL (\u0000 is refused) */
-int64_t json_int(const struct json *v);	       /* 0 unless an integer */
-bool json_bool(const struct json *v);	       /* false unless true */
-size_t json_count(const struct json *v);       /* of an array or object */
+struct str json_str(
+    const struct json *v); /* "" unless a string; may hold no NUL (\u0000 is refused) */
+int64_t json_int(const struct json *v);			    /* 0 unless an integer */
+bool json_bool(const struct json *v);			    /* false unless true */
+size_t json_count(const struct json *v);		    /* of an array or object */
 const struct json *json_at(const struct json *v, size_t i); /* element or member value */
 struct str json_key(const struct json *v, size_t i);	    /* member name */
-const struct json *json_get(const struct json *obj, const char *key); /* NULL if absent; case matters */
+const struct json *json_get(
+    const struct json *obj, const char *key); /* NULL if absent; case matters */
 /* Where the value (or, for a member, its key) begins, 1-based; for messages. */
-void json_where(const struct json_doc *d, const struct json *v, unsigned *ret_line, unsigned *ret_col);
+void json_where(
+    const struct json_doc *d, const struct json *v, unsigned *ret_line, unsigned *ret_col);
 /* err_set with "name:line:col: " before the message. */
 int json_err(const struct json_doc *d, const struct json *v, struct err *err, int code,
     const char *fmt, ...) PRINTF_LIKE(5, 6);

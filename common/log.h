@@ -30,7 +30,8 @@ void log_debug(const char *fmt, ...) PRINTF_LIKE(1, 2);
 /* Log as error, then _exit(1). */
 void fatal(const char *fmt, ...) PRINTF_LIKE(1, 2) __attribute__((noreturn));
 void fatal_err(const struct err *err) __attribute__((noreturn));
-/* Encode s for a terminal or a log line: controls, DEL, C1, bidi and invalid bytes become \xNN. Caller frees. */
+/* Encode s for a terminal or a log line: controls, DEL, C1, bidi and invalid bytes become \xNN.
+ * Caller frees. */
 char *log_vis(struct str s);
 
 #endif

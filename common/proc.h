@@ -26,13 +26,15 @@ struct proc_ops {
 	 * old one stays), wire (an error ends the process), parent_msg.
 	 */
 	int (*config)(void *arg, const struct json *config, struct err *err);
-	int (*fd)(void *arg, struct str name, int fd, struct err *err); /* takes fd, also on error */
+	int (*fd)(
+	    void *arg, struct str name, int fd, struct err *err); /* takes fd, also on error */
 	/* A wire arrived (also later, when a peer was restarted): takes fd. */
 	int (*wire)(void *arg, enum ipc_role peer, struct str run, int fd, struct err *err);
-	int (*go)(void *arg, struct err *err);	  /* before confinement: load keys, open files */
-	int (*serve)(void *arg, struct err *err); /* confined: add sockets to the loop; then C_READY */
-	ipc_msg_fn *parent_msg;			  /* other messages of the parent (K_*) */
-	void (*stop)(void *arg);		  /* P_STOP; default: loop_stop(0) */
+	int (*go)(void *arg, struct err *err); /* before confinement: load keys, open files */
+	int (*serve)(
+	    void *arg, struct err *err); /* confined: add sockets to the loop; then C_READY */
+	ipc_msg_fn *parent_msg;		 /* other messages of the parent (K_*) */
+	void (*stop)(void *arg);	 /* P_STOP; default: loop_stop(0) */
 	/*
 	 * Names of the system calls beyond the common set, NULL last. Landlock needs no list: a
 	 * directory that came by P_FD may be read and written beneath, nothing else of the file
@@ -46,9 +48,10 @@ int proc_main(const struct proc_ops *ops, struct loop *loop, void *arg);
 /* The wire to the parent, for K_* messages. */
 struct ipc *proc_parent(void);
 /*
- * To be called when a wire to a peer is gone. A peer that died gets new wires from the parent within
- * moments; a peer that closed the wire because this side broke the rules does not. So unless a new
- * wire to that peer comes within PROC_ORPHAN_MS, this process ends, and is started afresh with all of them.
+ * To be called when a wire to a peer is gone. A peer that died gets new wires from the parent
+ * within moments; a peer that closed the wire because this side broke the rules does not. So unless
+ * a new wire to that peer comes within PROC_ORPHAN_MS, this process ends, and is started afresh
+ * with all of them.
  */
 #define PROC_ORPHAN_MS 2000
 void proc_wire_lost(enum ipc_role peer);
@@ -82,7 +85,8 @@ int proc_landlock_enforce(int ruleset, struct err *err);
 
 /* PR_SET_DUMPABLE 0, RLIMIT_CORE 0, PR_SET_NO_NEW_PRIVS. */
 int proc_harden(struct err *err);
-/* Root becomes uid:gid for good, without groups; read back; the parent-death signal is set again. */
+/* Root becomes uid:gid for good, without groups; read back; the parent-death signal is set again.
+ */
 int proc_become(uid_t uid, gid_t gid, struct err *err);
 int proc_drop_caps(struct err *err);
 

@@ -4,7 +4,8 @@
 
 #define COFFERDAM_LIBEXEC "/usr/libexec/cofferdam"
 
-/* Absolute path of a program of ours ("cofferdam-parser"); the caller frees. Never looks at PATH. */
+/* Absolute path of a program of ours ("cofferdam-parser"); the caller frees. Never looks at PATH.
+ */
 char *proc_program(const char *name);
 
 #endif

@@ -11,9 +11,9 @@
 
 struct secret;
 
-struct secret *secret_new(size_t n);		    /* zeroed */
-struct secret *secret_copy(struct str s);	    /* the caller wipes its own copy */
-void secret_free(struct secret *s);		    /* NULL is fine */
+struct secret *secret_new(size_t n);	  /* zeroed */
+struct secret *secret_copy(struct str s); /* the caller wipes its own copy */
+void secret_free(struct secret *s);	  /* NULL is fine */
 DEFINE_AUTO(secret, struct secret, secret_free)
 uint8_t *secret_bytes(struct secret *s);
 struct str secret_str(const struct secret *s);

@@ -12,8 +12,8 @@
 #define SIG_ED25519_SIG 64
 #define SIG_SSHSIG_MAX 4096 /* bytes of an armored signature */
 
-bool sig_ed25519_verify(const uint8_t pub[SIG_ED25519_PUB], struct str msg,
-    const uint8_t sig[SIG_ED25519_SIG]);
+bool sig_ed25519_verify(
+    const uint8_t pub[SIG_ED25519_PUB], struct str msg, const uint8_t sig[SIG_ED25519_SIG]);
 
 /* An enrolled key: "ssh-ed25519 AAAA... [comment]" or the sk- form. */
 struct sig_pubkey {
@@ -37,7 +37,7 @@ struct sig_sshsig {
  * touch flag is refused. On success *ret tells by which key. ERR_SIGNATURE names what was wrong:
  * "namespace is \"file\", must be \"cofferdam-approval\"".
  */
-int sig_sshsig_verify(struct str armored, const char *ns, struct str msg, struct sig_sshsig *ret,
-    struct err *err);
+int sig_sshsig_verify(
+    struct str armored, const char *ns, struct str msg, struct sig_sshsig *ret, struct err *err);
 
 #endif

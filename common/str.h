@@ -29,7 +29,8 @@ bool str_has_prefix(struct str a, const char *z);
 bool str_has_suffix(struct str a, const char *z);
 int str_cmp(struct str a, struct str b); /* memcmp order, then length */
 struct str str_trim(struct str s);	 /* ASCII space, tab, CR, LF at both ends */
-/* The part before the first c goes to *ret_head, what follows is left in *s; false: no c, nothing changed. */
+/* The part before the first c goes to *ret_head, what follows is left in *s; false: no c, nothing
+ * changed. */
 bool str_cut(struct str *s, char c, struct str *ret_head);
 /* NUL-terminated copy; the caller frees. Dies when out of memory. */
 char *str_dup(struct str s);
@@ -38,7 +39,8 @@ bool str_to_u64(struct str s, uint64_t max, uint64_t *ret);
 /* Well-formed UTF-8 of RFC 3629 (no surrogates, no overlongs), NUL allowed. */
 bool str_is_utf8(struct str s);
 bool str_is_ascii_print(struct str s);
-/* `pattern` with `*` for any run of bytes (also none); all else literal. At most pattern times text steps. */
+/* `pattern` with `*` for any run of bytes (also none); all else literal. At most pattern times text
+ * steps. */
 bool str_glob(struct str pattern, struct str s);
 
 #endif

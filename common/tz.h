@@ -10,7 +10,8 @@
 
 struct tz;
 
-/* IANA name ("Europe/London"), looked up below /usr/share/zoneinfo or $root if not NULL. Unknown: error. */
+/* IANA name ("Europe/London"), looked up below /usr/share/zoneinfo or $root if not NULL. Unknown:
+ * error. */
 int tz_load(const char *root, struct str name, struct tz **ret, struct err *err);
 /* From the bytes of a TZif file (for the fuzz target and recorded bundles). */
 int tz_parse(struct str tzif, struct tz **ret, struct err *err);

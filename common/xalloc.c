@@ -12,8 +12,7 @@
 
 #include "common/banned.h"
 
-static void __attribute__((noreturn))
-out_of_memory(void)
+static void __attribute__((noreturn)) out_of_memory(void)
 {
 	static const char msg[] = "cofferdam: out of memory\n";
 

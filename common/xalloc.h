@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-void *xmalloc(size_t n);	    /* n may be 0 */
+void *xmalloc(size_t n); /* n may be 0 */
 void *xcalloc(size_t n, size_t size);
 void *xreallocarray(void *p, size_t n, size_t size);
 char *xstrdup(const char *s);

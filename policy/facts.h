@@ -7,13 +7,14 @@
  *   {"marks":["delete:bounded","func:pg_catalog.count"],"rel":["public.contacts"],
  *    "n":1,"tag":["DELETE"],"dml":1}
  * marks: sorted, unique, over all statements. rel: relations named, schema-qualified as written,
- * lower-cased as the server does, CTE names left out, sorted, unique. n: statements (an empty text: 0).
- * tag: one word per statement. dml: statements that are INSERT, UPDATE, DELETE or MERGE at the top
- * (also after WITH, or under PREPARE). Names that hold a '.' or '"' stand in double quotes, so that
- * func:"pg_catalog.x" is never read as two. "dealloc":[""] is DEALLOCATE ALL. COMMIT AND CHAIN is
- * "commit","begin". "exec":[name...] / "prep":[name...] / "dealloc":[...]: SQL-level prepared
+ * lower-cased as the server does, CTE names left out, sorted, unique. n: statements (an empty text:
+ * 0). tag: one word per statement. dml: statements that are INSERT, UPDATE, DELETE or MERGE at the
+ * top (also after WITH, or under PREPARE). Names that hold a '.' or '"' stand in double quotes, so
+ * that func:"pg_catalog.x" is never read as two. "dealloc":[""] is DEALLOCATE ALL. COMMIT AND CHAIN
+ * is "commit","begin". "exec":[name...] / "prep":[name...] / "dealloc":[...]: SQL-level prepared
  * statement names. "fence": true when a statement cannot run inside a transaction block.
- * "txn":["begin"|"commit"|"rollback"|"savepoint"|"release"|"rollback_to"...]: plain control, in order.
+ * "txn":["begin"|"commit"|"rollback"|"savepoint"|"release"|"rollback_to"...]: plain control, in
+ * order.
  */
 #ifndef POLICY_FACTS_H
 #define POLICY_FACTS_H
@@ -32,14 +33,15 @@ int facts_sql(struct str sql, struct buf *ret_json, struct err *err);
 struct facts_sql_view {
 	uint32_t effects;
 	uint32_t effects_resolved; /* what stays when core knows every name in "exec" */
-	unsigned statements; /* an empty text counts as 1 */
+	unsigned statements;	   /* an empty text counts as 1 */
 	unsigned dml;
 	bool fence;
-	bool copy_in;	     /* COPY ... FROM STDIN somewhere */
-	bool txn_only;	     /* nothing but plain transaction control */
-	bool hidden_dml;     /* DML whose row count no command tag tells: under WITH, EXPLAIN, COPY */
+	bool copy_in;	 /* COPY ... FROM STDIN somewhere */
+	bool txn_only;	 /* nothing but plain transaction control */
+	bool hidden_dml; /* DML whose row count no command tag tells: under WITH, EXPLAIN, COPY */
 };
-/* Pure: facts JSON to effects. Anything not in the closed form gives EFFECT_opaque, never an error. */
+/* Pure: facts JSON to effects. Anything not in the closed form gives EFFECT_opaque, never an error.
+ */
 void effects_sql(const struct json *facts, struct facts_sql_view *ret);
 
 /*
@@ -48,8 +50,8 @@ void effects_sql(const struct json *facts, struct facts_sql_view *ret);
  */
 uint32_t effects_pg_startup(struct str key, struct str value);
 /*
- * The next setting of an `options` value ("-c name=value", "-cname=value", "--name=value"), unescaped
- * as the server does: 1 with *rest moved on, 0 at the end, -1 when it is anything else.
+ * The next setting of an `options` value ("-c name=value", "-cname=value", "--name=value"),
+ * unescaped as the server does: 1 with *rest moved on, 0 at the end, -1 when it is anything else.
  */
 int effects_pg_option(struct str *rest, struct buf *name, struct buf *value);
 

@@ -17,8 +17,7 @@
 
 #include "common/banned.h"
 
-static void __attribute__((noreturn, format(printf, 1, 2)))
-die(const char *fmt, ...)
+static void __attribute__((noreturn, format(printf, 1, 2))) die(const char *fmt, ...)
 {
 	va_list ap;
 
@@ -46,7 +45,8 @@ expect(int fd, uint16_t want, struct buf *body)
 	int fds[IPC_FDS_MAX];
 	size_t nfds;
 
-	if (ipc_sync_recv(fd, IPC_ROLE_AGENT, IPC_ROLE_CORE, 20000, &type, body, fds, &nfds, &err) != 0)
+	if (ipc_sync_recv(
+		fd, IPC_ROLE_AGENT, IPC_ROLE_CORE, 20000, &type, body, fds, &nfds, &err) != 0)
 		die("hostrun: %s", err.msg);
 	if (type == MSG_A_ERROR) {
 		struct rd r = rd_init(buf_str(body));
@@ -152,8 +152,10 @@ resume(const char *path, const char *run)
 			continue;
 		buf_u32(&out, IPC_VERSION);
 		buf_lz(&out, run);
-		if (ipc_sync_send(fd, IPC_ROLE_AGENT, IPC_ROLE_CORE, MSG_A_RESUME, &out, NULL, 0, &err) == 0 &&
-		    ipc_sync_recv(fd, IPC_ROLE_AGENT, IPC_ROLE_CORE, 5000, &type, &in, fds, &nfds, &err) == 0 &&
+		if (ipc_sync_send(fd, IPC_ROLE_AGENT, IPC_ROLE_CORE, MSG_A_RESUME, &out, NULL, 0,
+			&err) == 0 &&
+		    ipc_sync_recv(fd, IPC_ROLE_AGENT, IPC_ROLE_CORE, 5000, &type, &in, fds, &nfds,
+			&err) == 0 &&
 		    type == MSG_A_STARTED) {
 			(void)printf("resumed\n");
 			(void)fflush(stdout);
@@ -174,7 +176,8 @@ listen_to_core(int fd, const char *path, const char *run)
 	int fds[IPC_FDS_MAX];
 	size_t nfds;
 
-	if (ipc_sync_recv(fd, IPC_ROLE_AGENT, IPC_ROLE_CORE, 1000, &type, &in, fds, &nfds, &err) != 0) {
+	if (ipc_sync_recv(fd, IPC_ROLE_AGENT, IPC_ROLE_CORE, 1000, &type, &in, fds, &nfds, &err) !=
+	    0) {
 		(void)close(fd);
 		return resume(path, run);
 	}

@@ -1,8 +1,9 @@
 /*
- * Test tool: stands in for cofferdam-front and lies. The test connects to a run's listener and sends
- * one byte, the number of a lie; this program opens a real upstream connection through core and
- * then sends core (or upstream) what a taken-over front might. It answers the test with one line: what
- * came back. Nothing it sends may make a statement reach the server that core did not judge.
+ * Test tool: stands in for cofferdam-front and lies. The test connects to a run's listener and
+ * sends one byte, the number of a lie; this program opens a real upstream connection through core
+ * and then sends core (or upstream) what a taken-over front might. It answers the test with one
+ * line: what came back. Nothing it sends may make a statement reach the server that core did not
+ * judge.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -230,7 +231,8 @@ tell_lie(void)
 
 	lies[st.lie].make(&m);
 	if (strcmp(lies[st.lie].name, "a lease of its own to upstream") == 0) {
-		/* Not in the message table: ipc_send would refuse, so the frame is written by hand. */
+		/* Not in the message table: ipc_send would refuse, so the frame is written by hand.
+		 */
 		AUTO_BUF struct buf f = BUF(65536);
 		AUTO_BUF struct buf q = BUF(4096);
 
@@ -254,8 +256,8 @@ tell_lie(void)
 		answer("sent to upstream");
 		return;
 	}
-	act(strcmp(lies[st.lie].name, "another connection's number") == 0 ? st.conn + 99 : st.conn, 1,
-	    lies[st.lie].kind, buf_str(&m));
+	act(strcmp(lies[st.lie].name, "another connection's number") == 0 ? st.conn + 99 : st.conn,
+	    1, lies[st.lie].kind, buf_str(&m));
 	if (strcmp(lies[st.lie].name, "two acts at once") == 0) {
 		buf_reset(&m);
 		query(&m, EVIL);
@@ -264,8 +266,8 @@ tell_lie(void)
 }
 
 static int
-on_core(void *arg UNUSED, struct ipc *w UNUSED, uint16_t type, struct rd *body, int *fds, size_t nfds UNUSED,
-    struct err *err UNUSED)
+on_core(void *arg UNUSED, struct ipc *w UNUSED, uint16_t type, struct rd *body, int *fds,
+    size_t nfds UNUSED, struct err *err UNUSED)
 {
 	struct str state;
 	char text[300];
@@ -362,7 +364,8 @@ on_wire(void *arg UNUSED, enum ipc_role peer, struct str run UNUSED, int fd, str
 		st.core = ipc_new(st.loop, fd, IPC_ROLE_FRONT, peer, on_core, on_core_gone, NULL);
 	} else {
 		ipc_free(st.upstream);
-		st.upstream = ipc_new(st.loop, fd, IPC_ROLE_FRONT, peer, on_upstream, on_upstream_gone, NULL);
+		st.upstream =
+		    ipc_new(st.loop, fd, IPC_ROLE_FRONT, peer, on_upstream, on_upstream_gone, NULL);
 	}
 	return 0;
 }
@@ -377,9 +380,13 @@ on_serve(void *arg UNUSED, struct err *err UNUSED)
 int
 main(int argc, char **argv)
 {
-	static const char *const calls[] = {"accept4", "recvfrom", "sendto", "setsockopt", "getsockopt", NULL};
-	static const struct proc_ops ops = {
-	    .self = IPC_ROLE_FRONT, .name = "front", .wire = on_wire, .serve = on_serve, .syscalls = calls};
+	static const char *const calls[] = {
+	    "accept4", "recvfrom", "sendto", "setsockopt", "getsockopt", NULL};
+	static const struct proc_ops ops = {.self = IPC_ROLE_FRONT,
+	    .name = "front",
+	    .wire = on_wire,
+	    .serve = on_serve,
+	    .syscalls = calls};
 
 	if (argc == 2 && strcmp(argv[1], "--list") == 0) {
 		for (size_t i = 0; i < ARRAY_LEN(lies); i++)
