@@ -156,7 +156,7 @@ int
 ipc_sync_recv(int fd, enum ipc_role self, enum ipc_role peer, int timeout_ms, uint16_t *ret_type,
     struct buf *body, int *fds, size_t *nfds, struct err *err)
 {
-	int got[IPC_FDS_MAX];
+	int got[IPC_FDS_MAX] = {0};
 	struct sync s = {
 	    .fd = fd, .deadline = timeout_ms < 0 ? -1 : mono_ms() + timeout_ms, .fds = got};
 	struct ipc_frame f;

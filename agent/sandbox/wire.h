@@ -103,7 +103,7 @@ wire_send(
 	buf_u32(&all, (uint32_t)n);
 	buf_u8(&all, type);
 	buf_u8(&all, (uint8_t)nfds);
-	if (n != 0)
+	if (body != NULL)
 		buf_put(&all, body->p, n);
 	while (off < all.n) {
 		struct iovec iov = {.iov_base = all.p + off, .iov_len = all.n - off};
