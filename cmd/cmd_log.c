@@ -3,12 +3,14 @@
  * and public keys, nothing else. Everything printed may have been written by an agent: control
  * characters never reach the terminal.
  */
+#include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "audit/verify.h"
 #include "cmd/cmd.h"
+#include "cmd/cmd_file.h"
 #include "cmd/cmd_place.h"
 #include "common/log.h"
 
@@ -86,7 +88,7 @@ open_pins(
 	for (size_t i = 0; i < a->npins; i++) {
 		AUTO_BUF struct buf note = BUF(CHECKPOINT_MAX);
 		const struct vkey *key;
-		int r = cmd_read_file(a->pin[i], &note, err);
+		int r = file_read(AT_FDCWD, a->pin[i], &note, err);
 
 		if (r != 0)
 			return r;

@@ -4,6 +4,7 @@
  * directory prove nothing against whoever could write there, --vkey and --pin do.
  */
 #include "cmd/cmd_place.h"
+#include "cmd/cmd_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -51,33 +52,12 @@ cmd_place_close(struct cmd_place *p)
 }
 
 int
-cmd_read_file(const char *path, struct buf *out, struct err *err)
-{
-	AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	uint8_t chunk[16384];
-	ssize_t n;
-
-	if (fd < 0)
-		return err_sys(err, ERR_CONFIG, errno, "%s", path);
-	while ((n = read(fd, chunk, sizeof(chunk))) != 0) {
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return err_sys(err, ERR_CONFIG, errno, "%s", path);
-		buf_put(out, chunk, (size_t)n);
-		if (buf_over(out))
-			return err_set(err, ERR_CONFIG, "%s is over %zu bytes", path, out->max);
-	}
-	return 0;
-}
-
-int
 cmd_place_keys(const struct cmd_place *p, const char *file, struct vkeys *ret, struct err *err)
 {
 	AUTO_BUF struct buf text = BUF(65536);
 
 	if (file != NULL) {
-		int r = cmd_read_file(file, &text, err);
+		int r = file_read(AT_FDCWD, file, &text, err);
 
 		return r != 0 ? r : vkeys_parse(buf_str(&text), file, ret, err);
 	}

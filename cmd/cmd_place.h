@@ -15,7 +15,5 @@ void cmd_place_close(struct cmd_place *p);
 #define AUTO_PLACE __attribute__((cleanup(cmd_place_close)))
 /* Keys of `file`, or of the state directory when NULL. */
 int cmd_place_keys(const struct cmd_place *p, const char *file, struct vkeys *ret, struct err *err);
-/* A whole file by its path, for keys, pins and policies. */
-int cmd_read_file(const char *path, struct buf *out, struct err *err);
 
 #endif

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "cmd/cmd.h"
+#include "cmd/cmd_file.h"
 #include "common/xalloc.h"
 
 #include "common/banned.h"
@@ -73,27 +74,6 @@ policy_fail(const struct err *err)
 	return err->code == ERR_CONFIG || err->code == ERR_SYSTEM ? CMD_USAGE : CMD_FAILED;
 }
 
-int
-policy_file_read(const char *path, size_t max, struct buf *out, struct err *err)
-{
-	AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	uint8_t chunk[16384];
-	ssize_t n;
-
-	if (fd < 0)
-		return err_sys(err, ERR_CONFIG, errno, "%s", path);
-	while ((n = read(fd, chunk, sizeof(chunk))) != 0) {
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return err_sys(err, ERR_CONFIG, errno, "%s", path);
-		buf_put(out, chunk, (size_t)n);
-		if (buf_over(out) || out->n > max)
-			return err_set(err, ERR_TOO_LARGE, "%s is over %zu bytes", path, max);
-	}
-	return 0;
-}
-
 void
 policy_file_free(struct policy_file *f)
 {
@@ -106,13 +86,13 @@ policy_file_free(struct policy_file *f)
 int
 policy_file_open(const char *path, unsigned how, struct policy_file *ret, struct err *err)
 {
-	AUTO_BUF struct buf text = BUF(JSON_SIZE_MAX + 1);
+	AUTO_BUF struct buf text = BUF(JSON_SIZE_MAX);
 	AUTO_FREE char *copy = xstrdup(path);
 	int rc;
 
 	*ret = (struct policy_file){.warnings = BUF((size_t)1 << 20)};
 	ret->dir = xstrdup(dirname(copy));
-	rc = policy_file_read(path, JSON_SIZE_MAX, &text, err);
+	rc = file_read(AT_FDCWD, path, &text, err);
 	if (rc == 0)
 		rc = json_parse(buf_str(&text), path, &ret->doc, err);
 	if (rc != 0)

@@ -23,8 +23,6 @@ enum policy_file_how {
 };
 /* Reads source (or a bundle). ret may be freed after an error as well. */
 int policy_file_open(const char *path, unsigned how, struct policy_file *ret, struct err *err);
-/* Whole file, up to max bytes. */
-int policy_file_read(const char *path, size_t max, struct buf *out, struct err *err);
 /* "2026-12-24T12:00:00Z" or "2026-12-24". */
 int policy_time_parse(const char *text, int64_t *ret_us, struct err *err);
 

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "cmd/cmd.h"
+#include "cmd/cmd_file.h"
 #include "cmd/cmd_policy.h"
 #include "common/xalloc.h"
 #include "policy/calendar.h"
@@ -90,56 +91,20 @@ policy_check_main(int argc, char **argv)
 
 /* --- build --------------------------------------------------------------------------- */
 
-static int
-write_all(int fd, struct str s)
-{
-	while (s.n != 0) {
-		ssize_t n = write(fd, s.p, s.n);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -1;
-		s.p += n;
-		s.n -= (size_t)n;
-	}
-	return 0;
-}
-
-/* The whole new content or the old one, whatever happens. */
-static int
-file_replace(int dirfd, const char *name, struct str content, struct err *err)
-{
-	AUTO_FREE char *tmp = xasprintf(".%s.%ld", name, (long)getpid());
-	AUTO_FD int fd =
-	    openat(dirfd, tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-	int e = 0;
-
-	if (fd < 0)
-		return err_sys(err, ERR_CONFIG, errno, "%s", tmp);
-	if (write_all(fd, content) != 0 || fsync(fd) != 0 ||
-	    renameat(dirfd, tmp, dirfd, name) != 0 || fsync(dirfd) != 0)
-		e = errno;
-	if (e == 0)
-		return 0;
-	(void)unlinkat(dirfd, tmp, 0);
-	return err_sys(err, ERR_SYSTEM, e, "%s", name);
-}
-
 /* A serial only rises, so that an old bundle cannot quietly come back. */
 static int
 check_serial(const char *dir, const struct policy *p, struct err *err)
 {
 	AUTO_FREE char *active = xasprintf("%s/active", dir), *old_path = NULL;
-	AUTO_BUF struct buf hex = BUF(128);
-	AUTO_BUF struct buf text = BUF(JSON_SIZE_MAX + 1);
+	AUTO_BUF struct buf hex = BUF(100);
+	AUTO_BUF struct buf text = BUF(JSON_SIZE_MAX);
 	AUTO(policy) struct policy *old = NULL;
 	struct hash h;
 	int rc;
 
 	if (access(active, F_OK) != 0)
 		return 0;
-	rc = policy_file_read(active, 100, &hex, err);
+	rc = file_read(AT_FDCWD, active, &hex, err);
 	if (rc != 0)
 		return rc;
 	if (!hash_from_hex(str_trim(buf_str(&hex)), &h))
@@ -147,7 +112,7 @@ check_serial(const char *dir, const struct policy *p, struct err *err)
 	if (hash_eq(&h, policy_digest(p)))
 		return 0;
 	old_path = xasprintf("%s/%.*s.json", dir, STR_ARG(str_trim(buf_str(&hex))));
-	rc = policy_file_read(old_path, JSON_SIZE_MAX, &text, err);
+	rc = file_read(AT_FDCWD, old_path, &text, err);
 	if (rc == 0)
 		rc = policy_load(buf_str(&text), &old, err);
 	if (rc != 0)
@@ -178,8 +143,8 @@ bundle_write(const char *dir, const struct policy *p, struct str bundle, struct 
 	hash_hex(policy_digest(p), hex);
 	name = xasprintf("%s.json", hex);
 	line = xasprintf("%s\n", hex);
-	rc = file_replace(dirfd, name, bundle, err);
-	return rc != 0 ? rc : file_replace(dirfd, "active", str_z(line), err);
+	rc = file_replace(dirfd, name, bundle, 0600, err);
+	return rc != 0 ? rc : file_replace(dirfd, "active", str_z(line), 0600, err);
 }
 
 struct build_args {
@@ -234,7 +199,7 @@ policy_build_main(int argc, char **argv)
 	if (policy_bundle(f.policy, &bundle, &err) != 0)
 		return policy_fail(&err);
 	if (dir == NULL) {
-		if (write_all(STDOUT_FILENO, buf_str(&bundle)) != 0) {
+		if (file_write_all(STDOUT_FILENO, buf_str(&bundle)) != 0) {
 			(void)err_sys(&err, ERR_SYSTEM, errno, "stdout");
 			return policy_fail(&err);
 		}

@@ -3,11 +3,13 @@
  * TAP. Facts come from the confined parser, effects and verdict from the code that core
  * links. A case that cannot be run is said to be so; none is left out in silence.
  */
+#include <fcntl.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cmd/cmd.h"
+#include "cmd/cmd_file.h"
 #include "cmd/cmd_policy.h"
 #include "common/hash.h"
 #include "policy/policy_source.h"
@@ -399,10 +401,10 @@ test_cases_policy(struct runner *r, const struct test_args *a, struct err *err)
 	const struct policy_source src = {.name = a->file, .opaque_keys = true};
 	AUTO(json) struct json_doc *doc = NULL;
 	AUTO(policy) struct policy *p = NULL;
-	AUTO_BUF struct buf text = BUF(JSON_SIZE_MAX + 1);
+	AUTO_BUF struct buf text = BUF(JSON_SIZE_MAX);
 	AUTO_BUF struct buf warnings = BUF((size_t)1 << 20);
 	const struct json *policy;
-	int rc = policy_file_read(a->file, JSON_SIZE_MAX, &text, err);
+	int rc = file_read(AT_FDCWD, a->file, &text, err);
 
 	if (rc == 0)
 		rc = json_parse(buf_str(&text), a->file, &doc, err);

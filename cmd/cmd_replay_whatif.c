@@ -14,6 +14,7 @@
 #include "audit/chain.h"
 #include "audit/replay_blobs.h"
 #include "cmd/cmd.h"
+#include "cmd/cmd_file.h"
 #include "cmd/cmd_replay.h"
 #include "common/log.h"
 #include "common/xalloc.h"
@@ -105,7 +106,7 @@ load_given(const char *path, struct policy **ret, struct err *err)
 {
 	AUTO_BUF struct buf text = BUF(POLICY_MAX), warnings = BUF(65536);
 	AUTO_FREE char *copy = xstrdup(path);
-	int r = cmd_read_file(path, &text, err);
+	int r = file_read(AT_FDCWD, path, &text, err);
 
 	if (r != 0)
 		return r;
