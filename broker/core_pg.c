@@ -114,6 +114,7 @@ core_pg_free(struct core_conn *conn)
 		core_facts_unref(conn->facts[i]);
 	buf_free(&conn->params);
 	free(conn->startup);
+	free(conn->startup_bad);
 	free(conn->address);
 	free(conn->credential);
 	free(conn->peer_id);
@@ -347,6 +348,7 @@ open_judge(struct core_conn *conn, uint32_t effects)
 	a->txn_state = 'I';
 	a->show = xstrdup("connect");
 	a->digest = core_act_digest(conn, a, &conn->txn);
+	a->refuse_why = conn->startup_bad; /* said only if it is refused */
 	if (why != NULL)
 		core_decide_refuse(conn, a, &conn->txn, "28000", why);
 	else

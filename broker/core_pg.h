@@ -33,6 +33,7 @@ struct core_conn {
 	char *pins;	   /* what else of the session goes into digests: database, user, start-up
 			      parameters */
 	char *startup;	   /* the same for people: "connect database=... user=... name=value..." */
+	char *startup_bad; /* which of them is not harmless, in words; NULL: none */
 	struct buf params; /* start-up parameters as U_OPEN carries them: u32 count, pairs */
 	uint64_t opened_us;
 	struct core_action *open;

@@ -13,12 +13,15 @@
 
 #include "common/banned.h"
 
+#define NAME_MAX_ ((size_t)63) /* of PostgreSQL: NAMEDATALEN - 1 */
+
 /* The parameters of one start-up packet, on their way from PG_OPEN to U_OPEN. */
 struct startup {
 	uint32_t effects, kept;
 	struct buf list; /* pairs, as U_OPEN carries them */
 	struct buf pins; /* what changes how a statement is read is part of what is approved */
 	struct buf text; /* for people */
+	struct buf bad;	 /* the first name that is not harmless; empty: none */
 };
 
 static void
@@ -27,12 +30,22 @@ startup_free(struct startup *s)
 	buf_free(&s->list);
 	buf_free(&s->pins);
 	buf_free(&s->text);
+	buf_free(&s->bad);
+}
+
+/* A client chose the name: in messages and records it is encoded, and no longer than a name is. */
+static void
+startup_effects(struct startup *s, struct str key, uint32_t effects)
+{
+	s->effects |= effects;
+	if (effects != EFFECT_read && s->bad.n == 0)
+		enc_percent(&s->bad, str_mem(key.p, key.n < NAME_MAX_ ? key.n : NAME_MAX_));
 }
 
 static void
 startup_keep(struct startup *s, struct str key, struct str value)
 {
-	s->effects |= effects_pg_startup(key, value);
+	startup_effects(s, key, effects_pg_startup(key, value));
 	s->kept++;
 	buf_lstr(&s->list, key);
 	buf_lstr(&s->list, value);
@@ -68,7 +81,7 @@ startup_param(struct core_conn *conn, struct startup *s, struct str key, struct 
 		return; /* whoever the client says it is, it is the target's user */
 	if (str_eqz(key, "database")) {
 		if (!str_eqz(value, conn->target->database))
-			s->effects |= EFFECT_session; /* elsewhere than the policy says */
+			startup_effects(s, key, EFFECT_session); /* elsewhere */
 	} else if (str_eqz(key, "options")) {
 		startup_options(s, value);
 	} else {
@@ -79,8 +92,11 @@ startup_param(struct core_conn *conn, struct startup *s, struct str key, struct 
 int
 core_startup_read(struct core_conn *conn, struct rd *body, uint32_t *ret_effects, struct err *err)
 {
-	__attribute__((cleanup(startup_free))) struct startup s = {
-	    .effects = EFFECT_read, .list = BUF(60000), .pins = BUF(60000), .text = BUF(200000)};
+	__attribute__((cleanup(startup_free))) struct startup s = {.effects = EFFECT_read,
+	    .list = BUF(60000),
+	    .pins = BUF(60000),
+	    .text = BUF(200000),
+	    .bad = BUF(3 * NAME_MAX_)};
 	uint32_t n = rd_u32(body);
 	char hex[HASH_HEX_SIZE];
 	struct hash h;
@@ -107,5 +123,8 @@ core_startup_read(struct core_conn *conn, struct rd *body, uint32_t *ret_effects
 	    "database=%s user=%s startup=%s", conn->target->database, conn->target->user, hex);
 	conn->startup = xasprintf("connect database=%s user=%s%.*s", conn->target->database,
 	    conn->target->user, STR_ARG(buf_str(&s.text)));
+	if (s.bad.n != 0)
+		conn->startup_bad = xasprintf(
+		    "start-up parameter \"%.*s\" is not harmless", STR_ARG(buf_str(&s.bad)));
 	return 0;
 }

@@ -5,8 +5,8 @@
 #include "broker/core_pg.h"
 
 /*
- * Reads the list at the end of PG_OPEN into conn->params, ->pins and ->startup; what each parameter
- * does is or-ed into *ret_effects. ERR_PROTOCOL, ERR_TOO_LARGE.
+ * Reads the list at the end of PG_OPEN into conn->params, ->pins, ->startup and ->startup_bad; what
+ * each parameter does is or-ed into *ret_effects. ERR_PROTOCOL, ERR_TOO_LARGE.
  */
 int core_startup_read(
     struct core_conn *conn, struct rd *body, uint32_t *ret_effects, struct err *err);
