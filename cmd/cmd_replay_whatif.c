@@ -217,7 +217,8 @@ read_action(const struct json *data, const struct record *r, struct judged *ret,
 /*
  * Today's table on the recorded facts. What it gives must be among the recorded effects; what was
  * recorded beyond it must come from the transaction (COMMIT), from statements that EXECUTE ran, or
- * be the opaque by which core refuses what it cannot do.
+ * be the opaque by which core refuses what it cannot do. An exchange that only prepares runs
+ * nothing and is a read, whatever it prepares; but what escapes may not even be prepared.
  */
 static int
 check_effects(const struct json *data, const struct judged *j, struct err *err)
@@ -232,6 +233,9 @@ check_effects(const struct json *data, const struct judged *j, struct err *err)
 		return 0;
 	effects_sql(facts, &view);
 	inner = json_get(facts, "exec") != NULL;
+	if (str_eqz(attribute(q, "operation"), "prepare") && said == EFFECT_read &&
+	    (view.effects_resolved & EFFECT_SET_ESCAPE) == 0)
+		return 0;
 	if (json_get(q, "txn_effects") != NULL)
 		(void)effect_from_json(json_get(q, "txn_effects"), &txn);
 	if (((inner ? view.effects_resolved : view.effects) & ~said) == 0 &&
