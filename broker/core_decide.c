@@ -183,7 +183,8 @@ hint_put(struct buf *b, const struct core_action *a)
 		buf_printf(b, "request %s: ask ", core_request_id(a->request));
 		slots_put(b, &a->d);
 		buf_printf(b,
-		    " to run: cofferdam approve %s; then send exactly the same statement again",
+		    " to run: cofferdam approve %s; then send exactly the same statement again."
+		    " No answer means no: do not seek the same effect by another statement",
 		    core_request_id(a->request));
 	} else if (a->d.unsatisfiable) {
 		buf_put_z(b, "nobody can give this approval: too few people hold the roles besides "
