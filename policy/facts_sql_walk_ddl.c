@@ -121,11 +121,24 @@ on_alter_seq(struct walk *w, const struct node *node, const cJSON *obj)
 	walk_children(w, node, obj);
 }
 
+/*
+ * A schema takes all it holds along: later texts name it differently, and its functions may come
+ * into a search path. A function may take a name that is the server's own, with other arguments.
+ */
 void
 on_rename(struct walk *w, const struct node *node, const cJSON *obj)
 {
-	walk_mark_run(
-	    w, tree_is(obj, "renameType", "OBJECT_ROLE") ? "alter:rename_role" : "alter:rename");
+	static const struct kind kinds[] = {
+	    {"OBJECT_AGGREGATE", "alter:rename_code"},
+	    {"OBJECT_FUNCTION", "alter:rename_code"},
+	    {"OBJECT_PROCEDURE", "alter:rename_code"},
+	    {"OBJECT_ROLE", "alter:rename_role"},
+	    {"OBJECT_ROUTINE", "alter:rename_code"},
+	    {"OBJECT_SCHEMA", "alter:rename_schema"},
+	};
+	const char *mark = kind_mark(kinds, ARRAY_LEN(kinds), tree_str(obj, "renameType"));
+
+	walk_mark_run(w, mark != NULL ? mark : "alter:rename");
 	walk_children(w, node, obj);
 }
 
