@@ -208,6 +208,15 @@ an_open_window_narrows_where_a_freeze_widens(void **state UNUSED)
 	/* An ordinary day: both the same. */
 	assert_windows(DAILY("open", "Europe/Berlin", AT_0130, "2026-03-24", "2026-03-25"),
 	    "2026-03-24T00:30:00/2026-03-24T01:30:00");
+	/* FRZ-03, by elapsed time: late start plus the hour meets early start plus the hour. */
+	assert_windows(DAILY("open", "Europe/Berlin", AT_0230, "2026-03-29", "2026-03-30"), "");
+	assert_windows(DAILY("open", "Europe/Berlin", AT_0230, "2026-10-25", "2026-10-26"), "");
+	assert_windows(DAILY("open", "Europe/Berlin", AT_0230, "2026-03-30", "2026-03-31"),
+	    "2026-03-30T00:30:00/2026-03-30T01:30:00");
+	/* Midnight is skipped: an open window begins at the late reading, not a day late. */
+	assert_windows(DAILY("open", "Africa/Cairo", "\"from\":\"00:00\",\"to\":\"02:00\"",
+			   "2025-04-25", "2025-04-26"),
+	    "2025-04-24T22:00:00/2025-04-24T23:00:00");
 }
 
 /* FRZ-02: two stretches of the week, and a freeze that cuts into one. */
@@ -234,18 +243,19 @@ several_open_windows_are_one_opening_and_a_freeze_wins(void **state UNUSED)
 
 	assert_write(p, "2026-03-09T10:00:00Z", VERDICT_ALLOW); /* a Monday */
 	assert_write(p, "2026-03-13T13:59:59Z", VERDICT_ALLOW);
-	assert_write(p, "2026-03-13T14:00:00Z", VERDICT_DENY);
-	assert_write(p, "2026-03-14T10:00:00Z", VERDICT_DENY);
+	assert_int_equal(write_at(p, "2026-03-13T14:00:00Z", true, &d), VERDICT_DENY);
+	assert_non_null(strstr(d.text, "rule hours (calendar mt) until 2026-03-16T09:00:00Z"));
 	assert_int_equal(write_at(p, "2026-03-14T10:00:00Z", true, &d), VERDICT_DENY);
 	/* The reply names what opens next, and when. */
 	assert_true(str_eqz(d.calendar, "mt"));
 	assert_non_null(strstr(d.text, "rule hours (calendar mt) until 2026-03-16T09:00:00Z"));
 	assert_int_equal(write_at(p, "2026-03-09T10:30:00Z", true, &d), VERDICT_DENY);
 	assert_true(str_eqz(d.rules[0], "no-standup"));
+	assert_true(str_eqz(d.calendar, "standup"));
 	assert_non_null(strstr(d.text, "until 2026-03-09T11:00:00Z"));
 }
 
-/* FRZ-04: weekday and zone across the date line, at eight instants, whatever TZ says. */
+/* FRZ-04: weekday and zone across the date line, at each edge and inside, whatever TZ says. */
 static void
 a_weekday_is_that_of_the_zone_and_the_process_zone_is_nothing(void **state UNUSED)
 {
@@ -258,7 +268,9 @@ a_weekday_is_that_of_the_zone_and_the_process_zone_is_nothing(void **state UNUSE
 	    {"2026-06-05T14:00:00Z", VERDICT_DENY, VERDICT_ALLOW},
 	    {"2026-06-05T17:59:59Z", VERDICT_DENY, VERDICT_ALLOW},
 	    {"2026-06-05T18:00:00Z", VERDICT_ALLOW, VERDICT_ALLOW},
+	    {"2026-06-06T04:59:59Z", VERDICT_ALLOW, VERDICT_ALLOW},
 	    {"2026-06-06T05:00:00Z", VERDICT_ALLOW, VERDICT_DENY},
+	    {"2026-06-06T09:00:00Z", VERDICT_ALLOW, VERDICT_DENY},
 	    {"2026-06-06T12:59:59Z", VERDICT_ALLOW, VERDICT_DENY},
 	    {"2026-06-06T13:00:00Z", VERDICT_ALLOW, VERDICT_ALLOW},
 	};
