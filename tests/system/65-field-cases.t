@@ -367,6 +367,8 @@ def neighbour():
 
 th = threading.Thread(target=neighbour)
 th.start()
+wait_for(lambda: lag, 10, 0.005)
+del lag[:]
 nested = lambda k: "WITH a AS (" * k + "SELECT 1" + ") SELECT 1" * k
 for what, sql in (("+1, 40,000 times", "SELECT 1" + "+1" * 40000), ("+1, 100,000 times", "SELECT 1" + "+1" * 100000),
                   ("100,000 parentheses", "SELECT " + "(" * 100000 + "1" + ")" * 100000), ("100,000 NOT", "SELECT " + "NOT " * 100000 + "true"),
@@ -386,7 +388,7 @@ for what, sql in (("+1, 40,000 times", "SELECT 1" + "+1" * 40000), ("+1, 100,000
 tap.eq(c.query("SELECT 1").rows, [["1"]], "SQL-06: the session goes on")
 stop.set()
 th.join()
-tap.ok(len(lag) > 5 and all(ok for _, ok in lag), "SQL-06: another connection was served all the while", len(lag))
+tap.ok(len(lag) >= 3 and all(ok for _, ok in lag), "SQL-06: another connection was served all the while", len(lag))
 tap.ok(SANITIZED or max(t for t, _ in lag) < 0.5, "SQL-06: each time within moments (at most %.0f ms)" % (max(t for t, _ in lag) * 1000))
 
 # === PG-01: every way in has the same judge =================================================================
