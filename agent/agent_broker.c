@@ -72,7 +72,7 @@ recv_msg(struct broker *b, int ms, uint16_t *ret_type, struct buf *body, struct 
 static int
 expect(struct broker *b, uint16_t type, struct buf *body, struct err *err)
 {
-	uint16_t got;
+	uint16_t got = 0;
 	int rc = recv_msg(b, ANSWER_MS, &got, body, err);
 
 	if (rc == 0 && got != type)
@@ -123,7 +123,7 @@ broker_open(const char *path, const char *agent, const char *task, const char *c
 
 	b->fd = -1;
 	b->path = xstrdup(path);
-	if ((rc = ipc_connect(path, &b->fd, err)) != 0)
+	if (ipc_connect(path, &b->fd, err) != 0)
 		return err_wrap(err, "the broker's agent socket (is the broker running?)");
 	buf_u32(&out, IPC_VERSION);
 	buf_lz(&out, agent);

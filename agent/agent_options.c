@@ -75,7 +75,7 @@ static int
 value_take(struct agent_options *o, const struct row *r, const char *value, struct err *err)
 {
 	char *field = (char *)o + r->at;
-	uint64_t v;
+	uint64_t v = 0;
 	int rc;
 
 	switch (r->kind) {

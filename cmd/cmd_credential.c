@@ -82,7 +82,6 @@ secret_from_terminal(int tty, struct buf *out, struct err *err)
 {
 	struct termios old, quiet;
 	char c;
-	ssize_t n;
 
 	if (tcgetattr(tty, &old) != 0)
 		return err_sys(err, ERR_SYSTEM, errno, "terminal");
@@ -91,7 +90,7 @@ secret_from_terminal(int tty, struct buf *out, struct err *err)
 	(void)fprintf(stderr, "secret: ");
 	if (tcsetattr(tty, TCSAFLUSH, &quiet) != 0)
 		return err_sys(err, ERR_SYSTEM, errno, "terminal");
-	while ((n = read(tty, &c, 1)) == 1 && c != '\n')
+	while (read(tty, &c, 1) == 1 && c != '\n')
 		buf_put_c(out, c);
 	(void)tcsetattr(tty, TCSAFLUSH, &old);
 	(void)fprintf(stderr, "\n");

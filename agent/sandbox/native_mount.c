@@ -380,7 +380,7 @@ proc_at(const char *inside, struct err *err)
 	AUTO_FD int fd = -1;
 	int rc;
 
-	if ((rc = fs_make("proc", ATTR_PROC, options, &fd, err)) != 0)
+	if (fs_make("proc", ATTR_PROC, options, &fd, err) != 0)
 		return err_wrap(err, "an own /proc (in a container: start that with an unmasked "
 				     "/proc, e.g. --security-opt systempaths=unconfined)");
 	if ((rc = attach(fd, inside, err)) != 0)
