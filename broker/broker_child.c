@@ -3,6 +3,7 @@
  * over; what the parent does for it at a restart is the same as at the first start, and
  * nothing a child does makes the parent itself end.
  */
+#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -82,8 +83,8 @@ forget(struct child *c)
 {
 	struct child **at = &c->b->children;
 
-	while (*at != c)
-		at = &(*at)->next;
+	for (; *at != c; at = &(*at)->next)
+		assert(*at != NULL);
 	*at = c->next;
 	loop_timer_del(c->restart);
 	loop_timer_del(c->linger);

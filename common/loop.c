@@ -69,7 +69,7 @@ struct loop {
 		loop_fn *fn;
 		void *arg;
 	} before[BEFORE_MAX];
-	size_t befores;
+	size_t before_n;
 };
 
 static uint64_t
@@ -302,10 +302,10 @@ loop_signal_add(struct loop *l, int signo, loop_signal_fn *fn, void *arg)
 		(void)loop_io_add(l, l->sigfd, EPOLLIN, on_sigfd, l);
 }
 
+/* Its loop_io has been deleted: that needs the descriptor still open. */
 static void
 child_free(struct child *c)
 {
-	loop_io_del(c->io);
 	(void)close(c->pidfd);
 	free(c);
 }
@@ -322,6 +322,7 @@ on_pidfd(void *arg, uint32_t events UNUSED)
 	if (r < 0)
 		fatal("waitpid(%d): %s", (int)c->pid, strerror(errno));
 	c->fn(c->arg, c->pid, status);
+	loop_io_del(c->io);
 	child_free(c);
 }
 
@@ -363,10 +364,11 @@ loop_free(struct loop *l)
 	if (l == NULL)
 		return;
 	while (l->live != NULL) {
-		if (l->live->fn == on_pidfd)
-			child_free(l->live->arg);
-		else
-			loop_io_del(l->live);
+		struct loop_io *io = l->live;
+
+		loop_io_del(io);
+		if (io->fn == on_pidfd)
+			child_free(io->arg);
 	}
 	while (l->timers != 0)
 		heap_remove(l, l->heap[0]);
@@ -382,10 +384,10 @@ loop_free(struct loop *l)
 void
 loop_before_sleep(struct loop *l, loop_fn *fn, void *arg)
 {
-	assert(l->befores < BEFORE_MAX);
-	l->before[l->befores].fn = fn;
-	l->before[l->befores].arg = arg;
-	l->befores++;
+	assert(l->before_n < BEFORE_MAX);
+	l->before[l->before_n].fn = fn;
+	l->before[l->before_n].arg = arg;
+	l->before_n++;
 }
 
 static void
@@ -413,7 +415,7 @@ loop_run(struct loop *l)
 {
 	for (;;) {
 		/* Also after the last turn: what came in is synced and answered before the end. */
-		for (size_t i = 0; i < l->befores; i++)
+		for (size_t i = 0; i < l->before_n; i++)
 			l->before[i].fn(l->before[i].arg);
 		if (l->stopped) {
 			l->stopped = false;

@@ -193,6 +193,16 @@ landlock_note(struct proc *p, int fd, struct err *err)
 }
 
 static int
+fd_give(struct proc *p, struct str name, int fd, struct err *err)
+{
+	if (p->ops->fd == NULL) {
+		(void)close(fd);
+		return err_set(err, ERR_PROTOCOL, "this program takes no descriptor");
+	}
+	return p->ops->fd(p->arg, name, fd, err);
+}
+
+static int
 on_fd(struct proc *p, struct rd *body, int *fds, struct err *err)
 {
 	struct str name = rd_lstr(body);
@@ -201,10 +211,8 @@ on_fd(struct proc *p, struct rd *body, int *fds, struct err *err)
 	if (!rd_end(body) || name.n == 0)
 		return err_set(err, ERR_PROTOCOL, "malformed");
 	rc = landlock_note(p, fds[0], err);
-	if (rc == 0 && p->ops->fd == NULL)
-		rc = err_set(err, ERR_PROTOCOL, "this program takes no descriptor");
 	if (rc == 0)
-		rc = p->ops->fd(p->arg, name, TAKE_FD(fds[0]), err);
+		rc = fd_give(p, name, TAKE_FD(fds[0]), err);
 	if (rc == 0 || p->state != SERVING)
 		return rc != 0 ? err_wrap(err, "%.*s", STR_ARG(name)) : 0;
 	/* A reload that fails must not take down what works. */
