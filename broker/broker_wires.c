@@ -31,16 +31,16 @@ static const struct {
 /* Who gets which file or directory of the state. Front, upstream and parser: none. */
 static const struct {
 	enum ipc_role role;
-	const char *name, *path;
 	int flags;
+	const char *name, *path;
 } files[] = {
-    {IPC_ROLE_CORE, "vault", "vault", O_RDONLY},
-    {IPC_ROLE_CORE, "ca-key", "keys/ca/key.pem", O_RDONLY},
-    {IPC_ROLE_CORE, "ca-cert", "keys/ca/cert.pem", O_RDONLY},
-    {IPC_ROLE_CORE, "blob-keys", "keys/blob", O_RDONLY | O_DIRECTORY},
-    {IPC_ROLE_WRITER, "log", "log", O_RDONLY | O_DIRECTORY},
-    {IPC_ROLE_WRITER, "log-key", "keys/log/seed", O_RDONLY},
-    {IPC_ROLE_WRITER, "log-vkey", "keys/log/vkey", O_RDONLY},
+    {IPC_ROLE_CORE, O_RDONLY, "vault", "vault"},
+    {IPC_ROLE_CORE, O_RDONLY, "ca-key", "keys/ca/key.pem"},
+    {IPC_ROLE_CORE, O_RDONLY, "ca-cert", "keys/ca/cert.pem"},
+    {IPC_ROLE_CORE, O_RDONLY | O_DIRECTORY, "blob-keys", "keys/blob"},
+    {IPC_ROLE_WRITER, O_RDONLY | O_DIRECTORY, "log", "log"},
+    {IPC_ROLE_WRITER, O_RDONLY, "log-key", "keys/log/seed"},
+    {IPC_ROLE_WRITER, O_RDONLY, "log-vkey", "keys/log/vkey"},
 };
 
 /* Configuration strings were checked to need no escape (broker_config.c); a path was not. */

@@ -13,12 +13,12 @@
 
 static const struct {
 	int code;
-	const char *name;
 	int http;
+	const char *name;
 	const char *sqlstate;
 	const char *text;
 } err_table[] = {
-#define X(n, num, h, s, t) {(num), #n, (h), (s), (t)},
+#define X(n, num, h, s, t) {(num), (h), #n, (s), (t)},
 #include "common/err.tbl"
 #undef X
 };

@@ -90,8 +90,12 @@ assignment(struct str text, struct buf *name, struct buf *value)
 		return -1;
 	buf_reset(name);
 	buf_reset(value);
-	for (size_t i = 0; i < head.n; i++)
-		buf_put_c(name, head.p[i] == '-' ? '_' : head.p[i]);
+	for (size_t i = 0; i < head.n; i++) {
+		if (head.p[i] == '-')
+			buf_put_c(name, '_');
+		else
+			buf_put_c(name, head.p[i]);
+	}
 	buf_put_str(value, text);
 	return buf_over(name) || buf_over(value) ? -1 : 1;
 }

@@ -25,7 +25,9 @@ struct scan {
 static char
 at(const struct scan *s, size_t ahead)
 {
-	return s->i + ahead < s->n ? s->p[s->i + ahead] : '\0';
+	if (s->i + ahead >= s->n)
+		return '\0';
+	return s->p[s->i + ahead];
 }
 
 static bool

@@ -105,7 +105,7 @@ walk_wrapped(struct walk *w, const cJSON *wrapped)
 {
 	const cJSON *inner;
 
-	if (!cJSON_IsObject(wrapped) || wrapped->child == NULL)
+	if (wrapped == NULL || !cJSON_IsObject(wrapped) || wrapped->child == NULL)
 		return;
 	inner = wrapped_inner(wrapped);
 	if (inner == NULL)

@@ -122,8 +122,12 @@ on_variable_set(struct walk *w, const struct node *node, const cJSON *obj)
 		name = STR("all");
 	buf_put_z(&mark, "set:");
 	/* An '=' in a quoted name would read as a value. */
-	for (size_t i = 0; i < name.n; i++)
-		buf_put_c(&mark, name.p[i] == '=' ? '?' : (char)tolower((unsigned char)name.p[i]));
+	for (size_t i = 0; i < name.n; i++) {
+		if (name.p[i] == '=')
+			buf_put_c(&mark, '?');
+		else
+			buf_put_c(&mark, (char)tolower((unsigned char)name.p[i]));
+	}
 	put_pinned_value(&mark, obj);
 	if (buf_over(&mark))
 		walk_mark_unknown(w, "VariableSetStmt", "name");
