@@ -104,6 +104,7 @@ child_configure(struct cmd_parser *p, int core_peer_fd, struct err *err)
 		rc = parent_send(p, MSG_P_GO, NULL, NULL, 0, err);
 	while (rc == 0 && type != MSG_C_READY) {
 		struct rd r;
+		struct str text;
 
 		rc = ipc_sync_recv(p->parent_fd, IPC_ROLE_PARENT, IPC_ROLE_PARSER, START_MS, &type,
 		    &body, fds, &nfds, err);
@@ -111,7 +112,8 @@ child_configure(struct cmd_parser *p, int core_peer_fd, struct err *err)
 			continue;
 		r = rd_init(buf_str(&body));
 		(void)rd_u8(&r);
-		(void)fprintf(stderr, "cofferdam: %.*s\n", STR_ARG(rd_lstr(&r)));
+		text = rd_lstr(&r);
+		(void)fprintf(stderr, "cofferdam: %.*s\n", STR_ARG(text));
 	}
 	return rc;
 }
