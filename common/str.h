@@ -17,7 +17,10 @@ struct str {
 
 #define STR(lit) ((struct str){"" lit, sizeof(lit) - 1})
 #define STR_NONE ((struct str){NULL, 0})
-/* printf("%.*s", STR_ARG(s)); lengths over INT_MAX never occur: buffers are capped far below. */
+/*
+ * printf("%.*s", STR_ARG(s)); lengths over INT_MAX never occur: buffers are capped far below.
+ * Evaluates s twice: a call in it may only look (tests/house.sh).
+ */
 #define STR_ARG(s) (int)(s).n, ((s).n != 0 ? (s).p : "")
 
 struct str str_z(const char *z); /* z may be NULL */
