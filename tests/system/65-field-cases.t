@@ -710,7 +710,7 @@ another["omar"]["keys"] = [open(stranger + ".pub", encoding="ascii").read().stri
 for what, policy, words in (("a stricter policy in between", stricter, "no-drop"), ("the approver's key exchanged in between", {"people": another}, ""),
                             ("the same policy again under another serial", {}, "")):
     x, rid, ok = signed_drop("DROP INDEX i")
-    tap.ok(ok == [0, 0] and rid in ids("approval.armed"), "FRZ-01: %s: signed" % what)
+    tap.ok(ok == [0, 0] and wait_for(lambda: rid in ids("approval.armed"), 5), "FRZ-01: %s: signed" % what)
     reload(**policy)
     r = x.query("DROP INDEX i") if x.alive else None
     if r is None or not x.alive:
