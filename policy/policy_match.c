@@ -98,6 +98,20 @@ match_relation_one(struct str pattern, struct str rel)
 		   : TRI_NO;
 }
 
+/* Views of the server that hold values out of other tables. */
+static bool
+shows_other_tables(struct str rel)
+{
+	static const char *const views[] = {"pg_stats", "pg_statistic", "pg_stats_ext",
+	    "pg_stats_ext_exprs", "pg_statistic_ext_data"};
+	size_t dot = last_dot(rel);
+
+	for (size_t i = 0; i < ARRAY_LEN(views); i++)
+		if (str_eqz((struct str){rel.p + dot, rel.n - dot}, views[i]))
+			return true;
+	return false;
+}
+
 /*
  * forbid and require: any relation matches. permit: every relation does, and there is one,
  * since a permit for one table must not carry another along.
@@ -109,15 +123,17 @@ match_relations(
 	enum tri all = in->nrelations != 0 ? TRI_YES : TRI_NO, any = TRI_NO;
 
 	for (size_t i = 0; i < in->nrelations; i++) {
-		enum tri one = TRI_NO;
+		enum tri one = shows_other_tables(in->relations[i]) ? TRI_UNKNOWN : TRI_NO;
 
 		for (size_t k = 0; k < patterns->n; k++)
 			one = tri_or(one, match_relation_one(patterns->v[k], in->relations[i]));
 		any = tri_or(any, one);
 		all = tri_and(all, one);
 	}
-	/* What was not understood may touch anything. */
-	if ((effects & EFFECT_SET_ESCAPE) != 0)
+	/* What was not understood may touch anything; so may a DROP that names no relation
+	 * (SCHEMA). */
+	if ((effects & EFFECT_SET_ESCAPE) != 0 ||
+	    ((effects & EFFECT_drop) != 0 && in->nrelations == 0))
 		any = tri_or(any, TRI_UNKNOWN);
 	return every ? all : any;
 }

@@ -359,6 +359,14 @@ a_forbidden_relation_is_found_among_others_and_under_an_unqualified_name(void **
 	assert_int_equal(
 	    judge_relations(NO_PAY, "public.payroll", NULL, EFFECT_read), VERDICT_ALLOW);
 	assert_int_equal(judge_relations(NO_PAY, "\"pay.x\"", NULL, EFFECT_read), VERDICT_ALLOW);
+	/* Statistics hold values of other tables; a DROP without a relation takes whole schemas. */
+	assert_int_equal(judge_relations(NO_PAY, "pg_stats", NULL, EFFECT_read), VERDICT_DENY);
+	assert_int_equal(
+	    judge_relations(NO_PAY, "pg_catalog.pg_statistic", NULL, EFFECT_read), VERDICT_DENY);
+	assert_int_equal(
+	    judge_relations(NO_PAY, "pg_catalog.pg_class", NULL, EFFECT_read), VERDICT_ALLOW);
+	assert_int_equal(judge_relations(NO_PAY, NULL, NULL, EFFECT_drop), VERDICT_DENY);
+	assert_int_equal(judge_relations(NO_PAY, "public.users", NULL, EFFECT_drop), VERDICT_ALLOW);
 	assert_int_equal(
 	    judge_relations(PERMIT_ALL "," FORBID("f", "{\"relation\":\"hr.\\\"a.b\\\"\"}"),
 		"\"a.b\"", NULL, EFFECT_read),
