@@ -94,7 +94,8 @@ secret_from_terminal(int tty, struct buf *out, struct err *err)
 		buf_put_c(out, c);
 	(void)tcsetattr(tty, TCSAFLUSH, &old);
 	(void)fprintf(stderr, "\n");
-	return 0;
+	/* What was cut off is not the secret. */
+	return n < 0 ? err_sys(err, ERR_SYSTEM, e, "terminal") : 0;
 }
 
 static int

@@ -78,6 +78,14 @@ def wait_for(cond, seconds=20, step=0.05):
     return cond()
 
 
+def end_in_order(*_):
+    sys.exit(143)
+
+
+# A test that is told to end takes what it started with it.
+signal.signal(signal.SIGTERM, end_in_order)
+
+
 class Temp:
     def __init__(self, name):
         self.path = tempfile.mkdtemp(prefix="cofferdam-%s." % name)

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """What must hold when parts fail: no record no act, unknown tightens, a freeze is judged at execution."""
+import atexit
 import os
 import signal
 import subprocess
@@ -8,7 +9,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from harness import HostRun, Pg, Stack, Tap, Temp, must, wait_for
+from harness import HostRun, Pg, Stack, Tap, Temp, must, run, wait_for
 from libpq import IDLE, INERROR, INTRANS, Conn
 
 # The full-disk part needs a small file system of its own: a private mount namespace.
@@ -28,6 +29,7 @@ if small:
     os.rename(st.state + "/log", st.state + "/log.old")
     os.mkdir(st.state + "/log", 0o700)
     must(["mount", "-t", "tmpfs", "-o", "size=40m,mode=700", "tmpfs", st.state + "/log"])
+    atexit.register(run, ["umount", "-l", st.state + "/log"])
     must(["cp", "-a", st.state + "/log.old/.", st.state + "/log/"])
 st.start()
 hr = HostRun(st)
