@@ -81,7 +81,9 @@ static int
 secret_from_terminal(int tty, struct buf *out, struct err *err)
 {
 	struct termios old, quiet;
+	ssize_t n;
 	char c;
+	int e;
 
 	if (tcgetattr(tty, &old) != 0)
 		return err_sys(err, ERR_SYSTEM, errno, "terminal");
@@ -90,8 +92,9 @@ secret_from_terminal(int tty, struct buf *out, struct err *err)
 	(void)fprintf(stderr, "secret: ");
 	if (tcsetattr(tty, TCSAFLUSH, &quiet) != 0)
 		return err_sys(err, ERR_SYSTEM, errno, "terminal");
-	while (read(tty, &c, 1) == 1 && c != '\n')
+	while ((n = read(tty, &c, 1)) == 1 && c != '\n')
 		buf_put_c(out, c);
+	e = errno;
 	(void)tcsetattr(tty, TCSAFLUSH, &old);
 	(void)fprintf(stderr, "\n");
 	/* What was cut off is not the secret. */
