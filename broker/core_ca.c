@@ -53,6 +53,8 @@ core_ca_free(struct core_ca *ca)
 }
 DEFINE_AUTO(ca, struct core_ca, core_ca_free)
 
+#define RESTORE "restore both from the same backup"
+
 int
 core_ca_load(struct str key_pem, struct str cert_pem, struct core_ca **ret, struct err *err)
 {
@@ -61,15 +63,19 @@ core_ca_load(struct str key_pem, struct str cert_pem, struct core_ca **ret, stru
 	AUTO(bio) BIO *cb = bio_of(cert_pem);
 
 	if (kb == NULL || cb == NULL)
-		return err_set(err, ERR_CONFIG, "CA key or certificate is empty or too large");
+		return err_set(err, ERR_CONFIG,
+		    "keys/ca/key.pem or keys/ca/cert.pem is empty or too large: " RESTORE);
 	ca->key = PEM_read_bio_PrivateKey(kb, NULL, NULL, NULL);
 	if (ca->key == NULL)
-		return err_set(err, ERR_CONFIG, "CA key is not a PEM private key");
+		return err_set(
+		    err, ERR_CONFIG, "keys/ca/key.pem is not a PEM private key: " RESTORE);
 	ca->cert = PEM_read_bio_X509(cb, NULL, NULL, NULL);
 	if (ca->cert == NULL)
-		return err_set(err, ERR_CONFIG, "CA certificate is not a PEM certificate");
+		return err_set(
+		    err, ERR_CONFIG, "keys/ca/cert.pem is not a PEM certificate: " RESTORE);
 	if (X509_check_private_key(ca->cert, ca->key) != 1)
-		return err_set(err, ERR_CONFIG, "CA key and certificate do not belong together");
+		return err_set(err, ERR_CONFIG,
+		    "keys/ca/key.pem and keys/ca/cert.pem do not belong together: " RESTORE);
 	ca->pem = str_dup(cert_pem);
 	*ret = TAKE_PTR(ca);
 	return 0;

@@ -360,12 +360,15 @@ vault_read(struct str s, struct vault **ret, struct err *err)
 
 /* --- the seal -------------------------------------------------------------------- */
 
+#define RESTORE "restore vault and keys/vault.key from the same backup"
+
 static int
 key_check(const struct secret *key, struct err *err)
 {
 	if (secret_str(key).n != VAULT_KEY_LEN)
-		return err_set(err, ERR_CONFIG, "vault key must have %d bytes, has %zu",
-		    VAULT_KEY_LEN, secret_str(key).n);
+		return err_set(err, ERR_CONFIG,
+		    "keys/vault.key must have %d bytes, has %zu: " RESTORE, VAULT_KEY_LEN,
+		    secret_str(key).n);
 	return 0;
 }
 
@@ -380,12 +383,13 @@ vault_open(struct str file, const struct secret *key, struct vault **ret, struct
 	if (rc != 0)
 		return rc;
 	if (file.n < MAGIC_LEN + NONCE_LEN + TAG_LEN || memcmp(p, MAGIC, MAGIC_LEN) != 0)
-		return err_set(err, ERR_TAMPER, "vault: not a vault of version 1");
+		return err_set(err, ERR_TAMPER, "vault: not a vault of version 1: " RESTORE);
 	plain = secret_new(file.n);
 	if (crypto_aead_xchacha20poly1305_ietf_decrypt(secret_bytes(plain), &n, NULL,
 		p + MAGIC_LEN + NONCE_LEN, file.n - MAGIC_LEN - NONCE_LEN, p, MAGIC_LEN,
 		p + MAGIC_LEN, (const uint8_t *)secret_str(key).p) != 0)
-		return err_set(err, ERR_TAMPER, "vault: wrong key, or the file was changed");
+		return err_set(err, ERR_TAMPER,
+		    "vault: not sealed under keys/vault.key, or changed since: " RESTORE);
 	return vault_read(str_mem(secret_bytes(plain), (size_t)n), ret, err);
 }
 

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 
 #include "common/log.h"
+#include "common/xalloc.h"
 
 #include "common/banned.h"
 
@@ -202,6 +203,16 @@ fd_give(struct proc *p, struct str name, int fd, struct err *err)
 	return p->ops->fd(p->arg, name, fd, err);
 }
 
+/* "vault: not sealed ..." names its file already. */
+static int
+err_name_once(struct err *err, struct str name)
+{
+	AUTO_FREE char *prefix = xasprintf("%.*s:", STR_ARG(name));
+
+	return str_has_prefix(str_z(err->msg), prefix) ? err->code
+						       : err_wrap(err, "%.*s", STR_ARG(name));
+}
+
 static int
 on_fd(struct proc *p, struct rd *body, int *fds, struct err *err)
 {
@@ -214,9 +225,10 @@ on_fd(struct proc *p, struct rd *body, int *fds, struct err *err)
 	if (rc == 0)
 		rc = fd_give(p, name, TAKE_FD(fds[0]), err);
 	if (rc == 0 || p->state != SERVING)
-		return rc != 0 ? err_wrap(err, "%.*s", STR_ARG(name)) : 0;
+		return rc != 0 ? err_name_once(err, name) : 0;
 	/* A reload that fails must not take down what works. */
-	log_error("%.*s: %s; the old one stays", STR_ARG(name), err->msg);
+	(void)err_name_once(err, name);
+	log_error("%s; the old one stays", err->msg);
 	err_clear(err);
 	return 0;
 }
@@ -330,15 +342,21 @@ message(struct proc *p, struct ipc *w, uint16_t type, struct rd *body, int *fds,
 	return p->ops->parent_msg(p->arg, w, type, body, fds, nfds, err);
 }
 
-/* The parent is trusted, so whatever fails here is ours to report, and the end: it restarts us. */
+/*
+ * The parent is trusted, so whatever fails here is ours to report, and the end: it restarts us.
+ * The name of the message says something only where the message itself was wrong.
+ */
 static int
 on_parent_msg(void *arg, struct ipc *w, uint16_t type, struct rd *body, int *fds, size_t nfds,
     struct err *err)
 {
-	if (message(arg, w, type, body, fds, nfds, err) != 0)
-		fatal("%s: %s", ipc_msg_name(type),
-		    err->msg[0] != '\0' ? err->msg : "failed without a reason");
-	return 0;
+	if (message(arg, w, type, body, fds, nfds, err) == 0)
+		return 0;
+	if (err->msg[0] == '\0')
+		(void)err_set(err, ERR_INTERNAL, "failed without a reason");
+	if (err->code == ERR_PROTOCOL || err->code == ERR_INTERNAL)
+		(void)err_wrap(err, "%s", ipc_msg_name(type));
+	fatal("%s", err->msg);
 }
 
 int

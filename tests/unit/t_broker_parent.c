@@ -709,10 +709,10 @@ a_child_that_keeps_dying_is_said_and_tried_less_often(void **state UNUSED)
 
 	put_config("crash-front");
 	broker_start();
-	(void)expect("front: error: P_GO: told to");
+	(void)expect("front: error: told to");
 	(void)expect("front died 10 times in 10 s; it is started again every 5 s only");
 	t0 = now_ms();
-	(void)expect("front: error: P_GO: told to");
+	(void)expect("front: error: told to");
 	assert_in_range(now_ms() - t0, 4000, 8000);
 	assert_null(strstr(said, "broker: ready"));
 }

@@ -118,6 +118,9 @@ a_wrong_key_or_any_changed_byte_opens_nothing(void **state)
 	put(v, "a", STR("one"));
 	assert_int_equal(vault_seal(v, k, &file, &err), 0);
 	assert_int_equal(vault_open(buf_str(&file), other, &back, &err), ERR_TAMPER);
+	assert_string_equal(err.msg,
+	    "vault: not sealed under keys/vault.key, or changed since: restore vault and "
+	    "keys/vault.key from the same backup");
 	assert_int_equal(vault_open(buf_str(&file), small, &back, &err), ERR_CONFIG);
 	for (size_t i = 0; i < file.n; i++) {
 		file.p[i] ^= 0x10;

@@ -523,6 +523,8 @@ static int
 child_fd(void *arg, struct str name, int fd, struct err *err)
 {
 	(void)close(fd);
+	if (str_eqz(name, "bad-named"))
+		return err_set(err, ERR_TAMPER, "bad-named: not a vault");
 	if (str_eqz(name, "bad"))
 		return err_set(err, ERR_INVALID, "not a policy");
 	buf_printf(arg, "fd(%.*s) ", STR_ARG(name));
@@ -683,6 +685,10 @@ a_child_confines_itself_before_it_serves_and_only_then_takes_wires(void **state 
 	tell_fd(&p, "bad");
 	assert_int_equal(hear(&p, line, sizeof(line)), MSG_C_LOG);
 	assert_string_equal(line, "bad: not a policy; the old one stays");
+	/* Its name is said once. */
+	tell_fd(&p, "bad-named");
+	assert_int_equal(hear(&p, line, sizeof(line)), MSG_C_LOG);
+	assert_string_equal(line, "bad-named: not a vault; the old one stays");
 	tell(&p, MSG_P_STOP, NULL, 0);
 	assert_int_equal(child_end(&p), 0);
 }
