@@ -78,6 +78,7 @@ request_free(struct core_request *rq)
 		free((void *)(uintptr_t)rq->grants[i].person.p);
 		free((void *)(uintptr_t)rq->grants[i].role.p);
 	}
+	core_approve_claims_free(rq);
 	free(rq->rels);
 	free(rq->reason);
 	free(rq->target);
@@ -116,9 +117,12 @@ core_approve_state(struct core_request *rq, enum core_request_state s, const cha
 	bool was_open = core_request_open(rq);
 
 	rq->state = s;
-	if (core_request_open(rq) || !was_open)
+	if (core_request_open(rq))
 		return;
+	free(rq->reason);
 	rq->reason = xstrdup(reason);
+	if (!was_open)
+		return;
 	loop_timer_del(rq->timer);
 	rq->timer = NULL;
 	rq->run->npending--;
@@ -338,7 +342,7 @@ core_approve_end(struct core_request *rq, enum core_request_state s, const char 
 	AUTO_BUF struct buf b = BUF(512);
 	bool expired = s == CORE_RQ_EXPIRED;
 
-	if (!core_request_open(rq))
+	if (!core_request_open(rq) && !(rq->state == CORE_RQ_DENIED && s == CORE_RQ_VOID))
 		return;
 	core_data_id(&b, rq->id, expired ? NULL : "reason", reason);
 	if (rq->state != CORE_RQ_RECORDING)
@@ -434,6 +438,34 @@ core_approve_grant_add(struct core_request *rq, struct str person, struct str ro
 		g->key = *key;
 }
 
+void
+core_approve_claim_add(struct core_request *rq, const char *decision, struct str person,
+    struct str role, struct str signature, int64_t at_us, uint64_t seq)
+{
+	if (rq->nclaims >= APPROVAL_GRANTS_MAX)
+		return;
+	rq->claims = xreallocarray(rq->claims, rq->nclaims + 1, sizeof(*rq->claims));
+	rq->claims[rq->nclaims++] = (struct core_claim){.decision = decision,
+	    .person = str_dup(person),
+	    .role = str_dup(role),
+	    .signature = str_dup(signature),
+	    .at_us = at_us,
+	    .seq = seq};
+}
+
+void
+core_approve_claims_free(struct core_request *rq)
+{
+	for (size_t i = 0; i < rq->nclaims; i++) {
+		free(rq->claims[i].person);
+		free(rq->claims[i].role);
+		free(rq->claims[i].signature);
+	}
+	free(rq->claims);
+	rq->claims = NULL;
+	rq->nclaims = 0;
+}
+
 static void
 arm(struct core_request *rq, const struct approval_result *r)
 {
@@ -465,6 +497,8 @@ core_approve_settle(struct core_request *rq)
 		core_approve_end_for(rq, r->reason);
 	else if (r->quorum_us != 0 && rq->state == CORE_RQ_PENDING)
 		arm(rq, r);
+	else if (r->quorum_us == 0 && rq->state == CORE_RQ_ARMED)
+		core_approve_end(rq, CORE_RQ_VOID, "armed without its signatures");
 }
 
 static struct core_request *
@@ -475,7 +509,8 @@ unsettled(const struct core *c)
 
 	TAILQ_FOREACH (run, &c->runs, link)
 		TAILQ_FOREACH (rq, &run->requests, link)
-			if (rq->state == CORE_RQ_PENDING && rq->ngrants != 0 && !rq->settled)
+			if (!rq->settled && (rq->state == CORE_RQ_ARMED ||
+						(rq->state == CORE_RQ_PENDING && rq->ngrants != 0)))
 				return rq;
 	return NULL;
 }

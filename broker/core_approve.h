@@ -25,6 +25,14 @@ enum core_request_state {
 };
 const char *core_request_state_name(enum core_request_state s);
 
+/* A signature as the log has it: it counts once core_sign_check_log() has verified it. */
+struct core_claim {
+	const char *decision; /* approve, deny, revoke */
+	char *person, *role, *signature;
+	int64_t at_us;
+	uint64_t seq;
+};
+
 struct core_request {
 	TAILQ_ENTRY(core_request) link;
 	struct core_run *run;
@@ -45,6 +53,8 @@ struct core_request {
 	char *show;
 	size_t ngrants;
 	struct approval_grant grants[APPROVAL_GRANTS_MAX]; /* strings owned */
+	size_t nclaims;					   /* at most APPROVAL_GRANTS_MAX; owned */
+	struct core_claim *claims;
 	struct loop_timer *timer;
 	struct core_ticket *ticket;
 	core_ack_fn *fn; /* who waits for approval.request */
@@ -74,7 +84,7 @@ struct policy_input core_approve_input(const struct core_request *rq, struct str
 /* approval.consumed, in the same batch as the action that uses it. False: cannot be recorded. */
 bool core_approve_consume(struct core_request *rq, const char *action);
 
-/* Ends, with their records. */
+/* Ends, with their records. What was denied can still become void: its denial does not verify. */
 void core_approve_end(struct core_request *rq, enum core_request_state s, const char *reason);
 void core_approve_end_for(struct core_request *rq, enum approval_reason reason);
 void core_approve_policy_changed(struct core *c);
@@ -84,7 +94,12 @@ void core_approve_run_ended(struct core_run *run);
 void core_approve_grant_add(struct core_request *rq, struct str person, struct str role,
     const struct sig_pubkey *key, int64_t at_us, bool deny);
 void core_approve_settle(struct core_request *rq);
-void core_approve_settle_all(struct core *c); /* grants whose arming is not on the record */
+/* What came from the log, after its signatures were checked: grants whose arming is not on the
+ * record, and arming without grants. */
+void core_approve_settle_all(struct core *c);
+void core_approve_claim_add(struct core_request *rq, const char *decision, struct str person,
+    struct str role, struct str signature, int64_t at_us, uint64_t seq);
+void core_approve_claims_free(struct core_request *rq);
 /* Start or restart the timer of an open request. */
 void core_approve_timer(struct core_request *rq);
 /* The state in memory alone; the record is there already, or comes. */

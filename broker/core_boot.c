@@ -20,6 +20,7 @@
 #include "broker/core_peer.h"
 #include "broker/core_pg.h"
 #include "broker/core_run.h"
+#include "broker/core_sign.h"
 #include "broker/core_table.h"
 #include "common/log.h"
 #include "common/xalloc.h"
@@ -361,6 +362,17 @@ core_boot_parent_msg(void *arg, struct ipc *w, uint16_t type, struct rd *body, i
 
 /* --- policy ---------------------------------------------------------------------- */
 
+/* Only what was asked under this policy, and is signed by its people, stays. */
+void
+core_boot_requests(struct core *c)
+{
+	if (c->policy == NULL)
+		return;
+	core_approve_policy_changed(c);
+	core_sign_check_log(c);
+	core_approve_settle_all(c);
+}
+
 void
 core_boot_policy_use(struct core *c, struct policy *p)
 {
@@ -370,8 +382,7 @@ core_boot_policy_use(struct core *c, struct policy *p)
 	c->policy = p;
 	log_info("policy %.*s, serial %lld, is active", STR_ARG(policy_name(p)),
 	    (long long)policy_serial(p));
-	core_approve_policy_changed(c);
-	core_approve_settle_all(c);
+	core_boot_requests(c);
 	core_peer_listen(c);
 }
 

@@ -10,6 +10,10 @@ void core_boot_policy(struct core *c);
  * already. */
 void core_boot_policy_use(struct core *c, struct policy *p);
 
+/* What the log had open, against the policy in force: void, or its signatures verified and
+ * settled. */
+void core_boot_requests(struct core *c);
+
 void core_wires_free(struct core *c); /* core_wires.c; nobody is told */
 
 #endif

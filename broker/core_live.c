@@ -1,7 +1,7 @@
 /*
- * Rebuilding memory from the log (process: core). The writer's records are core's own, checked
- * by it when it read the disk; still, one that does not have the form it must have ends the
- * wire: core then refuses everything rather than go on with half of the truth.
+ * Rebuilding memory from the log (process: core). One record that does not have the form it must
+ * have ends the wire: core then refuses everything rather than go on with half of the truth.
+ * Trusts no record with what a person alone can give: signatures are verified again.
  */
 #include "broker/core_live.h"
 
@@ -201,10 +201,16 @@ request_fields(struct core_request *rq, const struct rec *r)
 static int
 on_request(struct rec *r, struct core_run *run, struct err *err)
 {
-	struct core_request *rq = core_approve_alloc(run);
+	struct core_request *rq;
 	AUTO_BUF struct buf root = BUF(64);
 	unsigned long long size = r->seq + 1;
 
+	if (core_approve_by_id(r->core, field(r, "id")) != NULL) {
+		log_error("live record %llu: request %.*s is there already", size - 1,
+		    STR_ARG(field(r, "id")));
+		return 0;
+	}
+	rq = core_approve_alloc(run);
 	enc_base64(&root, str_mem(r->root.b, HASH_LEN));
 	rq->state = CORE_RQ_PENDING;
 	rq->log_head = xasprintf("%s %llu %.*s", r->core->origin, size, STR_ARG(buf_str(&root)));
@@ -214,26 +220,17 @@ on_request(struct rec *r, struct core_run *run, struct err *err)
 	return 0;
 }
 
-/* The record names the key by its fingerprint: the person's key that has it, or none (then it does
- * not count). */
+/* Whoever can append to the log can write any record, but not sign: checked in core_sign.c, when
+ * log key and policy are known. */
 static void
-grant_read(struct rec *r, struct core_request *rq, bool deny)
+claim_read(const struct rec *r, struct core_request *rq, const char *decision)
 {
-	const struct policy *p =
-	    r->core->policy_next != NULL ? r->core->policy_next : r->core->policy;
-	const struct policy_person *q = p != NULL ? policy_person(p, field(r, "person")) : NULL;
-	const struct sig_pubkey *key = NULL;
 	int64_t at;
-	char fp[64];
 
-	for (size_t i = 0; q != NULL && i < q->nkeys; i++) {
-		sig_pubkey_fingerprint(&q->keys[i], fp);
-		if (str_eqz(field(r, "key"), fp))
-			key = &q->keys[i];
-	}
 	if (!time_field(r, "at", &at))
 		at = 0;
-	core_approve_grant_add(rq, field(r, "person"), field(r, "role"), key, at, deny);
+	core_approve_claim_add(
+	    rq, decision, field(r, "person"), field(r, "role"), field(r, "signature"), at, r->seq);
 }
 
 static const struct {
@@ -260,12 +257,17 @@ on_approval(struct rec *r, const char *type, struct err *err)
 	if (rq == NULL || rq->run != run)
 		return 0; /* approval.rejected of an id that never was */
 	if (strcmp(type, "approval.grant") == 0) {
-		grant_read(r, rq, false);
+		claim_read(r, rq, "approve");
 	} else if (strcmp(type, "approval.armed") == 0) {
 		if (!time_field(r, "use_by", &rq->use_by_us))
 			return bad(r, "use_by", err);
-		rq->state = CORE_RQ_ARMED;
+		if (core_request_open(rq)) /* one that was used stays used */
+			rq->state = CORE_RQ_ARMED;
 	}
+	if (strcmp(type, "approval.deny") == 0)
+		claim_read(r, rq, "deny");
+	else if (strcmp(type, "approval.void") == 0 && field(r, "signature").n != 0)
+		claim_read(r, rq, "revoke");
 	for (size_t i = 0; i < ARRAY_LEN(ends); i++)
 		if (strcmp(type, ends[i].type) == 0)
 			core_approve_state(rq, ends[i].state, type + strlen("approval."));
@@ -451,9 +453,7 @@ core_live_on_end(struct core_peer *p, struct rd *body, int *fds, size_t nfds, st
 	settle_doubts(c);
 	settle_requests(c);
 	core_boot_policy(c);
-	if (c->policy != NULL)
-		core_approve_policy_changed(c);
-	core_approve_settle_all(c);
+	core_boot_requests(c);
 	core_run_settle(c);
 	core_peer_listen(c);
 	c->was_live = true;

@@ -230,6 +230,60 @@ granted_before(const struct core_request *rq, struct str person)
 	return false;
 }
 
+/* --- from the log ---------------------------------------------------------------- */
+
+/* One that is in the log counts by the same checks as one that a person sends. */
+static bool
+claim_take(struct core_request *rq, const struct core_claim *cl)
+{
+	struct check k = {.rq = rq,
+	    .person = str_z(cl->person),
+	    .role = str_z(cl->role),
+	    .signature = str_z(cl->signature),
+	    .decision = cl->decision};
+	struct err why = {0};
+	const char *reason = reject(&k, &why);
+
+	if (reason != NULL) {
+		log_error("request %s: the %s of %s in record %llu does not count: %s: %s", rq->id,
+		    cl->decision, cl->person, (unsigned long long)cl->seq, reason, why.msg);
+		return false;
+	}
+	if (strcmp(cl->decision, "approve") == 0 && !granted_before(rq, k.person))
+		core_approve_grant_add(rq, k.person, k.role, &k.key, cl->at_us, false);
+	return true;
+}
+
+static struct core_request *
+unchecked(const struct core *c)
+{
+	struct core_run *run;
+	struct core_request *rq;
+
+	TAILQ_FOREACH (run, &c->runs, link)
+		TAILQ_FOREACH (rq, &run->requests, link)
+			if (rq->nclaims != 0 && hash_eq(&rq->policy, policy_digest(c->policy)))
+				return rq;
+	return NULL;
+}
+
+void
+core_sign_check_log(struct core *c)
+{
+	struct core_request *rq;
+
+	while (c->policy != NULL && (rq = unchecked(c)) != NULL) {
+		bool good = true;
+
+		for (size_t i = 0; i < rq->nclaims; i++)
+			if (!claim_take(rq, &rq->claims[i]))
+				good = false;
+		core_approve_claims_free(rq);
+		if (!good)
+			core_approve_end(rq, CORE_RQ_VOID, "signature does not verify");
+	}
+}
+
 /* --- records --------------------------------------------------------------------- */
 
 static struct sign *

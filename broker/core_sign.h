@@ -16,6 +16,12 @@ void core_sign_statement(const struct core_request *rq, const char *decision, st
     struct str person, struct core_statement *ret);
 void core_sign_statement_free(struct core_statement *st);
 
+/*
+ * Signatures that came back from the log, of requests under the policy in force: those that
+ * verify count, a request with one that does not is void.
+ */
+void core_sign_check_log(struct core *c);
+
 /* Verbs approve, deny, revoke: {"id","person","role","signature"}. */
 int core_sign_approve(struct core_call *call, struct err *err);
 int core_sign_deny(struct core_call *call, struct err *err);

@@ -523,6 +523,213 @@ a_quorum_whose_arming_was_not_recorded_is_armed_again(void **state)
 	assert_int_equal(count(w, "approval.armed"), 2);
 }
 
+/* --- a log that somebody else appended to ----------------------------------------- */
+
+/* A restart whose log has the first n records, and what `forge` adds. */
+static void
+restarted(struct world *w, size_t n, void (*forge)(struct world *w))
+{
+	world_wire(w, &w->writer, IPC_ROLE_WRITER, "");
+	tell_live(w, "run.start", "{}", 0);
+	tell_all_live(w, n);
+	if (forge != NULL)
+		forge(w);
+	world_live(w);
+}
+
+static char *
+copied(const struct world *w, const char *type)
+{
+	for (size_t i = w->nrecords; i-- > 0;)
+		if (strcmp(w->records[i].type, type) == 0)
+			return w->records[i].data;
+	fail_msg("no record %s", type);
+	return NULL;
+}
+
+static void
+forge_grant(struct world *w, const char *person, const char *role, const char *signature)
+{
+	AUTO_FREE char *data = NULL;
+	struct sig_pubkey key;
+	struct err err;
+	char at[CLOCK_TEXT_SIZE], fp[64];
+
+	clock_format(only_request(w)->not_before_us + 1, at);
+	assert_int_equal(
+	    sig_pubkey_parse(
+		str_z(strcmp(person, "dana") == 0 ? w->dana.line : w->omar.line), &key, &err),
+	    0);
+	sig_pubkey_fingerprint(&key, fp);
+	data = xasprintf("{\"at\":\"%s\",\"id\":\"%s\",\"key\":\"%s\",\"person\":\"%s\","
+			 "\"role\":\"%s\",\"signature\":\"%s\",\"statement\":\"00\"}",
+	    at, only_request(w)->id, fp, person, role, signature);
+	tell_live(w, "approval.grant", data, 100);
+}
+
+static void
+forge_two(struct world *w)
+{
+	settle(w);
+	forge_grant(w, "dana", "dba", "");
+	forge_grant(w, "omar", "oncall", "-----BEGIN SSH SIGNATURE-----");
+}
+
+static void
+forge_second(struct world *w)
+{
+	settle(w);
+	forge_grant(w, "omar", "oncall", "");
+}
+
+static void
+forge_armed(struct world *w)
+{
+	AUTO_FREE char *data = NULL;
+
+	settle(w);
+	data = xasprintf(
+	    "{\"id\":\"%s\",\"use_by\":\"2040-01-01T00:00:00.000000Z\"}", only_request(w)->id);
+	tell_live(w, "approval.armed", data, 100);
+}
+
+static void
+assert_void(struct world *w, const char *reason)
+{
+	AUTO(json) struct json_doc *d = last(w, "approval.void");
+
+	assert_int_equal(only_request(w)->state, CORE_RQ_VOID);
+	assert_state(json_str(json_get(json_root(d), "reason")), reason);
+	client_query(w, 1, 9, SQL);
+	(void)refused(w);
+	assert_true(silent(&w->upstream, MSG_U_SEND));
+}
+
+static void
+a_forged_grant_in_the_log_voids_its_request(void **state)
+{
+	struct world *w = *state;
+
+	asked(w);
+	restarted(w, w->nrecords, forge_two);
+	assert_int_equal(only_request(w)->ngrants, 0);
+	assert_void(w, "signature does not verify");
+}
+
+static void
+a_true_grant_beside_a_forged_one_does_not_save_it(void **state)
+{
+	struct world *w = *state;
+
+	asked(w);
+	assert_int_equal(sign(w, "approve", "dana", "dba", &w->dana), 0);
+	restarted(w, w->nrecords, forge_second);
+	assert_void(w, "signature does not verify");
+}
+
+static void
+a_true_grant_alone_counts_after_a_restart_and_the_other_may_follow(void **state)
+{
+	struct world *w = *state;
+
+	asked(w);
+	assert_int_equal(sign(w, "approve", "dana", "dba", &w->dana), 0);
+	restarted(w, w->nrecords, NULL);
+	assert_int_equal(only_request(w)->state, CORE_RQ_PENDING);
+	assert_int_equal(only_request(w)->ngrants, 1);
+	assert_int_equal(sign(w, "approve", "omar", "oncall", &w->omar), 0);
+	assert_int_equal(only_request(w)->state, CORE_RQ_ARMED);
+}
+
+/* dana's own signature, over this very request, but said to be omar's. */
+static void
+forge_renamed(struct world *w)
+{
+	AUTO_FREE char *data = xstrdup(copied(w, "approval.grant"));
+	char *p = strstr(data, "\"person\":\"dana\"");
+
+	memcpy(p, "\"person\":\"omar\"", strlen("\"person\":\"omar\""));
+	tell_live(w, "approval.grant", data, 100);
+}
+
+static void
+a_signature_in_another_persons_name_does_not_count(void **state)
+{
+	struct world *w = *state;
+
+	asked(w);
+	assert_int_equal(sign(w, "approve", "dana", "dba", &w->dana), 0);
+	restarted(w, w->nrecords, forge_renamed);
+	assert_void(w, "signature does not verify");
+}
+
+static void
+arming_without_signatures_voids(void **state)
+{
+	struct world *w = *state;
+
+	asked(w);
+	restarted(w, w->nrecords, forge_armed);
+	assert_void(w, "armed without its signatures");
+}
+
+static void
+a_used_request_is_not_armed_again_by_a_record(void **state)
+{
+	struct world *w = *state;
+
+	armed(w);
+	client_query(w, 1, 3, SQL);
+	(void)leased(w);
+	server_done(w, 1, 3, 1, 'I', 1);
+	restarted(w, w->nrecords, forge_armed);
+	assert_int_equal(only_request(w)->state, CORE_RQ_CONSUMED);
+}
+
+static void
+forge_denial(struct world *w)
+{
+	AUTO_FREE char *data = NULL;
+
+	settle(w);
+	data = xasprintf("{\"at\":\"2026-01-01T00:00:00.000000Z\",\"id\":\"%s\",\"person\":"
+			 "\"omar\",\"role\":\"oncall\",\"signature\":\"x\"}",
+	    only_request(w)->id);
+	tell_live(w, "approval.deny", data, 100);
+}
+
+static void
+a_denial_stays_and_a_forged_one_voids(void **state)
+{
+	struct world *w = *state;
+	size_t n;
+
+	asked(w);
+	n = w->nrecords;
+	assert_int_equal(sign(w, "deny", "omar", "oncall", &w->omar), 0);
+	restarted(w, w->nrecords, NULL);
+	assert_int_equal(only_request(w)->state, CORE_RQ_DENIED);
+	assert_int_equal(count(w, "approval.void"), 0);
+	restarted(w, n, forge_denial);
+	assert_void(w, "signature does not verify");
+}
+
+static void
+signatures_under_an_older_policy_stay_void(void **state)
+{
+	struct world *w = *state;
+	AUTO_FREE char *text = world_policy(w, NULL, 2);
+	size_t n;
+
+	armed(w);
+	core_boot_policy_use(w->c, world_parse(text));
+	settle(w);
+	n = w->nrecords;
+	restarted(w, n, NULL);
+	assert_void(w, "policy_changed");
+	assert_int_equal(count(w, "approval.void"), 1);
+}
+
 static void
 a_live_record_that_is_not_of_the_form_ends_the_writers_wire(void **state)
 {
@@ -560,6 +767,14 @@ main(void)
 	    world_test(requests_signatures_and_arming_come_back_from_the_log),
 	    world_test(a_consumed_request_stays_consumed_after_a_restart),
 	    world_test(a_quorum_whose_arming_was_not_recorded_is_armed_again),
+	    world_test(a_forged_grant_in_the_log_voids_its_request),
+	    world_test(a_true_grant_beside_a_forged_one_does_not_save_it),
+	    world_test(a_true_grant_alone_counts_after_a_restart_and_the_other_may_follow),
+	    world_test(a_signature_in_another_persons_name_does_not_count),
+	    world_test(arming_without_signatures_voids),
+	    world_test(a_used_request_is_not_armed_again_by_a_record),
+	    world_test(a_denial_stays_and_a_forged_one_voids),
+	    world_test(signatures_under_an_older_policy_stay_void),
 	    world_test(a_live_record_that_is_not_of_the_form_ends_the_writers_wire),
 	};
 
