@@ -429,6 +429,19 @@ kept_take(struct core *c, struct core_kept *k)
 	free(k);
 }
 
+/* Which run of the log has a target that nothing listens for any more? */
+static struct core_run *
+deaf(const struct core *c)
+{
+	struct core_run *run;
+
+	TAILQ_FOREACH (run, &c->runs, link)
+		for (size_t i = 0; run->state == CORE_RUN_LIVE && i < run->ntargets; i++)
+			if (run->targets[i].fd < 0)
+				return run;
+	return NULL;
+}
+
 void
 core_run_settle(struct core *c)
 {
@@ -438,6 +451,9 @@ core_run_settle(struct core *c)
 	while ((k = TAILQ_FIRST(&c->kept)) != NULL)
 		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it does not follow TAILQ_REMOVE */
 		kept_take(c, k);
+	/* The parent has handed over all it keeps: it died too, and the sandbox is cut off. */
+	while (c->kept_end && (run = deaf(c)) != NULL)
+		core_run_end(run, "lost", STR("its listeners went with the broker"), false);
 	TAILQ_FOREACH (run, &c->runs, link) {
 		core_run_serve(run);
 		if (run->state == CORE_RUN_LIVE && run->peer == NULL && run->timer == NULL)
@@ -473,5 +489,7 @@ core_run_on_kept_end(struct core_peer *p, struct rd *body, int *fds, size_t nfds
 	if (!rd_end(body))
 		return err_set(err, ERR_PROTOCOL, "K_KEPT_END is malformed");
 	p->core->kept_end = true;
+	if (p->core->live)
+		core_run_settle(p->core);
 	return 0;
 }

@@ -397,15 +397,14 @@ a_run_of_the_log_waits_for_its_agent_which_must_be_the_owner(void **state)
 	assert_refused(w, ERR_NOT_FOUND);
 }
 
+/* The log has r-old, with one target, and nothing else. */
 static void
-a_run_that_core_never_heard_of_comes_back_from_the_log(void **state)
+old_run_comes_back(struct world *w)
 {
-	struct world *w = *state;
 	AUTO_BUF struct buf live = BUF(8192);
 	AUTO_BUF struct buf body = BUF(4096);
 	AUTO(secret) struct secret *key = NULL;
 	uint8_t root[32] = {0};
-	struct core_run *run;
 	struct err err;
 
 	assert_int_equal(core_run_key(w->c, "r-old", true, &key, &err), 0);
@@ -420,6 +419,15 @@ a_run_that_core_never_heard_of_comes_back_from_the_log(void **state)
 	world_wire(w, &w->writer, IPC_ROLE_WRITER, "");
 	say(&w->writer, MSG_W_LIVE, &live);
 	world_live(w);
+}
+
+static void
+a_run_that_core_never_heard_of_comes_back_from_the_log(void **state)
+{
+	struct world *w = *state;
+	struct core_run *run;
+
+	old_run_comes_back(w);
 	run = core_run_find(w->c, STR("r-old"));
 	assert_non_null(run);
 	assert_int_equal(run->state, CORE_RUN_LIVE);
@@ -428,6 +436,68 @@ a_run_that_core_never_heard_of_comes_back_from_the_log(void **state)
 	assert_null(core_run_find(w->c, str_z("r-none")));
 	/* The run that core had and the log does not: ended. */
 	assert_int_equal(count(w, "run.end"), 1);
+}
+
+static void
+parent_kept(struct world *w, const char *run, int fd)
+{
+	AUTO_BUF struct buf b = BUF(256);
+	struct rd r;
+	struct err err;
+
+	buf_lz(&b, run);
+	buf_u32(&b, 0);
+	r = rd_init(buf_str(&b));
+	assert_int_equal(core_run_on_kept(&w->c->parent, &r, &fd, 1, &err), 0);
+}
+
+static void
+parent_kept_no_more(struct world *w)
+{
+	struct rd r = rd_init(STR(""));
+	struct err err;
+
+	assert_int_equal(core_run_on_kept_end(&w->c->parent, &r, NULL, 0, &err), 0);
+	settle(w);
+}
+
+static void
+a_run_whose_listeners_went_with_the_broker_is_ended_and_its_agent_told(void **state)
+{
+	struct world *w = *state;
+	AUTO_BUF struct buf resume = BUF(256);
+	AUTO(json) struct json_doc *d = NULL;
+
+	old_run_comes_back(w);
+	buf_u32(&resume, IPC_VERSION);
+	buf_lz(&resume, "r-old");
+	agent_connects(w, getuid()); /* back before the parent is done */
+	say(&w->agent, MSG_A_RESUME, &resume);
+	settle(w);
+	(void)heard(&w->agent, MSG_A_STARTED);
+	parent_kept_no_more(w);
+	(void)heard(&w->agent, MSG_A_KILL);
+	assert_null(core_run_find(w->c, STR("r-old")));
+	d = last(w, "run.end");
+	assert_state(json_str(json_get(json_root(d), "status")), "lost");
+	assert_state(
+	    json_str(json_get(json_root(d), "text")), "its listeners went with the broker");
+	agent_connects(w, getuid()); /* back after */
+	say(&w->agent, MSG_A_RESUME, &resume);
+	settle(w);
+	assert_refused(w, ERR_NOT_FOUND);
+}
+
+static void
+a_run_whose_listeners_the_parent_kept_goes_on(void **state)
+{
+	struct world *w = *state;
+
+	old_run_comes_back(w);
+	parent_kept(w, "r-old", listener("127.77.0.1"));
+	parent_kept_no_more(w);
+	assert_int_equal(core_run_find(w->c, STR("r-old"))->state, CORE_RUN_LIVE);
+	(void)heard(&w->front, MSG_F_LISTEN);
 }
 
 int
@@ -448,6 +518,8 @@ main(void)
 	    world_test(a_new_front_gets_the_listeners_again),
 	    world_test(a_run_of_the_log_waits_for_its_agent_which_must_be_the_owner),
 	    world_test(a_run_that_core_never_heard_of_comes_back_from_the_log),
+	    world_test(a_run_whose_listeners_went_with_the_broker_is_ended_and_its_agent_told),
+	    world_test(a_run_whose_listeners_the_parent_kept_goes_on),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
