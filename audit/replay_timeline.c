@@ -407,6 +407,7 @@ static const struct {
     {"approval.expired", "approval expired", 2, {"id"}},
     {"approval.void", "approval void", 2, {"id", "person", "reason"}},
     {"policy.load", "policy loaded", 0, {"policy", "serial", "clock", "digest"}},
+    {"policy.unload", "policy withdrawn: everything is refused", 0, {0}},
     {"run.end", "run ends", 0, {"status", "text"}},
 };
 

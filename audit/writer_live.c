@@ -151,6 +151,8 @@ live_record(struct live *l, const struct record *r, const struct tree_range *tre
 	} else if (str_eqz(r->type, "policy.load")) {
 		drop(l, POLICY, STR("policy"));
 		add(l, POLICY, STR("policy"), r, tree);
+	} else if (str_eqz(r->type, "policy.unload")) {
+		drop(l, POLICY, STR("policy"));
 	} else if (r->run.n == 0) {
 		return;
 	} else if (str_eqz(r->type, "run.end")) {

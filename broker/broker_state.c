@@ -12,10 +12,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/hash.h"
 #include "common/log.h"
 #include "common/xalloc.h"
 
@@ -23,6 +25,7 @@
 
 #define SECRET 0600
 #define PUBLIC 0644
+#define BUNDLE_MAX ((size_t)4 << 20) /* as core reads */
 
 struct entry {
 	const char *path;
@@ -385,12 +388,29 @@ broker_state_hand_over(const struct broker_state *s, const struct broker_ids *id
 /* --- policy ------------------------------------------------------------------------------------
  */
 
+/* A copy that nobody can change: the bytes that were compared are those that core reads. */
+static int
+sealed(struct str text, const char *path, int *ret_fd, struct err *err)
+{
+	AUTO_FD int fd = memfd_create("policy", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd < 0 || write(fd, text.p, text.n) != (ssize_t)text.n ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) != 0 ||
+	    lseek(fd, 0, SEEK_SET) != 0)
+		return err_sys(err, ERR_SYSTEM, errno, "copy of %s", path);
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}
+
 int
 broker_state_policy(const struct broker_state *s, int *ret_fd, struct err *err)
 {
 	AUTO_FREE char *text = NULL;
 	AUTO_FREE char *path = NULL;
-	size_t n = 0;
+	AUTO_FREE char *bundle = NULL;
+	size_t n = 0, bundle_n = 0;
+	char hex[HASH_HEX_SIZE];
+	struct hash h;
 	int rc = broker_state_text(s, "policy/active", 128, &text, &n, err);
 
 	if (rc != 0)
@@ -400,9 +420,17 @@ broker_state_policy(const struct broker_state *s, int *ret_fd, struct err *err)
 		    "%s/policy/active: must be 64 lower-case hex digits and LF", s->path);
 	text[64] = '\0';
 	path = xasprintf("policy/%s.json", text);
-	rc = broker_state_file(s, path, O_RDONLY, ret_fd, err);
+	rc = broker_state_text(s, path, BUNDLE_MAX, &bundle, &bundle_n, err);
 	/* Named by policy/active and not there: not the same as no policy at all. */
-	return rc == ERR_NOT_FOUND ? err_set(err, ERR_CONFIG,
-					 "%s/%s: named by policy/active, missing", s->path, path)
-				   : rc;
+	if (rc == ERR_NOT_FOUND)
+		return err_set(
+		    err, ERR_CONFIG, "%s/%s: named by policy/active, missing", s->path, path);
+	if (rc != 0)
+		return rc;
+	h = hash_sha256(str_mem(bundle, bundle_n));
+	hash_hex(&h, hex);
+	if (strcmp(hex, text) != 0)
+		return err_set(
+		    err, ERR_TAMPER, "%s/%s: its SHA-256 is %s, not its name", s->path, path, hex);
+	return sealed(str_mem(bundle, bundle_n), path, ret_fd, err);
 }

@@ -43,7 +43,10 @@ int broker_state_file(
 /* All of a small text file, at most max bytes; the caller frees *ret. */
 int broker_state_text(const struct broker_state *s, const char *path, size_t max, char **ret,
     size_t *ret_n, struct err *err);
-/* The bundle that policy/active names. ERR_NOT_FOUND: there is no policy/active. */
+/*
+ * The bundle that policy/active names, as a sealed copy to read. ERR_NOT_FOUND: there is no
+ * policy/active; ERR_TAMPER: its SHA-256 is not its name.
+ */
 int broker_state_policy(const struct broker_state *s, int *ret_fd, struct err *err);
 void broker_state_close(struct broker_state *s); /* removes run/broker.pid if it is ours */
 

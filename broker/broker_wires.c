@@ -118,6 +118,18 @@ send_files(struct child *c, const char *only)
 	}
 }
 
+/* To take the policy away is said to core as well: a bundle of no bytes. */
+static void
+send_no_policy(struct child *core)
+{
+	AUTO_FD int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	log_warn("no policy is active: everything is refused");
+	if (fd < 0)
+		fatal("/dev/null: %s", strerror(errno));
+	send_fd(core, "policy", fd);
+}
+
 static void
 send_policy(struct child *core)
 {
@@ -128,9 +140,9 @@ send_policy(struct child *core)
 	if (rc == 0)
 		send_fd(core, "policy", fd);
 	else if (rc == ERR_NOT_FOUND)
-		log_warn("no policy is active: everything is refused");
+		send_no_policy(core);
 	else
-		log_error("%s", err.msg);
+		log_error("%s", err.msg); /* the one in force stays */
 }
 
 void

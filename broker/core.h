@@ -143,6 +143,7 @@ struct core {
 	struct policy *policy_next; /* loaded, its policy.load not yet durable */
 	struct hash live_policy;    /* of the last policy.load in the log */
 	bool live_policy_known;
+	bool no_policy; /* the parent said that none is active */
 	int64_t last_us; /* the clock never goes behind it */
 	struct core_logins *logins;
 	struct vault *vault;

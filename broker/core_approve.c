@@ -382,7 +382,7 @@ core_approve_policy_changed(struct core *c)
 	struct core_run *run;
 
 	TAILQ_FOREACH (run, &c->runs, link)
-		end_all(run, policy_digest(c->policy), "policy_changed");
+		end_all(run, c->policy != NULL ? policy_digest(c->policy) : NULL, "policy_changed");
 }
 
 void

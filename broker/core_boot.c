@@ -186,12 +186,17 @@ take_policy(struct core *c, int fd, struct err *err)
 	struct core_logins *l = NULL;
 	int rc = fd_read(fd, BUNDLE_MAX, "policy", &b, err);
 
+	if (rc == 0 && b.n == 0) {
+		core_boot_policy_drop(c);
+		return 0;
+	}
 	if (rc == 0)
 		rc = policy_load(buf_str(&b), &p, err);
 	if (rc != 0)
 		return rc;
 	policy_free(c->policy_next);
 	c->policy_next = p;
+	c->no_policy = false;
 	if (c->passwd_fd >= 0 && core_logins_read(c->passwd_fd, &l, err) == 0) {
 		core_logins_free(c->logins);
 		c->logins = l;
@@ -366,7 +371,7 @@ core_boot_parent_msg(void *arg, struct ipc *w, uint16_t type, struct rd *body, i
 void
 core_boot_requests(struct core *c)
 {
-	if (c->policy == NULL)
+	if (c->policy == NULL && !c->no_policy)
 		return;
 	core_approve_policy_changed(c);
 	core_sign_check_log(c);
@@ -380,6 +385,8 @@ core_boot_policy_use(struct core *c, struct policy *p)
 		c->policy_next = NULL;
 	policy_free(c->policy);
 	c->policy = p;
+	c->live_policy = *policy_digest(p);
+	c->live_policy_known = true;
 	log_info("policy %.*s, serial %lld, is active", STR_ARG(policy_name(p)),
 	    (long long)policy_serial(p));
 	core_boot_requests(c);
@@ -392,6 +399,10 @@ policy_acked(void *arg, const struct core_ack *ack)
 	struct core *c = arg;
 
 	c->policy_ticket = NULL;
+	if (ack->code == 0) {
+		c->live_policy = c->policy_recording;
+		c->live_policy_known = true;
+	}
 	/* Another may have come meanwhile; it gets a record of its own. */
 	if (ack->code == 0 && c->policy_next != NULL &&
 	    hash_eq(policy_digest(c->policy_next), &c->policy_recording))
@@ -428,13 +439,45 @@ policy_record(struct core *c)
 		log_error("policy.load cannot be recorded now");
 }
 
+static void
+unload_record(struct core *c)
+{
+	AUTO_BUF struct buf data = BUF(16);
+
+	buf_put_z(&data, "{}");
+	if (core_record(c, &(struct core_append){.type = "policy.unload", .data = &data}) == NULL)
+		log_error("policy.unload cannot be recorded now");
+	else
+		c->live_policy_known = false;
+}
+
+void
+core_boot_policy_drop(struct core *c)
+{
+	c->no_policy = true;
+	policy_free(c->policy_next);
+	c->policy_next = NULL;
+	if (c->policy != NULL)
+		log_warn("policy %.*s, serial %lld, is withdrawn: everything is refused",
+		    STR_ARG(policy_name(c->policy)), (long long)policy_serial(c->policy));
+	policy_free(c->policy);
+	c->policy = NULL;
+	core_boot_requests(c);
+	core_boot_policy(c);
+}
+
 void
 core_boot_policy(struct core *c)
 {
 	const struct hash *next = c->policy_next != NULL ? policy_digest(c->policy_next) : NULL;
 
-	if (next == NULL || !c->live || !c->serving || c->policy_ticket != NULL)
+	if (!c->live || !c->serving || c->policy_ticket != NULL)
 		return;
+	if (next == NULL) {
+		if (c->no_policy && c->live_policy_known)
+			unload_record(c);
+		return;
+	}
 	/* The log's last policy.load is this one, and it is not from before another that is active
 	 * now. */
 	if (c->live_policy_known && hash_eq(&c->live_policy, next) && c->policy == NULL)

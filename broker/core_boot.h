@@ -6,6 +6,8 @@
 
 /* A policy was loaded and the log is there: record policy.load, then make it the active one. */
 void core_boot_policy(struct core *c);
+/* None is active any more: everything is refused, policy.unload is recorded. */
+void core_boot_policy_drop(struct core *c);
 /* Use p (taken) from now on, as if its record were durable. For tests and when the log has it
  * already. */
 void core_boot_policy_use(struct core *c, struct policy *p);

@@ -125,6 +125,10 @@ core_decide_input(const struct core_run *run, struct str target, const struct co
 static void
 rules_put(struct buf *b, const struct decision *d)
 {
+	if (d->nrules == 0) { /* the zero decision */
+		buf_put_z(b, "no policy is active");
+		return;
+	}
 	buf_put_z(b, d->nrules == 1 ? "rule " : "rules ");
 	for (size_t i = 0; i < d->nrules; i++) {
 		if (i != 0)

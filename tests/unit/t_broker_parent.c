@@ -25,6 +25,7 @@
 
 #include "broker/broker_parent.h"
 
+#include "common/hash.h"
 #include "common/log.h"
 #include "common/proc.h"
 #include "common/xalloc.h"
@@ -228,11 +229,16 @@ put(const char *path, const char *text, mode_t mode)
 static void
 put_policy(const char *text)
 {
-	put("state/policy/"
-	    "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef.json",
-	    text, 0600);
-	put("state/policy/active",
-	    "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\n", 0600);
+	struct hash h = hash_sha256(str_z(text));
+	char hex[HASH_HEX_SIZE];
+	AUTO_FREE char *path = NULL;
+	AUTO_FREE char *line = NULL;
+
+	hash_hex(&h, hex);
+	path = xasprintf("state/policy/%s.json", hex);
+	line = xasprintf("%s\n", hex);
+	put(path, text, 0600);
+	put("state/policy/active", line, 0600);
 }
 
 static void
@@ -768,6 +774,20 @@ a_hangup_sends_the_active_policy_again(void **state UNUSED)
 }
 
 static void
+an_active_policy_that_is_taken_away_is_taken_from_core(void **state UNUSED)
+{
+	put_policy("P");
+	broker_start();
+	expect_ready();
+	assert_int_equal(unlink(at("state/policy/active")), 0);
+	assert_int_equal(kill(broker, SIGHUP), 0);
+	(void)expect("core: policy -");
+	put_policy("P");
+	assert_int_equal(kill(broker, SIGHUP), 0);
+	(void)expect("core: policy P");
+}
+
+static void
 an_orderly_stop_goes_from_the_front_to_the_writer(void **state UNUSED)
 {
 	broker_start();
@@ -823,6 +843,7 @@ main(int argc, char **argv)
 	    T(the_children_die_with_the_parent),
 	    T(a_flood_of_log_lines_is_cut_and_the_cut_is_said),
 	    T(a_hangup_sends_the_active_policy_again),
+	    T(an_active_policy_that_is_taken_away_is_taken_from_core),
 	    T(an_orderly_stop_goes_from_the_front_to_the_writer),
 	    T(a_child_that_does_not_stop_is_killed_and_the_rest_still_stops),
 	};

@@ -76,6 +76,7 @@ teardown(void **state UNUSED)
 	    "keys/blob/r-1.key", "keys/blob", "keys/ca", "keys/log", "keys", "log/seg/0", "log/seg",
 	    "log/link", "log", "policy/active",
 	    "policy/0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef.json",
+	    "policy/44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a.json",
 	    "policy", "run/LOCK", "run/broker.pid", "run", ""};
 
 	for (size_t i = 0; i < ARRAY_LEN(paths); i++)
@@ -339,6 +340,8 @@ a_second_broker_is_refused_while_the_first_lives(void **state UNUSED)
 
 #define DIGEST "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
+#define DIGEST_OF_BRACES "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
+
 static int
 policy(struct err *err)
 {
@@ -363,6 +366,10 @@ the_active_policy_is_opened_by_its_digest(void **state UNUSED)
 	assert_int_equal(policy(&err), ERR_CONFIG);
 	assert_non_null(strstr(err.msg, DIGEST ".json: named by policy/active, missing"));
 	put("policy/" DIGEST ".json", "{}", 0600);
+	assert_int_equal(policy(&err), ERR_TAMPER);
+	assert_non_null(strstr(err.msg, DIGEST ".json: its SHA-256 is " DIGEST_OF_BRACES));
+	put("policy/" DIGEST_OF_BRACES ".json", "{}", 0600);
+	put("policy/active", DIGEST_OF_BRACES "\n", 0600);
 	assert_int_equal(policy(&err), 0);
 }
 

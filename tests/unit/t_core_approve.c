@@ -405,6 +405,63 @@ another_policy_voids_what_was_signed_under_the_old(void **state)
 	assert_true(silent(&w->upstream, MSG_U_SEND));
 }
 
+/* The parent's word on the policy, as a descriptor. */
+static void
+policy_comes(struct world *w, const char *path)
+{
+	struct err err;
+
+	if (core_boot_fd(w->c, STR("policy"), open(path, O_RDONLY | O_CLOEXEC), &err) != 0)
+		fail_msg("policy: %s", err.msg);
+	settle(w);
+}
+
+static void
+a_policy_that_is_taken_away_refuses_everything_until_it_is_back(void **state)
+{
+	struct world *w = *state;
+	AUTO(policy) struct policy *p = world_parse(w->policy_text);
+	AUTO_BUF struct buf bundle = BUF((size_t)4 << 20);
+	AUTO_FREE char *path = xasprintf("%s/bundle", w->dir);
+	struct err err;
+	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+	assert_int_equal(policy_bundle(p, &bundle, &err), 0);
+	assert_int_equal(write(fd, bundle.p, bundle.n), (ssize_t)bundle.n);
+	(void)close(fd);
+	armed(w);
+	policy_comes(w, "/dev/null");
+	assert_int_equal(count(w, "policy.unload"), 1);
+	assert_int_equal(only_request(w)->state, CORE_RQ_VOID);
+	client_query(w, 1, 3, "SELECT 1");
+	assert_true(has(refused(w).message, "no policy is active"));
+	assert_verdict(w, "deny");
+	policy_comes(w, "/dev/null"); /* said again, nothing new */
+	assert_int_equal(count(w, "policy.unload"), 1);
+	policy_comes(w, path);
+	assert_int_equal(count(w, "policy.load"), 1);
+	client_query(w, 1, 4, "SELECT 1");
+	(void)leased(w);
+}
+
+static void
+a_policy_that_is_taken_away_in_flight_is_not_used_after(void **state)
+{
+	struct world *w = *state;
+
+	client_ready(w, 1);
+	w->hold_writer = true;
+	client_query(w, 1, 2, "DELETE FROM t WHERE id = 3"); /* judged, not recorded yet */
+	policy_comes(w, "/dev/null");
+	w->hold_writer = false;
+	for (size_t i = 0, n = w->nrecords; i < n; i++)
+		if (strcmp(w->records[i].type, "policy.unload") != 0 || i + 1 == n)
+			ack(w, &w->records[i]);
+	settle(w);
+	client_query(w, 1, 3, SQL);
+	assert_true(silent(&w->upstream, MSG_U_SEND));
+}
+
 /* --- the row limit --------------------------------------------------------------- */
 
 static void
@@ -761,6 +818,8 @@ main(void)
 	    world_test(an_armed_request_can_be_revoked),
 	    world_test(silence_is_not_consent),
 	    world_test(an_armed_request_expires_if_it_is_not_used),
+	    world_test(a_policy_that_is_taken_away_refuses_everything_until_it_is_back),
+	    world_test(a_policy_that_is_taken_away_in_flight_is_not_used_after),
 	    world_test(another_policy_voids_what_was_signed_under_the_old),
 	    world_test(a_change_whose_rows_cannot_be_counted_is_refused_not_asked_for),
 	    world_test(only_people_of_the_policy_may_look),

@@ -386,6 +386,8 @@ live_are_open_runs_their_approvals_and_actions_without_outcome(void **state)
 	assert_int_equal(append(f, "outcome", "r-1", "{\"action\":\"a-2\"}"), 0);
 	assert_int_equal(append(f, "run.end", "r-2", "{}"), 0);
 	assert_live(f, "policy.load/ ");
+	assert_int_equal(append(f, "policy.unload", "", "{}"), 0);
+	assert_live(f, "");
 }
 
 static void
