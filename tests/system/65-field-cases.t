@@ -66,7 +66,7 @@ ASK = {"approve": [{"role": "dba", "count": 1}, {"role": "oncall", "count": 1}],
 RULES = BASE["rules"] + [
     {"id": "stage-work", "permit": {"env": "stage", "effects": {"only": ["@data", "@change", "delete"]}}},
     {"id": "no-tokens", "forbid": {"relation": ["public.integration_tokens", "public.token_view"]}, "override": "never"},
-    # Any change of this table's definition asks people, too: a policy may, and APR-01's RENAME is only `schema`.
+    # Any change of this table's definition asks people, too: a policy may. APR-01's RENAME would be asked for without.
     dict(ASK, id="brief", require={"relation": ["public.brief*"], "effects": {"any": ["@destructive", "schema"]}},
          within="2s"),
     dict(ASK, id="index", require={"env": "prod", "effects": {"any": ["drop"]}}, within="10m")]
@@ -206,8 +206,11 @@ c = Conn(hr.dsn(pg))
 ro = Conn(hr.dsn(pg, "reports-db"))
 
 # === INC-05: a migration tool resets the schema =============================================================
-for sql in ("DROP SCHEMA public CASCADE; CREATE SCHEMA public", "ALTER TABLE t DROP COLUMN c",
-            "ALTER TABLE t ALTER c TYPE int USING 0", "DELETE FROM t WHERE true", "UPDATE t SET v=NULL"):
+# A rule here forbids one table for good; the text of a DROP SCHEMA does not say that it spares it.
+r = c.query("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+tap.ok(refused(r) and "no-tokens" in r.message and not pending_of(r), "INC-05: a schema that may hold a forbidden table: denied", r)
+for sql in ("DROP TABLE t", "ALTER TABLE t DROP COLUMN c", "ALTER TABLE t ALTER c TYPE int USING 0",
+            "DELETE FROM t WHERE true", "UPDATE t SET v=NULL"):
     r = c.query(sql)
     tap.ok(refused(r) and "two-people" in r.message and pending_of(r), "INC-05: destructive, needs approval: %s" % sql, r)
 c.query("BEGIN")
