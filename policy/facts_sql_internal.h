@@ -108,6 +108,8 @@ bool tree_option(const cJSON *options, const char *name);
 /* Handlers, named in facts_sql_nodes.tbl. facts_sql_walk_dml.c: */
 node_fn on_select, on_insert, on_update, on_delete, on_merge;
 bool where_bounded(const cJSON *where);
+/* Made of what stands in the text and of parameters: reads no row, and is one value, not a set. */
+bool value_listed(const cJSON *v);
 /* facts_sql_walk_expr.c */
 node_fn on_leaf, on_a_expr, on_column_ref, on_indirection, on_func_call, on_type_name, on_sublink,
     on_sort_by, on_range_var, on_table_sample, on_constraint;
@@ -118,6 +120,6 @@ node_fn on_transaction, on_variable_set, on_explain, on_prepare, on_execute, on_
     on_discard, on_lock, on_vacuum, on_reindex, on_cluster, on_fence;
 /* facts_sql_walk_ddl.c */
 node_fn on_alter_table, on_alter_cmd, on_drop, on_define, on_replace, on_view, on_index, on_comment,
-    on_rename, on_set_schema, on_alter_seq, on_truncate, on_table_as;
+    on_rename, on_set_schema, on_alter_enum, on_alter_seq, on_truncate, on_table_as;
 
 #endif

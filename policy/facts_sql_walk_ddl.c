@@ -42,7 +42,7 @@ static const struct kind alter_kinds[] = {
     {"AT_AddIndex", "alter:constraint"},
     {"AT_AddIndexConstraint", "alter:constraint"},
     {"AT_AddInherit", "alter:inherit"},
-    {"AT_AddOf", "alter:inherit"},
+    {"AT_AddOf", "alter:of"},
     {"AT_AlterColumnGenericOptions", "alter:foreign"},
     {"AT_AlterColumnType", "alter:column_type"},
     {"AT_AlterConstraint", "alter:constraint"},
@@ -64,7 +64,7 @@ static const struct kind alter_kinds[] = {
     {"AT_DropIdentity", "alter:identity"},
     {"AT_DropInherit", "alter:inherit"},
     {"AT_DropNotNull", "alter:attribute"},
-    {"AT_DropOf", "alter:inherit"},
+    {"AT_DropOf", "alter:of"},
     {"AT_EnableAlwaysRule", "alter:enable_rule"},
     {"AT_EnableAlwaysTrig", "alter:enable_guard"},
     {"AT_EnableReplicaRule", "alter:disable_guard"},
@@ -122,8 +122,10 @@ on_alter_seq(struct walk *w, const struct node *node, const cJSON *obj)
 }
 
 /*
- * A schema takes all it holds along: later texts name it differently, and its functions may come
- * into a search path. A function may take a name that is the server's own, with other arguments.
+ * A text that waits for its signature names what it will touch: DROP TABLE scratch, renamed in
+ * between, is another table's end. A schema takes all it holds along: later texts name it
+ * differently, and its functions may come into a search path. A function may take a name that is
+ * the server's own, with other arguments.
  */
 void
 on_rename(struct walk *w, const struct node *node, const cJSON *obj)
@@ -139,6 +141,15 @@ on_rename(struct walk *w, const struct node *node, const cJSON *obj)
 	const char *mark = kind_mark(kinds, ARRAY_LEN(kinds), tree_str(obj, "renameType"));
 
 	walk_mark_run(w, mark != NULL ? mark : "alter:rename");
+	walk_children(w, node, obj);
+}
+
+/* RENAME VALUE: each row that holds the old one says something else. */
+void
+on_alter_enum(struct walk *w, const struct node *node, const cJSON *obj)
+{
+	if (tree_get(obj, "oldVal") != NULL)
+		walk_mark_run(w, "alter:rename");
 	walk_children(w, node, obj);
 }
 

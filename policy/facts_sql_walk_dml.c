@@ -69,6 +69,14 @@ count_dml(struct walk *w)
 		walk_mark(w, "dml:hidden");
 }
 
+/* VALUES with one row may hold a function that gives a set: that row is many. */
+static bool
+rows_listed(const cJSON *insert, const cJSON *values)
+{
+	return values != NULL ? value_listed(tree_get(values, "valuesLists"))
+			      : tree_get(insert, "selectStmt") == NULL;
+}
+
 /* Rows given in the text read nothing, so they are walked without the SELECT that holds them. */
 static const cJSON *
 plain_values(const cJSON *insert)
@@ -85,10 +93,14 @@ on_insert(struct walk *w, const struct node *node, const cJSON *obj)
 {
 	static const struct node select = {.type = "SelectStmt"};
 	const cJSON *values = plain_values(obj);
+	const cJSON *conflict = tree_get(obj, "onConflictClause");
 	struct frame f;
 
 	count_dml(w);
 	walk_mark_run(w, "insert");
+	if (conflict != NULL && !tree_is(conflict, "action", "ONCONFLICT_NOTHING") &&
+	    !rows_listed(obj, values))
+		walk_mark_run(w, "insert:overwrite");
 	frame_push(w, &f, NULL);
 	walk_with(w, &f, obj);
 	walk_children_but(w, node, obj, "withClause", values != NULL ? "selectStmt" : NULL);
@@ -256,4 +268,58 @@ where_bounded(const cJSON *where)
 		return false;
 	cJSON_ArrayForEach(arm, tree_get(b, "args")) if (where_bounded(arm) != all) return !all;
 	return all;
+}
+
+/* --- listed? ----------------------------------------------------------------------------- */
+
+/* Of the server, give one value each, and are common where a driver sends a row. Sorted. */
+static const char *const single_functions[] = {"clock_timestamp", "concat", "currval", "decode",
+    "encode", "extract", "gen_random_uuid", "json_build_object", "jsonb_build_object", "lo_creat",
+    "lo_create", "lo_from_bytea", "lo_open", "lower", "md5", "nextval", "now",
+    "pg_get_serial_sequence", "statement_timestamp", "timezone", "to_date", "to_json", "to_jsonb",
+    "to_timestamp", "transaction_timestamp", "upper"};
+static const char *const single_nodes[] = {"A_ArrayExpr", "A_Const", "A_Expr", "BoolExpr",
+    "BooleanTest", "CaseExpr", "CaseWhen", "CoalesceExpr", "CollateClause", "FuncCall", "Integer",
+    "List", "MinMaxExpr", "NullTest", "ParamRef", "RowExpr", "SQLValueFunction", "SetToDefault",
+    "String", "TypeCast"};
+
+static bool
+names_hold(const char *const *names, size_t n, struct str name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (str_eqz(name, names[i]))
+			return true;
+	return false;
+}
+
+static bool
+single_function(const cJSON *call)
+{
+	const cJSON *names = tree_get(call, "funcname");
+	int n = cJSON_GetArraySize(names);
+	struct str name = n == 0 ? STR_NONE : tree_string_node(cJSON_GetArrayItem(names, n - 1));
+
+	if (n == 2 && !str_eqz(tree_string_node(cJSON_GetArrayItem(names, 0)), "pg_catalog"))
+		return false;
+	return n <= 2 && names_hold(single_functions, ARRAY_LEN(single_functions), name);
+}
+
+/* A member that begins with a capital names a node's type: only those of the list. */
+bool
+value_listed(const cJSON *v)
+{
+	const cJSON *member;
+
+	cJSON_ArrayForEach(member, v)
+	{
+		const char *type = member->string;
+
+		if (type != NULL && type[0] >= 'A' && type[0] <= 'Z' &&
+		    (!names_hold(single_nodes, ARRAY_LEN(single_nodes), str_z(type)) ||
+			(strcmp(type, "FuncCall") == 0 && !single_function(member))))
+			return false;
+		if (!value_listed(member))
+			return false;
+	}
+	return v != NULL;
 }

@@ -39,6 +39,26 @@ function_prefix(const struct walk *w)
 	return w->planned ? "planfunc:" : "func:";
 }
 
+/* Each call replaces one object: bulk, unless the text says which. */
+static void
+mark_state_call(struct walk *w, struct str name, const cJSON *object)
+{
+	static const char *const names[] = {
+	    "lo_put", "lo_truncate", "lo_truncate64", "lo_unlink", "lowrite", "setval"};
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		if (str_eqz(name, names[i]) && !value_listed(object))
+			walk_mark_run(w, "call:bulk");
+}
+
+/* Attribute notation: x.f for f(x), where x comes from a row. */
+static void
+mark_field_call(struct walk *w, struct str name)
+{
+	walk_mark_name(w, function_prefix(w), name);
+	mark_state_call(w, name, NULL);
+}
+
 /* --- names of WITH and FROM ------------------------------------------------------------ */
 
 /* False, and the text is refused, when it makes us search too much. */
@@ -220,7 +240,7 @@ on_column_ref(struct walk *w, const struct node *node, const cJSON *obj)
 	if (name.n == 0 || !frames_find(w, alias, &function) || function == NULL)
 		return;
 	if (!function_column(function, alias, name))
-		walk_mark_name(w, function_prefix(w), name);
+		mark_field_call(w, name);
 }
 
 /* (arg).name: is `arg` a row whose fields may have any name? */
@@ -253,7 +273,7 @@ on_indirection(struct walk *w, const struct node *node, const cJSON *obj)
 		struct str name = tree_string_node(step);
 
 		if (name.n != 0 && !is_field(name) && !is_row(w, arg, name))
-			walk_mark_name(w, function_prefix(w), name);
+			mark_field_call(w, name);
 		arg = NULL; /* what a second step stands on is not in the text */
 	}
 	walk_children(w, node, obj);
@@ -264,7 +284,10 @@ on_indirection(struct walk *w, const struct node *node, const cJSON *obj)
 void
 on_func_call(struct walk *w, const struct node *node, const cJSON *obj)
 {
-	walk_mark_names(w, function_prefix(w), tree_get(obj, "funcname"));
+	const cJSON *name = tree_get(obj, "funcname");
+
+	walk_mark_names(w, function_prefix(w), name);
+	mark_state_call(w, last_name(name), cJSON_GetArrayItem(tree_get(obj, "args"), 0));
 	walk_children_but(w, node, obj, "funcname", NULL);
 }
 
@@ -301,12 +324,29 @@ on_sort_by(struct walk *w, const struct node *node, const cJSON *obj)
 	walk_children_but(w, node, obj, "useOp", NULL);
 }
 
+/* What follows when the row referred to goes or changes: NO ACTION and RESTRICT stop it instead. */
+static bool
+reference_cascades(const cJSON *constraint)
+{
+	static const char *const when[] = {"fk_del_action", "fk_upd_action"};
+
+	for (size_t i = 0; i < ARRAY_LEN(when); i++) {
+		struct str action = tree_str(constraint, when[i]);
+
+		if (action.n != 0 && !str_eqz(action, "a") && !str_eqz(action, "r"))
+			return true;
+	}
+	return false;
+}
+
 /* EXCLUDE (a WITH &&): each item is a list of the element and its operator's name. */
 void
 on_constraint(struct walk *w, const struct node *node, const cJSON *obj)
 {
 	const cJSON *item;
 
+	if (reference_cascades(obj))
+		walk_mark_run(w, "constraint:cascade");
 	cJSON_ArrayForEach(item, tree_get(obj, "exclusions"))
 	{
 		const cJSON *pair = tree_get(tree_node(item, "List"), "items");

@@ -72,7 +72,7 @@ def action(sql, verdict, rules, at, sent=None, grants=(), **decision):
     n_action += 1
     effects, facts = FACTS[sql]
     allow = verdict == "allow"
-    d = {"at": at, "clock": "trusted", "clock_known": True, "engine": "cofferdam-effects/1", "grants": list(grants), "policy": DIGEST,
+    d = {"at": at, "clock": "trusted", "clock_known": True, "engine": "cofferdam-effects/2", "grants": list(grants), "policy": DIGEST,
          "reason": "because", "rules": rules, "slots": [], "verdict": verdict}
     d.update(decision)
     return ("action", "broker", "r-1", emit({
@@ -215,7 +215,7 @@ for what, change, word in [
         ("an instant that is none", put("decision", "at", "soon"), "UNKNOWN"),
         ("a policy the log does not hold", put("decision", "policy", "f" * 64), "UNKNOWN"),
         ("facts whose effects were another set", put("request", "input", "effects", ["txn"]), "ERROR"),
-        ("the same by an older engine", lambda d: put("decision", "engine", "cofferdam-effects/0")(put("request", "input", "effects", ["txn"])(d)), "UNKNOWN"),
+        ("the same by an older engine", lambda d: put("decision", "engine", "cofferdam-effects/1")(put("request", "input", "effects", ["txn"])(d)), "UNKNOWN"),
         ("a verdict that cannot be reproduced", put("decision", "verdict", "deny"), "deny -> allow"),
         ("the right verdict by another rule", put("decision", "rules", ["work"]), "ERROR")]:
     rc, out, err = changed(change, "c")
