@@ -411,6 +411,9 @@ done(struct core_act *act, const struct done *d)
 	settle_names(act, d);
 	settle_txn(act, d);
 	outcomes(act, d);
+	/* Shown while it was under way; an error has undone it. */
+	if ((act->effects & CORE_EFFECTS_SCHEMA) != 0 && (d->status == 1 || d->status == 4))
+		core_approve_schema_changed(conn, NULL);
 	if (conn->state == CORE_CONN_CLOSING) {
 		core_pg_free(conn);
 		return;
@@ -473,6 +476,8 @@ core_act_lost(struct core_act *act, const char *status)
 {
 	struct core_run *run = act->conn->run;
 
+	if (act->phase == CORE_PHASE_SENT && (act->effects & CORE_EFFECTS_SCHEMA) != 0)
+		core_approve_schema_changed(act->conn, NULL);
 	for (size_t i = 0; act->phase == CORE_PHASE_SENT && i < act->nactions; i++)
 		if (act->actions[i]->d.verdict == VERDICT_ALLOW)
 			core_record_outcome(

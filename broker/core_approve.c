@@ -385,6 +385,27 @@ core_approve_policy_changed(struct core *c)
 		end_all(run, c->policy != NULL ? policy_digest(c->policy) : NULL, "policy_changed");
 }
 
+static bool
+shown_on(const struct core_request *rq, const char *target)
+{
+	return (rq->state == CORE_RQ_PENDING || rq->state == CORE_RQ_ARMED) &&
+	       strcmp(rq->target, target) == 0;
+}
+
+void
+core_approve_schema_changed(const struct core_conn *conn, const struct core_request *used)
+{
+	struct core_request *rq;
+
+	do {
+		TAILQ_FOREACH (rq, &conn->run->requests, link)
+			if (rq != used && shown_on(rq, conn->target->id))
+				break;
+		if (rq != NULL)
+			core_approve_end(rq, CORE_RQ_VOID, "the schema changed after it was shown");
+	} while (rq != NULL);
+}
+
 void
 core_approve_run_ended(struct core_run *run)
 {

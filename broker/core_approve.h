@@ -89,6 +89,12 @@ void core_approve_end(struct core_request *rq, enum core_request_state s, const 
 void core_approve_end_for(struct core_request *rq, enum approval_reason reason);
 void core_approve_policy_changed(struct core *c);
 void core_approve_run_ended(struct core_run *run);
+/* What may give a name another meaning than it had when people were shown it; exec: anything. */
+#define CORE_EFFECTS_SCHEMA \
+	((uint32_t)(EFFECT_schema | EFFECT_drop | EFFECT_overwrite | EFFECT_priv | EFFECT_exec))
+/* Such an action of conn's run goes to its target: what people were shown before, but `used`, is
+ * void. */
+void core_approve_schema_changed(const struct core_conn *conn, const struct core_request *used);
 
 /* A signature is durable: add it and arm or end the request. */
 void core_approve_grant_add(struct core_request *rq, struct str person, struct str role,

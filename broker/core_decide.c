@@ -339,6 +339,10 @@ core_decide_judge(struct core_conn *conn, struct core_action *a, const struct co
 	}
 	if (a->op != CORE_OP_CONNECT && a->refuse_why == NULL)
 		rq = core_approve_find(run, &a->digest);
+	if (rq != NULL && core_request_armed(rq) && core_pg_schema_moving(conn)) {
+		core_approve_end(rq, CORE_RQ_VOID, "the schema is being changed");
+		rq = NULL;
+	}
 	if (rq != NULL && core_request_armed(rq))
 		rq = try_armed(run, rq, &in, a);
 	else if (a->commits)

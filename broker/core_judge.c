@@ -201,6 +201,8 @@ judge(struct walk *w, struct core_action *a)
 	}
 	if (a->consume && !core_approve_consume(a->request, a->id))
 		act->failed = true;
+	if ((a->effects & CORE_EFFECTS_SCHEMA) != 0)
+		core_approve_schema_changed(w->conn, a->request);
 	act->wrap = act->wrap || (a->d.max_rows >= 0 && a->dml);
 	apply(w, a);
 	return true;

@@ -159,6 +159,28 @@ any_conn(const struct core *c, const struct core_run *run)
 	return NULL;
 }
 
+static bool
+moves_schema(const struct core_conn *conn)
+{
+	const struct core_act *act = conn->act;
+	uint32_t effects = conn->txn.effects | (act != NULL ? act->effects : 0);
+
+	return (effects & CORE_EFFECTS_SCHEMA) != 0;
+}
+
+bool
+core_pg_schema_moving(const struct core_conn *conn)
+{
+	const struct core_conn *other;
+
+	for (size_t i = 0; i < CORE_CONN_BUCKETS; i++)
+		LIST_FOREACH (other, &conn->run->core->conns[i], link)
+			if (other != conn && other->run == conn->run &&
+			    other->target == conn->target && moves_schema(other))
+				return true;
+	return false;
+}
+
 void
 core_pg_run_ended(struct core_run *run, const char *why)
 {

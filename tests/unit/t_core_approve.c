@@ -462,6 +462,101 @@ a_policy_that_is_taken_away_in_flight_is_not_used_after(void **state)
 	assert_true(silent(&w->upstream, MSG_U_SEND));
 }
 
+/* --- the schema moves beneath it ------------------------------------------------- */
+
+static void
+a_schema_change_of_the_run_voids_what_was_shown_before(void **state)
+{
+	struct world *w = *state;
+
+	armed(w);
+	client_query(w, 1, 3, "CREATE TABLE s1.t (id int)");
+	(void)leased(w);
+	server_done(w, 1, 3, 1, 'I', 0);
+	assert_int_equal(only_request(w)->state, CORE_RQ_VOID);
+	assert_string_equal(only_request(w)->reason, "the schema changed after it was shown");
+	assert_int_equal(count(w, "approval.void"), 1);
+	client_query(w, 1, 4, SQL);
+	assert_true(has(refused(w).hint, newest(w)->id));
+	assert_int_equal(count(w, "approval.request"), 2);
+	assert_true(silent(&w->upstream, MSG_U_SEND));
+}
+
+static void
+what_leaves_the_schema_alone_leaves_requests_alone(void **state)
+{
+	struct world *w = *state;
+
+	armed(w);
+	client_query(w, 1, 3, "INSERT INTO t VALUES (1)");
+	(void)leased(w);
+	server_done(w, 1, 3, 1, 'I', 1);
+	assert_int_equal(only_request(w)->state, CORE_RQ_ARMED);
+	client_query(w, 1, 4, "DROP TABLE t"); /* refused: it changes nothing */
+	(void)refused(w);
+	assert_int_equal(only_request(w)->state, CORE_RQ_ARMED);
+	client_query(w, 1, 5, SQL);
+	assert_int_equal(leased(w).wrap, 1);
+}
+
+static void
+a_request_on_another_target_is_not_touched(void **state)
+{
+	struct world *w = *state;
+
+	armed(w);
+	free(only_request(w)->target);
+	only_request(w)->target = xstrdup("elsewhere");
+	client_query(w, 1, 3, "CREATE TABLE s1.t (id int)");
+	(void)leased(w);
+	server_done(w, 1, 3, 1, 'I', 0);
+	assert_int_equal(only_request(w)->state, CORE_RQ_ARMED);
+}
+
+static void
+what_was_shown_while_a_change_was_in_flight_is_void_when_it_is_done(void **state)
+{
+	struct world *w = *state;
+
+	client_ready(w, 1);
+	client_ready(w, 2);
+	client_query(w, 2, 2, "CREATE TABLE s1.t (id int)"); /* waits for a lock, say */
+	(void)leased(w);
+	client_query(w, 1, 2, SQL);
+	(void)refused(w);
+	assert_int_equal(only_request(w)->state, CORE_RQ_PENDING);
+	server_done(w, 2, 2, 1, 'I', 0);
+	assert_int_equal(only_request(w)->state, CORE_RQ_VOID);
+}
+
+static void
+no_approval_is_used_while_another_connection_may_commit_a_change(void **state)
+{
+	struct world *w = *state;
+
+	client_ready(w, 1);
+	client_ready(w, 2);
+	client_query(w, 2, 2, "BEGIN; CREATE TABLE s1.t (id int)");
+	(void)leased(w);
+	server_done(w, 2, 2, 1, 'T', 0);
+	client_query(w, 1, 2, SQL);
+	(void)refused(w);
+	assert_int_equal(sign(w, "approve", "dana", "dba", &w->dana), 0);
+	assert_int_equal(sign(w, "approve", "omar", "oncall", &w->omar), 0);
+	client_query(w, 1, 3, SQL);
+	assert_true(has(refused(w).hint, newest(w)->id));
+	assert_int_equal(count(w, "approval.consumed"), 0);
+	assert_true(silent(&w->upstream, MSG_U_SEND));
+	client_query(w, 2, 3, "ROLLBACK");
+	(void)leased(w);
+	server_done(w, 2, 3, 1, 'I', 0);
+	assert_int_equal(newest(w)->state, CORE_RQ_PENDING); /* nothing came of it */
+	assert_int_equal(sign(w, "approve", "dana", "dba", &w->dana), 0);
+	assert_int_equal(sign(w, "approve", "omar", "oncall", &w->omar), 0);
+	client_query(w, 1, 4, SQL);
+	assert_int_equal(leased(w).wrap, 1);
+}
+
 /* --- the row limit --------------------------------------------------------------- */
 
 static void
@@ -821,6 +916,11 @@ main(void)
 	    world_test(a_policy_that_is_taken_away_refuses_everything_until_it_is_back),
 	    world_test(a_policy_that_is_taken_away_in_flight_is_not_used_after),
 	    world_test(another_policy_voids_what_was_signed_under_the_old),
+	    world_test(a_schema_change_of_the_run_voids_what_was_shown_before),
+	    world_test(what_leaves_the_schema_alone_leaves_requests_alone),
+	    world_test(a_request_on_another_target_is_not_touched),
+	    world_test(what_was_shown_while_a_change_was_in_flight_is_void_when_it_is_done),
+	    world_test(no_approval_is_used_while_another_connection_may_commit_a_change),
 	    world_test(a_change_whose_rows_cannot_be_counted_is_refused_not_asked_for),
 	    world_test(only_people_of_the_policy_may_look),
 	    world_test(requests_signatures_and_arming_come_back_from_the_log),
