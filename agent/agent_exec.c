@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "agent/agent_workspace.h"
 
 #include "common/banned.h"
 
@@ -80,7 +81,9 @@ agent_exec_run(const struct agent_options *o)
 	    .binds = o->binds,
 	    .nbinds = o->nbinds,
 	    .limits_optional = o->limits_optional};
+	__attribute__((cleanup(agent_workspace_free))) struct agent_workspace ws = {0};
 	AUTO(sandbox) struct sandbox *sb = NULL;
+	AUTO_FREE char *level = NULL;
 	struct sandbox_result r;
 	struct err e = {0};
 	int status = 1;
@@ -89,12 +92,17 @@ agent_exec_run(const struct agent_options *o)
 		log_error("no command: cofferdam sandbox exec [options] -- COMMAND...");
 		return 2;
 	}
+	if (agent_workspace_check(o, &ws, &e) != 0) {
+		log_error("%s", e.msg);
+		return 2;
+	}
 	if (sandbox_create(&spec, &sb, &e) != 0) {
 		log_error("%s", e.msg);
 		return e.code == ERR_INVALID ? 2 : 126;
 	}
+	level = agent_workspace_level(&ws, sandbox_level(sb));
 	if (o->level)
-		(void)printf("%s\n", sandbox_level(sb));
+		(void)printf("%s\n", level);
 	(void)fflush(stdout);
 	if (o->command == NULL)
 		return 0;

@@ -18,6 +18,7 @@ int
 main(int argc, char **argv)
 {
 	struct agent_options o;
+	bool exec;
 	struct err e = {0};
 	int rc = 2;
 
@@ -28,10 +29,15 @@ main(int argc, char **argv)
 		    stderr, "usage: cofferdam-agent run|exec [options] [-- command...]\n");
 		return 2;
 	}
+	exec = strcmp(argv[1], "exec") == 0;
+	if (argc == 3 && strcmp(argv[2], "--help") == 0) {
+		agent_options_help(exec);
+		return 0;
+	}
 	if (agent_options_parse(argc - 1, argv + 1, &o, &e) != 0)
 		log_error("%s", e.msg);
 	else
-		rc = strcmp(argv[1], "run") == 0 ? agent_run(&o) : agent_exec_run(&o);
+		rc = exec ? agent_exec_run(&o) : agent_run(&o);
 	agent_options_free(&o);
 	return rc;
 }

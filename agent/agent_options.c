@@ -4,6 +4,7 @@
  */
 #include "agent/agent_options.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "common/xalloc.h"
@@ -12,32 +13,77 @@
 
 enum kind { TEXT, NUMBER, NUMBER32, FLAG, TARGET, BIND };
 
+enum { RUN = 1, EXEC = 2, BOTH = RUN | EXEC };
+
 static const struct row {
 	const char *name;
 	enum kind kind;
 	size_t at;
 	uint64_t min, max;
+	unsigned of; /* whose help names it */
+	const char *arg, *what;
 } rows[] = {
-    {"--socket", TEXT, offsetof(struct agent_options, socket), 0, 0},
-    {"--state", TEXT, offsetof(struct agent_options, state), 0, 0},
-    {"--task", TEXT, offsetof(struct agent_options, task), 0, 0},
-    {"--script", TEXT, offsetof(struct agent_options, script), 0, 0},
-    {"--agent", TEXT, offsetof(struct agent_options, agent), 0, 0},
-    {"--workspace", TEXT, offsetof(struct agent_options, workspace), 0, 0},
-    {"--target", TARGET, 0, 0, 0},
-    {"--ro-bind", BIND, 0, 0, 0},
-    {"--max-turns", NUMBER, offsetof(struct agent_options, max_turns), 1, 10000},
-    {"--max-time", NUMBER, offsetof(struct agent_options, max_time_s), 1, 86400},
-    {"--timeout", NUMBER, offsetof(struct agent_options, timeout_s), 1, 86400},
-    {"--memory", NUMBER32, offsetof(struct agent_options, limits.memory_mib), 16, 1 << 20},
-    {"--cpu", NUMBER32, offsetof(struct agent_options, limits.cpu_percent), 1, 6400},
-    {"--pids", NUMBER32, offsetof(struct agent_options, limits.pids), 4, 32768},
-    {"--output", NUMBER32, offsetof(struct agent_options, limits.output_mib), 1, 4096},
-    {"--disk", NUMBER32, offsetof(struct agent_options, limits.workspace_mib), 1, 1 << 20},
-    {"--limits-optional", FLAG, offsetof(struct agent_options, limits_optional), 0, 0},
-    {"--level", FLAG, offsetof(struct agent_options, level), 0, 0},
-    {"--quiet", FLAG, offsetof(struct agent_options, quiet), 0, 0},
+    {"--socket", TEXT, offsetof(struct agent_options, socket), 0, 0, RUN, "FILE",
+	"the broker's agent socket (default: " AGENT_SOCKET_DEFAULT ")"},
+    {"--state", TEXT, offsetof(struct agent_options, state), 0, 0, RUN, "DIR",
+	"the broker's state directory, instead of --socket"},
+    {"--task", TEXT, offsetof(struct agent_options, task), 0, 0, RUN, "TEXT",
+	"what the run is for; it is on the record"},
+    {"--script", TEXT, offsetof(struct agent_options, script), 0, 0, RUN, "FILE",
+	"the model's recorded conversation, for the built-in loop"},
+    {"--agent", TEXT, offsetof(struct agent_options, agent), 0, 0, RUN, "NAME",
+	"the agent's name for the policy (default: cofferdam)"},
+    {"--target", TARGET, 0, 0, 0, RUN, "T", "ask for this target alone; may be repeated"},
+    {"--max-turns", NUMBER, offsetof(struct agent_options, max_turns), 1, 10000, RUN, "N",
+	"the loop's turns (default: 100)"},
+    {"--max-time", NUMBER, offsetof(struct agent_options, max_time_s), 1, 86400, RUN, "S",
+	"the run's seconds (default: 3600)"},
+    {"--quiet", FLAG, offsetof(struct agent_options, quiet), 0, 0, RUN, "",
+	"no transcript of the loop"},
+    {"--workspace", TEXT, offsetof(struct agent_options, workspace), 0, 0, BOTH, "DIR",
+	"becomes /work (default: an empty tmpfs of --disk, gone at the end)"},
+    {"--workspace-unsafe", FLAG, offsetof(struct agent_options, workspace_unsafe), 0, 0, BOTH, "",
+	"allow a workspace that holds ~/.ssh or the like; the level says so"},
+    {"--ro-bind", BIND, 0, 0, 0, BOTH, "HOST[:INSIDE]",
+	"show a path of the host read-only; may be repeated"},
+    {"--timeout", NUMBER, offsetof(struct agent_options, timeout_s), 1, 86400, BOTH, "S",
+	"seconds for the command, or for one turn's code (loop: 300)"},
+    {"--memory", NUMBER32, offsetof(struct agent_options, limits.memory_mib), 16, 1 << 20, BOTH,
+	"MIB", "memory of all programs, /tmp and a private /work (default: 1024)"},
+    {"--cpu", NUMBER32, offsetof(struct agent_options, limits.cpu_percent), 1, 6400, BOTH,
+	"PERCENT", "100 is one processor (default: 200)"},
+    {"--pids", NUMBER32, offsetof(struct agent_options, limits.pids), 4, 32768, BOTH, "N",
+	"processes and threads (default: 256)"},
+    {"--output", NUMBER32, offsetof(struct agent_options, limits.output_mib), 1, 4096, BOTH, "MIB",
+	"output of one command; more ends it (default: 64)"},
+    {"--disk", NUMBER32, offsetof(struct agent_options, limits.workspace_mib), 1, 1 << 20, BOTH,
+	"MIB", "size of /tmp and of a private /work, each (default: 512)"},
+    {"--limits-optional", FLAG, offsetof(struct agent_options, limits_optional), 0, 0, BOTH, "",
+	"go on without memory, process and CPU limits where there are no cgroups"},
+    {"--level", FLAG, offsetof(struct agent_options, level), 0, 0, EXEC, "",
+	"print what holds, as JSON, before the command; needs none"},
 };
+
+void
+agent_options_help(bool exec)
+{
+	if (exec)
+		(void)printf("usage: cofferdam sandbox exec [options] -- COMMAND...\n"
+			     "One command in a sandbox, without a broker and a network.\n");
+	else
+		(void)printf("usage: cofferdam run [options] --task TEXT --script FILE\n"
+			     "       cofferdam run [options] -- COMMAND...\n"
+			     "An agent, or any command, in a sandbox whose way out is the broker. "
+			     "Standard input is a pipe there, no terminal.\n");
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		const struct row *r = &rows[i];
+		AUTO_FREE char *left = xasprintf("%s %s", r->name, r->arg);
+
+		if ((r->of & (exec ? EXEC : RUN)) != 0)
+			(void)printf("  %-24s %s\n", left, r->what);
+	}
+	(void)printf("  %-24s print this\n", "--help");
+}
 
 static int
 bind_add(struct agent_options *o, const char *value, struct err *err)

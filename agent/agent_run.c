@@ -15,10 +15,9 @@
 #include "agent/agent_broker.h"
 #include "agent/agent_exec.h"
 #include "agent/agent_loop.h"
+#include "agent/agent_workspace.h"
 
 #include "common/banned.h"
-
-#define INSTALLED_SOCKET "/run/cofferdam/agent.sock"
 
 static char *
 socket_path(const struct agent_options *o)
@@ -27,7 +26,7 @@ socket_path(const struct agent_options *o)
 		return xstrdup(o->socket);
 	if (o->state != NULL)
 		return xasprintf("%s/run/agent.sock", o->state);
-	return xstrdup(INSTALLED_SOCKET);
+	return xstrdup(AGENT_SOCKET_DEFAULT);
 }
 
 /* Ordinary clients find the first database without being told; passwords are not asked for. */
@@ -84,8 +83,11 @@ sandbox_for(const struct agent_options *o, struct broker *b, struct sandbox **re
 }
 
 static int
-listeners_give(struct broker *b, struct sandbox *sb, struct err *err)
+listeners_give(
+    struct broker *b, struct sandbox *sb, const struct agent_workspace *ws, struct err *err)
 {
+	AUTO_FREE char *level = agent_workspace_level(ws, sandbox_level(sb));
+
 	for (size_t i = 0; i < broker_plan(b)->ntargets; i++) {
 		AUTO_FD int fd = sandbox_listener_take(sb, i);
 		int rc = broker_listen(b, i, fd, err);
@@ -93,7 +95,7 @@ listeners_give(struct broker *b, struct sandbox *sb, struct err *err)
 		if (rc != 0)
 			return rc;
 	}
-	return broker_start(b, sandbox_level(sb), err);
+	return broker_start(b, level, err);
 }
 
 /* `run -- COMMAND`: on the record before it starts, like the loop's code. */
@@ -163,7 +165,8 @@ loop_run(const struct agent_options *o, struct broker *b, struct sandbox *sb, st
 }
 
 static int
-run_inside(const struct agent_options *o, struct model *m, int *status, struct err *err)
+run_inside(const struct agent_options *o, const struct agent_workspace *ws, struct model *m,
+    int *status, struct err *err)
 {
 	AUTO_FREE char *path = socket_path(o);
 	const char *task = o->task != NULL ? o->task : o->command[0];
@@ -175,7 +178,7 @@ run_inside(const struct agent_options *o, struct model *m, int *status, struct e
 
 	if (rc != 0)
 		return rc;
-	if ((rc = sandbox_for(o, b, &sb, err)) == 0 && (rc = listeners_give(b, sb, err)) == 0)
+	if ((rc = sandbox_for(o, b, &sb, err)) == 0 && (rc = listeners_give(b, sb, ws, err)) == 0)
 		rc = m != NULL ? loop_run(o, b, sb, m, status, err)
 			       : command_run(o, b, sb, status, err);
 	if (rc != 0)
@@ -199,16 +202,17 @@ options_check(const struct agent_options *o, struct err *err)
 int
 agent_run(const struct agent_options *o)
 {
+	__attribute__((cleanup(agent_workspace_free))) struct agent_workspace ws = {0};
 	AUTO(model) struct model *m = NULL;
 	struct err e = {0};
 	int status = 1;
 
-	if (options_check(o, &e) != 0 ||
+	if (options_check(o, &e) != 0 || agent_workspace_check(o, &ws, &e) != 0 ||
 	    (o->script != NULL && model_script_open(o->script, &m, &e) != 0)) {
 		log_error("%s", e.msg);
 		return 2;
 	}
-	if (run_inside(o, m, &status, &e) != 0) {
+	if (run_inside(o, &ws, m, &status, &e) != 0) {
 		log_error("%s", e.msg);
 		return status != 0 ? status : 1;
 	}

@@ -246,6 +246,43 @@ for ws in ("/etc", "/", "/usr", "relative", T + "/ws/../ws", "/tmp", T + "/ws/ma
     r = sh("echo in", opts=["--workspace", ws])
     tap.ok(r.returncode != 0 and "workspace" in r.stderr and "in" not in r.stdout.split(),
            "workspace %s is refused by name" % ws.replace(T, "T"), r.all)
+
+# Directories with keys: a state directory never, the caller's own only when that is said.
+STATE, MINE = T + "/state", T + "/mine"
+for d in (STATE + "/keys", STATE + "/run", STATE + "/policy", MINE + "/work", MINE + "/.ssh", MINE + "/.aws", T + "/aside"):
+    os.makedirs(d)
+with open(MINE + "/.pgpass", "w", encoding="ascii") as f:
+    f.write(SECRET)
+os.symlink(STATE, T + "/alias")
+sock = socket.socket(socket.AF_UNIX)
+sock.bind(STATE + "/run/agent.sock")
+for how in (["--state", STATE], ["--state", T + "/alias"], ["--socket", STATE + "/run/agent.sock"]):
+    for opts in (["--workspace", STATE], ["--workspace", STATE + "/policy"], ["--workspace", T], ["--ro-bind", STATE + ":/opt/s"]):
+        for unsafe in ([], ["--workspace-unsafe"]):
+            r = sh("echo in", opts=how + opts + unsafe)
+            tap.ok(r.returncode == 2 and "the state directory " + STATE in r.stderr and "in" not in r.stdout.split(),
+                   "%s is refused" % " ".join(how + opts + unsafe).replace(T, "T"), r.all)
+    r = sh("echo in", opts=how + ["--workspace", T + "/aside"])
+    tap.eq(r.stdout, "in\n", "a directory beside it is not, with " + how[0])
+if ROOT:
+    subprocess.run(["mount", "--bind", STATE, T + "/aside"], check=True)
+    r = sh("echo in", opts=["--state", STATE, "--workspace", T + "/aside"])
+    tap.ok(r.returncode == 2 and "state directory" in r.stderr, "a bind mount of it is it", r.all)
+    subprocess.run(["umount", T + "/aside"], check=True)
+mine = dict(os.environ, HOME=MINE)
+r = sh("cat .pgpass", opts=["--workspace", MINE], env=mine)
+tap.ok(r.returncode == 2 and all(MINE + x in r.stderr for x in ("/.ssh", "/.aws", "/.pgpass")) and SECRET not in r.all,
+       "a workspace with the caller's own secrets is refused, and they are named", r.all)
+r = sh("echo in", opts=["--workspace", MINE + "/.ssh"], env=mine)
+tap.ok(r.returncode == 2 and MINE + "/.ssh" in r.stderr, "so is one of them itself", r.all)
+r = sh("cat .pgpass", opts=["--workspace", MINE, "--workspace-unsafe", "--level"], env=mine)
+tap.ok(SECRET in r.stdout and "--workspace-unsafe: code in the sandbox can read" in r.stderr,
+       "--workspace-unsafe allows it, with a warning", r.all)
+tap.eq(json.loads(r.stdout.splitlines()[0])["workspace_unsafe"], [MINE + x for x in ("/.ssh", "/.aws", "/.pgpass")],
+       "and the level says so")
+r = sh("echo in", opts=["--workspace", MINE + "/work", "--level"], env=mine)
+tap.ok("in" in r.stdout.split() and "workspace_unsafe" not in r.stdout and r.stderr == "",
+       "a plain directory of the same home is a workspace", r.all)
 for b in ("%s:/usr/x" % T, "%s:/etc" % T, "%s:/work/x" % T, "%s:/opt/../etc" % T, "x:/opt/x",
           "%s/none:/opt/x" % T, "%s:/proc/x" % T):
     r = sh("echo in", opts=["--ro-bind", b])

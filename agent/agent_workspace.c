@@ -1,0 +1,201 @@
+/*
+ * Looks at the directories that a sandbox is to be given (process: cofferdam-agent, as the
+ * caller). Code inside reads and, in the workspace, writes all of them: a state directory would
+ * hand it the vault's key and the log's seed, a home the caller's own keys. A guard against
+ * mistakes of the caller, who may copy their keys anywhere; not a boundary.
+ */
+#include "agent/agent_workspace.h"
+
+#include <errno.h>
+#include <pwd.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/jcs.h"
+#include "common/log.h"
+#include "common/xalloc.h"
+
+#include "common/banned.h"
+
+#define INSTALLED_STATE "/var/lib/cofferdam"
+
+/* True if path, which is real, is `dir` or lies in it: by identity, so that a bind mount counts. */
+static bool
+is_in(const char *path, const char *dir)
+{
+	AUTO_FREE char *up = xstrdup(path);
+	struct stat want, st;
+
+	if (stat(dir, &want) != 0)
+		return false;
+	for (;;) {
+		char *slash = strrchr(up, '/');
+
+		if (stat(up, &st) == 0 && st.st_dev == want.st_dev && st.st_ino == want.st_ino)
+			return true;
+		if (slash == NULL || strcmp(up, "/") == 0)
+			return false;
+		slash[slash == up ? 1 : 0] = '\0';
+	}
+}
+
+static bool
+overlap(const char *a, const char *b)
+{
+	return is_in(a, b) || is_in(b, a);
+}
+
+/* One up; NULL at the root. */
+static char *
+parent_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	if (slash == NULL || strcmp(path, "/") == 0)
+		return NULL;
+	return str_dup(str_mem(path, slash == path ? 1 : (size_t)(slash - path)));
+}
+
+/* --- state directories ----------------------------------------------------------- */
+
+static int
+state_refuse(
+    const char *option, const char *given, const char *real, const char *state, struct err *err)
+{
+	AUTO_FREE char *dir = state != NULL ? realpath(state, NULL) : NULL;
+
+	if (dir == NULL || !overlap(real, dir))
+		return 0;
+	return err_set(err, ERR_INVALID,
+	    "%s %s is, holds or lies in the state directory %s, where the keys are: give a "
+	    "directory of its own",
+	    option, given, dir);
+}
+
+/* STATE of STATE/run/agent.sock; NULL for a socket that stands somewhere else. */
+static char *
+socket_state(const char *socket)
+{
+	AUTO_FREE char *real = realpath(socket, NULL);
+	AUTO_FREE char *dir = real != NULL ? parent_of(real) : NULL;
+	AUTO_FREE char *up = dir != NULL ? parent_of(dir) : NULL;
+	AUTO_FREE char *keys = up != NULL ? xasprintf("%s/keys", up) : NULL;
+
+	/* One that may not be looked into may be one. */
+	if (keys != NULL && (access(keys, F_OK) == 0 || errno == EACCES))
+		return TAKE_PTR(up);
+	return NULL;
+}
+
+static int
+states_check(const struct agent_options *o, const char *option, const char *given, struct err *err)
+{
+	AUTO_FREE char *real = realpath(given, NULL);
+	AUTO_FREE char *of_socket =
+	    socket_state(o->socket != NULL ? o->socket : AGENT_SOCKET_DEFAULT);
+	int rc;
+
+	if (real == NULL)
+		return err_sys(err, ERR_INVALID, errno, "%s %s", option, given);
+	if ((rc = state_refuse(option, given, real, o->state, err)) != 0 ||
+	    (rc = state_refuse(option, given, real, of_socket, err)) != 0)
+		return rc;
+	return state_refuse(option, given, real, INSTALLED_STATE, err);
+}
+
+/* --- the caller's own ------------------------------------------------------------ */
+
+static void
+home_look(const char *home, const char *real, struct agent_workspace *w)
+{
+	static const char *const secrets[] = {
+	    ".ssh", ".aws", ".kube", ".gnupg", ".pgpass", ".netrc"};
+
+	for (size_t i = 0; i < ARRAY_LEN(secrets); i++) {
+		AUTO_FREE char *path = xasprintf("%s/%s", home, secrets[i]);
+		AUTO_FREE char *there = realpath(path, NULL);
+		bool known = there == NULL || !overlap(real, there);
+
+		for (size_t k = 0; !known && k < w->nholds; k++)
+			known = strcmp(w->holds[k], path) == 0;
+		if (!known && w->nholds < WORKSPACE_HOLDS_MAX)
+			w->holds[w->nholds++] = TAKE_PTR(path);
+	}
+}
+
+static char *
+holds_joined(const struct agent_workspace *w)
+{
+	AUTO_BUF struct buf b = BUF(65536);
+
+	for (size_t i = 0; i < w->nholds; i++)
+		buf_printf(&b, "%s%s", i != 0 ? ", " : "", w->holds[i]);
+	return buf_dup_z(&b);
+}
+
+static int
+homes_check(const struct agent_options *o, struct agent_workspace *w, struct err *err)
+{
+	AUTO_FREE char *real = realpath(o->workspace, NULL);
+	AUTO_FREE char *names = NULL;
+	const char *home = getenv("HOME");
+	const struct passwd *pw = getpwuid(getuid());
+
+	if (real == NULL)
+		return err_sys(err, ERR_INVALID, errno, "--workspace %s", o->workspace);
+	if (home != NULL && home[0] == '/')
+		home_look(home, real, w);
+	if (pw != NULL && pw->pw_dir != NULL && pw->pw_dir[0] == '/')
+		home_look(pw->pw_dir, real, w);
+	if (w->nholds == 0)
+		return 0;
+	names = holds_joined(w);
+	if (!o->workspace_unsafe)
+		return err_set(err, ERR_INVALID,
+		    "--workspace %s would show %s to the code inside: give a directory of its own, "
+		    "or --workspace-unsafe",
+		    o->workspace, names);
+	log_warn("--workspace-unsafe: code in the sandbox can read and change %s", names);
+	return 0;
+}
+
+int
+agent_workspace_check(const struct agent_options *o, struct agent_workspace *ret, struct err *err)
+{
+	int rc = 0;
+
+	*ret = (struct agent_workspace){0};
+	for (size_t i = 0; rc == 0 && i < o->nbinds; i++)
+		rc = states_check(o, "--ro-bind", o->binds[i].host_path, err);
+	if (rc == 0 && o->workspace != NULL)
+		rc = states_check(o, "--workspace", o->workspace, err);
+	if (rc == 0 && o->workspace != NULL)
+		rc = homes_check(o, ret, err);
+	return rc;
+}
+
+void
+agent_workspace_free(struct agent_workspace *w)
+{
+	for (size_t i = 0; i < w->nholds; i++)
+		free(w->holds[i]);
+}
+
+char *
+agent_workspace_level(const struct agent_workspace *w, const char *level)
+{
+	AUTO_BUF struct buf b = BUF(65536);
+	size_t n = strlen(level);
+	struct jcs j;
+
+	if (w->nholds == 0 || n < 2 || level[n - 1] != '}')
+		return xstrdup(level);
+	jcs_init(&j, &b);
+	jcs_array(&j, NULL);
+	for (size_t i = 0; i < w->nholds; i++)
+		jcs_str_lossy(&j, NULL, str_z(w->holds[i]));
+	jcs_array_end(&j);
+	return xasprintf(
+	    "%.*s,\"workspace_unsafe\":%.*s}", (int)(n - 1), level, STR_ARG(buf_str(&b)));
+}
