@@ -5,7 +5,8 @@
 struct cmd {
 	const char *name;
 	int (*run)(int argc, char **argv); /* argv[0] is the subcommand; returns the exit status */
-	const char *usage, *summary;
+	const char *usage;		   /* NULL: cmd_help has it */
+	const char *summary;
 };
 
 /* Exit statuses of every subcommand: done, refused or changed, usage or configuration. */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cmd/cmd.h"
+#include "cmd/cmd_help.h"
 #include "common/log.h"
 
 #include "common/banned.h"
@@ -14,22 +15,20 @@
 #define COFFERDAM_VERSION "0.1.0"
 
 static const struct cmd cmds[] = {
-    {"init", cmd_init, "--state DIR --origin NAME [--policy FILE]", "make a state directory"},
-    {"credential", cmd_credential, "add|list|remove [NAME] ...", "what the vault holds"},
-    {"policy", cmd_policy, "check|build|test|explain|calendar ...",
-	"check, build and try a policy"},
-    {"run", cmd_run, "[--task TEXT --script FILE | -- COMMAND...]", "run an agent or a command"},
-    {"sandbox", cmd_sandbox, "exec [OPTIONS] -- COMMAND...", "the sandbox alone"},
-    {"status", cmd_status, "", "the broker, its policy and its runs"},
-    {"pending", cmd_pending, "[--json]", "requests that wait for people"},
-    {"show", cmd_show, "ID", "one request, the action in full"},
-    {"approve", cmd_approve, "ID --as PERSON [--key FILE] [--role ROLE]", "sign for a request"},
-    {"deny", cmd_approve, "ID --as PERSON [--key FILE]", "end a request"},
-    {"revoke", cmd_approve, "ID --as PERSON [--key FILE]", "take a signature back"},
-    {"run-end", cmd_run_end, "RUN", "end a run now: nothing more of it passes"},
-    {"log", cmd_log, "verify|show|head ...", "check and print the decision log"},
-    {"replay", cmd_replay, "timeline|whatif ...",
-	"the decision path, and what another policy says"},
+    {"init", cmd_init, NULL, "make a state directory"},
+    {"credential", cmd_credential, NULL, "what the vault holds"},
+    {"policy", cmd_policy, NULL, "check, build and try a policy"},
+    {"run", cmd_run, NULL, "run an agent or a command"},
+    {"sandbox", cmd_sandbox, NULL, "the sandbox alone"},
+    {"status", cmd_status, NULL, "the broker, its policy and its runs"},
+    {"pending", cmd_pending, NULL, "requests that wait for people"},
+    {"show", cmd_show, NULL, "one request, the action in full"},
+    {"approve", cmd_approve, NULL, "sign for a request"},
+    {"deny", cmd_approve, NULL, "end a request"},
+    {"revoke", cmd_approve, NULL, "take a signature back"},
+    {"run-end", cmd_run_end, NULL, "end a run now: nothing more of it passes"},
+    {"log", cmd_log, NULL, "check and print the decision log"},
+    {"replay", cmd_replay, NULL, "the decision path, and what another policy says"},
 };
 
 static void
@@ -38,20 +37,25 @@ print_usage(FILE *f)
 	(void)fprintf(f, "usage: cofferdam COMMAND [--state DIR] [ARGUMENTS]\n\n");
 	for (size_t i = 0; i < ARRAY_LEN(cmds); i++)
 		(void)fprintf(f, "  %-11s %s\n", cmds[i].name, cmds[i].summary);
-	(void)fprintf(f, "  %-11s %s\n\nSee cofferdam(1).\n", "version", "print the version");
+	(void)fprintf(f, "  %-11s %s\n\nEach takes --help. See cofferdam(1).\n", "version",
+	    "print the version");
 }
 
+/* argv[0] is the command; its own help is asked for. */
 static int
-print_help(const char *name)
+print_help(int argc, char **argv)
 {
-	for (size_t i = 0; i < ARRAY_LEN(cmds); i++) {
-		if (strcmp(cmds[i].name, name) != 0)
-			continue;
-		(void)printf(
-		    "usage: cofferdam %s %s\n%s\n", cmds[i].name, cmds[i].usage, cmds[i].summary);
+	char help[] = "--help", exec[] = "exec";
+	char *own[] = {argv[0], help, NULL};
+	char *own_exec[] = {argv[0], exec, help, NULL};
+
+	if (strcmp(argv[0], "run") == 0)
+		return cmd_run(2, own);
+	if (strcmp(argv[0], "sandbox") == 0)
+		return cmd_sandbox(3, own_exec);
+	if (cmd_help(argc, argv))
 		return CMD_OK;
-	}
-	(void)fprintf(stderr, "cofferdam: there is no command \"%s\"\n", name);
+	(void)fprintf(stderr, "cofferdam: there is no command \"%s\"\n", argv[0]);
 	return CMD_USAGE;
 }
 
@@ -67,7 +71,7 @@ main(int argc, char **argv)
 	if (strcmp(argv[1], "help") == 0 || strcmp(argv[1], "--help") == 0 ||
 	    strcmp(argv[1], "-h") == 0) {
 		if (argc > 2)
-			return print_help(argv[2]);
+			return print_help(argc - 2, argv + 2);
 		print_usage(stdout);
 		return CMD_OK;
 	}
@@ -78,8 +82,8 @@ main(int argc, char **argv)
 	for (size_t i = 0; i < ARRAY_LEN(cmds); i++) {
 		if (strcmp(cmds[i].name, argv[1]) != 0)
 			continue;
-		if (argc == 3 && strcmp(argv[2], "--help") == 0)
-			return print_help(argv[1]);
+		if (cmd_help_asked(argc - 1, argv + 1))
+			return print_help(argc - 1, argv + 1);
 		return cmds[i].run(argc - 1, argv + 1);
 	}
 	(void)fprintf(

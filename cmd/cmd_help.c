@@ -1,0 +1,143 @@
+/*
+ * The help of every command, as one table. Runs as the person who types it; prints, and does
+ * nothing else. tests/system/22-command-line.t holds it and the man pages to the option tables.
+ */
+#include "cmd/cmd_help.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+
+#include "common/banned.h"
+
+#define STATE "  --state DIR         state directory (default: /var/lib/cofferdam)\n"
+#define HELP "  --help              print this\n"
+#define LOG_DIR \
+	"  DIR                 a state directory or a log directory, instead of --state\n" STATE
+#define SIGN                                                                                 \
+	"  ID                  the request, as `cofferdam pending` prints it\n"              \
+	"  --as PERSON         who signs, a person of the policy\n"                          \
+	"  --key FILE          that person's ssh key (default: ~/.ssh/id_ed25519)\n"         \
+	"  --role ROLE         which of the person's roles (default: one that is missing)\n" \
+	"  --yes               do not ask before signing\n" STATE
+
+static const struct help {
+	const char *words, *args, *what, *options;
+} helps[] = {
+    {"init", "--state DIR --origin NAME [--policy FILE]",
+	"Make a state directory; one that exists is refused.",
+	"  --state DIR         where (needed)\n"
+	"  --origin NAME       name of the log in every checkpoint, as ops.example/log (needed)\n"
+	"  --policy FILE       build this policy and make it active\n"},
+    {"credential add", "NAME --target-host HOST --port N --user USER [options]",
+	"Put a secret into the vault. It is read from a terminal, standard input or --fd.",
+	"  --target-host HOST  the target's host, exactly as the policy says it\n"
+	"  --port N            the target's port, as the policy says it\n"
+	"  --user USER         the target's user, as the policy says it\n"
+	"  --kind KIND         postgresql-password, which is the default\n"
+	"  --fd N              read the secret from this descriptor\n" STATE},
+    {"credential list", "[--state DIR]", "Names and bindings of the vault; no secret.", STATE},
+    {"credential remove", "NAME [--state DIR]", "Take a secret out of the vault.", STATE},
+    {"policy check", "FILE", "Read and check a policy.", ""},
+    {"policy build", "FILE [-o DIR | --state DIR]",
+	"Write the bundle that the broker loads; without a directory, to standard output.",
+	"  -o, --output DIR    write DIR/<digest>.json and DIR/active\n"
+	"  --state DIR         the same in DIR/policy, where a broker looks\n"},
+    {"policy test", "[--cases-policy] [--group NAME]... FILE", "Run the cases of a policy; TAP.",
+	"  --cases-policy      FILE holds \"policy\" and \"cases\" together\n"
+	"  --group NAME        only cases of this group (with --cases-policy)\n"},
+    {"policy explain", "FILE --target T --sql TEXT [options]",
+	"Judge one statement and say why. FILE is a policy or a bundle.",
+	"  --target T          a target of the policy (needed)\n"
+	"  --sql TEXT          the statement (needed)\n"
+	"  --at TIME           2026-12-24T12:00:00Z or 2026-12-24 (default: now)\n"
+	"  --owner PERSON      whose run it is\n"
+	"  --agent NAME        which agent's\n"},
+    {"policy calendar", "FILE [NAME] [--from TIME] [--to TIME]",
+	"Print windows as instants and in their zone. FILE is a policy or a bundle.",
+	"  --from TIME         leave out what ends before\n"
+	"  --to TIME           leave out what begins after\n"},
+    {"run", NULL, NULL, NULL},
+    {"sandbox exec", NULL, NULL, NULL},
+    {"status", "[--json]", "The broker, its policy and its runs. Ends with 0 when it serves.",
+	"  --json              as the broker says it\n" STATE},
+    {"pending", "[--json]", "Requests that wait for people, or to be used.",
+	"  --json              as the broker says it\n" STATE},
+    {"show", "[--json] ID", "One request, the action in full.",
+	"  --json              as the broker says it\n" STATE},
+    {"approve", "ID --as PERSON [options]", "Sign for a request.", SIGN},
+    {"deny", "ID --as PERSON [options]", "Sign against a request: it ends.", SIGN},
+    {"revoke", "ID --as PERSON [options]", "Take a signature back.", SIGN},
+    {"run-end", "RUN", "End a run now: nothing more of it passes.", STATE},
+    {"log verify", "[DIR] [--vkey FILE] [--pin CHECKPOINT]...",
+	"Check the whole log. Ends with 0 verified, 1 tampered with, 2 usage or keys, 3 whole but\n"
+	"with an unsigned or torn end.",
+	"  --vkey FILE         keys to trust (default: those of the state directory)\n"
+	"  --pin CHECKPOINT    a file with a checkpoint kept elsewhere; up to 32\n" LOG_DIR},
+    {"log show", "[DIR] [--run RUN] [--type TYPE] [--json]", "Print records.",
+	"  --run RUN           of this run only\n"
+	"  --type TYPE         of this type only, as action\n"
+	"  --json              the records as they are\n" LOG_DIR},
+    {"log head", "[DIR] [--vkey FILE]", "Print the newest checkpoint.",
+	"  --vkey FILE         keys to trust (default: those of the state directory)\n" LOG_DIR},
+    {"replay timeline", "[--vkey FILE] [--full] [RUN]", "What happened, and why.",
+	"  --vkey FILE         keys to trust (default: those of the state directory)\n"
+	"  --full              long texts in full\n" STATE},
+    {"replay whatif", "[--policy FILE] [--all] [RUN]",
+	"Judge every recorded action again. Ends with 0 when every verdict is the recorded one.",
+	"  --policy FILE       a policy or a bundle (default: the recorded one)\n"
+	"  --all               print unchanged actions, too\n" STATE},
+};
+
+bool
+cmd_help_asked(int argc, char **argv)
+{
+	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+		if (strcmp(argv[i], "--help") == 0)
+			return true;
+	return false;
+}
+
+/* `words` begins with the word w: the rest behind the blank, "" if it is all. */
+static const char *
+behind(const char *words, const char *w)
+{
+	size_t n = strlen(w);
+
+	if (strncmp(words, w, n) != 0 || (words[n] != '\0' && words[n] != ' '))
+		return NULL;
+	return words[n] == ' ' ? words + n + 1 : words + n;
+}
+
+static void
+print_one(const struct help *h)
+{
+	if (h->args == NULL)
+		return;
+	(void)printf(
+	    "usage: cofferdam %s %s\n%s\n%s%s", h->words, h->args, h->what, h->options, HELP);
+}
+
+/* An option before the second word hides it: then all of the first word's are printed. */
+bool
+cmd_help(int argc, char **argv)
+{
+	const char *second = argc > 1 && argv[1][0] != '-' ? argv[1] : NULL;
+	bool found = false;
+
+	for (int pass = 0; pass < 2 && !found; pass++) {
+		for (size_t i = 0; i < ARRAY_LEN(helps); i++) {
+			const char *rest = behind(helps[i].words, argv[0]);
+
+			if (rest == NULL || (pass == 0 && rest[0] != '\0' &&
+						(second == NULL || strcmp(rest, second) != 0)))
+				continue;
+			if (found)
+				(void)printf("\n");
+			print_one(&helps[i]);
+			found = true;
+		}
+	}
+	return found;
+}

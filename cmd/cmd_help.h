@@ -1,0 +1,18 @@
+/* What `cofferdam COMMAND --help` prints. */
+#ifndef CMD_CMD_HELP_H
+#define CMD_CMD_HELP_H
+
+#include <stdbool.h>
+
+#include "cmd/cmd.h"
+
+/*
+ * The help of the command that argv names in one or two words ("log", "log verify"), or of
+ * every command below the first word when the second is none. False: there is no such
+ * command. `run` and `sandbox exec` have their own, by the table that reads their options.
+ */
+bool cmd_help(int argc, char **argv);
+/* --help stands before any "--". */
+bool cmd_help_asked(int argc, char **argv);
+
+#endif

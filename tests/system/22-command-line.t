@@ -1,0 +1,132 @@
+#!/usr/bin/python3
+"""The command line towards people: help of every command, man pages that know every option, and a
+broker that cannot start says which file is the matter."""
+import glob
+import os
+import re
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from harness import BUILD, CLI, TOP, Tap, Temp, must, run, wait_for
+
+tap, temp = Tap(), Temp("cli")
+os.chdir(temp.path)
+
+
+def text(path):
+    with open(os.path.join(TOP, path), encoding="utf-8") as f:
+        return f.read()
+
+
+# --- help ---------------------------------------------------------------------------
+COMMANDS = {  # file with the option table: its commands
+    "cmd/cmd_init.c": ["init"],
+    "cmd/cmd_credential.c": ["credential add", "credential list", "credential remove"],
+    "cmd/cmd_policy_build.c": ["policy check", "policy build"],
+    "cmd/cmd_policy_test.c": ["policy test"],
+    "cmd/cmd_policy_explain.c": ["policy explain", "policy calendar"],
+    "cmd/cmd_approve.c": ["approve", "deny", "revoke"],
+    "cmd/cmd_log.c": ["log verify", "log show", "log head"],
+    "cmd/cmd_replay.c": ["replay timeline", "replay whatif"],
+    "cmd/cmd_status.c": ["status", "pending", "show", "run-end"],
+    "agent/agent_options.c": ["run", "sandbox exec"],
+}
+
+
+def options(path):
+    found = re.findall(r'\{"([a-z][a-z-]*)", (?:required|no)_argument', text(path))
+    return {"--" + o for o in found} | set(re.findall(r'\{"(--[a-z-]+)", [A-Z]', text(path)))
+
+
+def words(s):
+    return set(re.findall(r"--[a-z][a-z-]*", s))
+
+
+TABLES = {p for p in map(lambda f: os.path.relpath(f, TOP), glob.glob(TOP + "/cmd/*.c") + glob.glob(TOP + "/agent/*.c"))
+          if options(p)}
+tap.eq(sorted(TABLES - set(COMMANDS)), [], "every option table is known to this test")
+man = {p: words(text("docs/man/" + p)) for p in ("cofferdam.1.scd", "cofferdam-policy.5.scd")}
+for path, commands in sorted(COMMANDS.items()):
+    printed = set()
+    for c in commands:
+        r = run([CLI] + c.split() + ["--help"])
+        tap.ok(r.returncode == 0 and r.stdout.startswith("usage: cofferdam %s" % c) and "error" not in r.stdout,
+               "%s --help prints its options and ends with 0" % c, r.stdout)
+        printed |= words(r.stdout)
+    table = options(path)
+    tap.ok(len(table) >= 2, "%s has options" % path)
+    tap.eq(sorted(table - printed), [], "help names every option of %s" % path)
+    tap.eq(sorted(printed - table - {"--help", "--"}), [], "and none that it does not take")
+    page = "cofferdam-policy.5.scd" if "cmd_policy" in path else "cofferdam.1.scd"
+    tap.eq(sorted(table - man[page]), [], "so does %s" % page)
+tap.has(text("docs/man/cofferdam.1.scd"), "empty tmpfs of 512 MiB", "the man page tells the default workspace")
+r = run([CLI, "help", "replay", "whatif"])
+tap.ok(r.returncode == 0 and r.stdout.startswith("usage: cofferdam replay whatif"), "help COMMAND is the same", r.stdout)
+r = run([CLI, "log", "--help"])
+tap.ok(r.returncode == 0 and all("cofferdam log " + v in r.stdout for v in ("verify", "show", "head")),
+       "the first word alone prints all of its commands", r.stdout)
+r = run([CLI, "log", "verify", "--state", "nowhere", "--help"])
+tap.ok(r.returncode == 0 and r.stdout.startswith("usage: cofferdam log verify"), "--help may stand behind other options",
+       r.stdout)
+r = run([CLI, "sandbox", "exec", "--limits-optional", "--", "echo", "--help"])
+tap.ok("usage" not in r.stdout, "behind -- it is the command's own", r.stdout)
+r = run([CLI, "frobnicate", "--help"])
+tap.eq(r.returncode, 2, "a command that does not exist has no help")
+
+# --- a broker that cannot start -----------------------------------------------------
+state = temp.path + "/state"
+must([CLI, "init", "--state", state, "--origin", "test.example/log"])
+
+
+def starts():
+    """The first line of an error that the broker logs in 10 s; "" if it serves."""
+    log = temp.path + "/broker.log"
+    with open(log, "wb") as f:
+        p = subprocess.Popen([BUILD + "/cofferdam-broker", "--state", state], stdin=subprocess.DEVNULL, stdout=f, stderr=f)
+    try:
+        end = time.monotonic() + 10
+        while time.monotonic() < end:
+            with open(log, encoding="utf-8", errors="replace") as f:
+                said = f.read()
+            line = [x for x in said.splitlines() if "error" in x]
+            if line:
+                return line[0]
+            if "ready" in said:
+                return ""
+            time.sleep(0.05)
+        return "neither error nor ready:\n" + said
+    finally:
+        p.terminate()
+        try:
+            p.wait(10)
+        except subprocess.TimeoutExpired:
+            p.kill()
+            p.wait()
+
+
+def damaged(name, content):
+    path = os.path.join(state, name)
+    with open(path, "rb") as f:
+        was = f.read()
+    with open(path, "wb") as f:
+        f.write(content(was))
+    said = starts()
+    with open(path, "wb") as f:
+        f.write(was)
+    return said
+
+
+tap.eq(starts(), "", "a broker with a whole state directory starts")
+said = damaged("vault", lambda b: b[:-1] + bytes([b[-1] ^ 1]))
+tap.ok("vault: not sealed under keys/vault.key, or changed" in said and "restore" in said and "P_" not in said,
+       "a damaged vault: the file and the way out are named, no message", said)
+said = damaged("keys/vault.key", lambda b: b"x" * len(b))
+tap.ok("keys/vault.key" in said and "restore" in said and "P_" not in said, "a wrong vault key", said)
+said = damaged("keys/vault.key", lambda b: b[:5])
+tap.ok("keys/vault.key" in said and "P_" not in said, "a short vault key", said)
+said = damaged("keys/ca/key.pem", lambda b: b"nothing\n")
+tap.ok("keys/ca/key.pem is not a PEM private key" in said and "P_" not in said, "a damaged CA key", said)
+tap.eq(starts(), "", "all restored, it starts again")
+tap.done()
