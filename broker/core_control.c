@@ -143,6 +143,8 @@ pending_put(struct jcs *j, const struct core_request *rq)
 	    j, "show", str_mem(show.p, show.n < PENDING_SHOW_MAX ? show.n : PENDING_SHOW_MAX));
 	jcs_z(j, "state", core_request_state_name(rq->state));
 	jcs_z(j, "target", rq->target);
+	if (rq->state == CORE_RQ_ARMED)
+		put_us(j, "use_by", rq->use_by_us);
 	jcs_close(j);
 }
 
@@ -226,6 +228,8 @@ verb_show(struct core_call *call, struct err *err)
 	core_data_slots(j, "slots", rq->slots, rq->nslots);
 	jcs_z(j, "state", core_request_state_name(rq->state));
 	jcs_str(j, "target", st.s.target);
+	if (rq->state == CORE_RQ_ARMED)
+		jcs_int(j, "use_by_us", rq->use_by_us);
 	jcs_int(j, "use_within", rq->use_within_s);
 	core_sign_statement_free(&st);
 	return 0;

@@ -119,13 +119,14 @@ int
 request_print(const struct json *o, struct err *err)
 {
 	AUTO_BUF struct buf action = BUF((size_t)4 << 20);
+	const struct json *use_by = json_get(o, "use_by_us");
 	char until[CLOCK_TEXT_SIZE];
 	int rc = request_action(o, &action, err);
 	struct str says = json_str(json_get(o, "agent_says"));
 
 	if (rc != 0)
 		return rc;
-	clock_format_s(json_int(json_get(o, "approve_by_us")), until);
+	clock_format_s(json_int(use_by != NULL ? use_by : json_get(o, "approve_by_us")), until);
 	line(o, "request", "id");
 	line(o, "state", "state");
 	line(o, "reason", "reason");
@@ -137,8 +138,11 @@ request_print(const struct json *o, struct err *err)
 	line(o, "agent", "agent");
 	if (json_int(json_get(o, "max_rows")) >= 0)
 		(void)printf("%-12s %" PRId64 "\n", "max rows", json_int(json_get(o, "max_rows")));
-	(void)printf("%-12s %s, then within %" PRId64 " s\n", "sign by", until,
-	    json_int(json_get(o, "use_within")));
+	if (use_by != NULL)
+		(void)printf("%-12s %s, once\n", "use by", until);
+	else
+		(void)printf("%-12s %s, then within %" PRId64 " s\n", "sign by", until,
+		    json_int(json_get(o, "use_within")));
 	grants(o);
 	line_list(o, "missing", "missing");
 	(void)printf("action (%zu bytes):\n", action.n);

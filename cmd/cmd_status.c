@@ -145,12 +145,17 @@ print_pending(const struct json *o)
 			       *effects = control_text(r, "effects"),
 			       *show = control_text(r, "show"),
 			       *missing = control_list(r, "missing"),
-			       *by = control_text(r, "approve_by"),
+			       *sign_by = control_text(r, "approve_by"),
+			       *use_by = control_text(r, "use_by"),
 			       *owner = control_text(r, "owner");
 
-		(void)printf("%s  %s\n  %s on %s, run of %s, until %s, missing %s\n  %s\n", id,
-		    state, effects, target, owner, by, missing[0] != '\0' ? missing : "nobody",
-		    show);
+		(void)printf("%s  %s\n  %s on %s, run of %s, ", id, state, effects, target, owner);
+		if (use_by[0] != '\0')
+			(void)printf("to be used until %s", use_by);
+		else
+			(void)printf("to be signed until %s, missing %s", sign_by,
+			    missing[0] != '\0' ? missing : "nobody");
+		(void)printf("\n  %s\n", show);
 	}
 }
 

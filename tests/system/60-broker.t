@@ -117,8 +117,13 @@ tap.ok(r.returncode != 0, "a key that is not enrolled is refused", r.stdout)
 tap.ok([x for x in st.records("approval.rejected")], "and recorded")
 r = st.sign("approve", rid, "dana")
 tap.eq(c.query(SQL).sqlstate, "42501", "the same person twice is one person")
+tap.ok("to be signed until" in st.cli("pending").stdout and "sign by" in st.cli("show", rid).stdout,
+       "an open request says until when it can be signed")
 r = st.sign("approve", rid, "omar")
 tap.ok(r.returncode == 0 and "armed" in r.stdout, "the second person arms it", r.stdout)
+use_by = st.records("approval.armed")[-1]["data"]["use_by"]
+tap.has(st.cli("pending").stdout, "to be used until %s\n" % (use_by[:19] + "Z"), "pending says until when it can be used")
+tap.has(st.cli("show", rid).stdout, "use by       %s, once\n" % (use_by[:19] + "Z"), "so does show")
 tap.eq(c.query(SQL.replace("17", "18")).sqlstate, "42501", "another parameter is another action")
 tap.eq(c.query(SQL.lower()).sqlstate, "42501", "another text is another action")
 r = c.query(SQL)
