@@ -242,6 +242,17 @@ sql_names(struct walk *w, struct core_action *a)
 	}
 }
 
+static void
+unserved(struct core_action *a, const struct core_facts *f)
+{
+	const char *why = effects_sql_unserved(&f->view);
+
+	if (why == NULL)
+		return;
+	a->refuse_state = "0A000";
+	a->refuse_why = why;
+}
+
 static bool
 on_query(struct walk *w, struct rd *r)
 {
@@ -252,10 +263,7 @@ on_query(struct walk *w, struct rd *r)
 	facts_add(a, f);
 	executes_add(w, a);
 	a->commits = a->commits || commits(w, f);
-	if (f->view.copy_in) {
-		a->refuse_state = "0A000";
-		a->refuse_why = "COPY FROM STDIN is not supported";
-	}
+	unserved(a, f);
 	if (!judge(w, a))
 		return false;
 	/* A simple Query ends the unnamed ones. */
@@ -369,10 +377,7 @@ on_execute(struct walk *w, struct rd *r)
 	facts_add(a, n->stmt->facts);
 	executes_add(w, a);
 	a->commits = a->commits || commits(w, n->stmt->facts);
-	if (n->stmt->facts->view.copy_in) {
-		a->refuse_state = "0A000";
-		a->refuse_why = "COPY FROM STDIN is not supported";
-	}
+	unserved(a, n->stmt->facts);
 	if (!judge(w, a))
 		return false;
 	sql_names(w, a);

@@ -145,6 +145,9 @@ policy_sql_input(const struct policy *p, struct cmd_parser *parser, struct str t
 		return rc;
 	ret->input.effects = ret->facts.view.effects;
 	ret->input.statements = ret->facts.view.statements;
+	ret->unserved = effects_sql_unserved(&ret->facts.view);
+	if (ret->unserved != NULL) /* as core judges it: no policy permits opaque */
+		ret->input.effects |= EFFECT_opaque;
 	if (!ret->facts.parsed)
 		return 0;
 	rc = json_parse(buf_str(&ret->facts.json), "facts", &ret->doc, err);

@@ -32,6 +32,7 @@ struct policy_sql {
 	struct json_doc *doc; /* facts */
 	struct str relations[FACTS_RELATIONS_MAX];
 	struct policy_input input;
+	const char *unserved; /* why core refuses it for reasons of its own; NULL: it does not */
 };
 void policy_sql_free(struct policy_sql *s);
 #define AUTO_POLICY_SQL __attribute__((cleanup(policy_sql_free)))

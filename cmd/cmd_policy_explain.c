@@ -61,6 +61,8 @@ print_input(const struct policy_sql *s, struct str sql)
 	(void)printf("at         %s%s\n", at, s->input.at.known ? "" : " (clock not known)");
 	(void)printf("facts      %.*s\n", STR_ARG(buf_str(&s->facts.json)));
 	(void)printf("effects    %.*s\n", STR_ARG(buf_str(&effects)));
+	if (s->unserved != NULL)
+		(void)printf("broker     refuses it itself, as opaque (0A000): %s\n", s->unserved);
 }
 
 static void

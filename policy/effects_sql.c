@@ -295,3 +295,10 @@ effects_sql(const struct json *facts, struct facts_sql_view *ret)
 	ret->hidden_dml = (f.flags & HIDDEN_DML) != 0;
 	ret->txn_only = n > 0 && !f.other && (f.flags & PLAIN) != 0;
 }
+
+/* The data that follows would be sent unjudged: rows cannot be shown, counted or signed for. */
+const char *
+effects_sql_unserved(const struct facts_sql_view *v)
+{
+	return v->copy_in ? "COPY FROM STDIN is not supported" : NULL;
+}

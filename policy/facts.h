@@ -43,6 +43,8 @@ struct facts_sql_view {
 /* Pure: facts JSON to effects. Anything not in the closed form gives EFFECT_opaque, never an error.
  */
 void effects_sql(const struct json *facts, struct facts_sql_view *ret);
+/* Why the broker refuses to carry it, whatever the policy says (0A000), in words; NULL: it does. */
+const char *effects_sql_unserved(const struct facts_sql_view *v);
 
 /*
  * One start-up parameter ("application_name", "options", ...): harmless ones are EFFECT_read,
