@@ -91,32 +91,54 @@ policy_check_main(int argc, char **argv)
 
 /* --- build --------------------------------------------------------------------------- */
 
-/* A serial only rises, so that an old bundle cannot quietly come back. */
+/* The bundle that `active` names; *ret stays NULL when nothing is active yet. */
 static int
-check_serial(const char *dir, const struct policy *p, struct err *err)
+active_load(const char *dir, const char *active, struct policy **ret, struct err *err)
 {
-	AUTO_FREE char *active = xasprintf("%s/active", dir), *old_path = NULL;
+	AUTO_FREE char *path = NULL;
 	AUTO_BUF struct buf hex = BUF(100);
 	AUTO_BUF struct buf text = BUF(JSON_SIZE_MAX);
-	AUTO(policy) struct policy *old = NULL;
 	struct hash h;
 	int rc;
 
-	if (access(active, F_OK) != 0)
+	if (access(active, F_OK) != 0 && errno == ENOENT)
 		return 0;
 	rc = file_read(AT_FDCWD, active, &hex, err);
 	if (rc != 0)
 		return rc;
 	if (!hash_from_hex(str_trim(buf_str(&hex)), &h))
 		return err_set(err, ERR_CONFIG, "%s does not hold a digest", active);
-	if (hash_eq(&h, policy_digest(p)))
+	path = xasprintf("%s/%.*s.json", dir, STR_ARG(str_trim(buf_str(&hex))));
+	rc = file_read(AT_FDCWD, path, &text, err);
+	if (rc == 0 && (rc = policy_load(buf_str(&text), ret, err)) != 0)
+		return err_wrap(err, "%s", path);
+	if (rc == 0 && !hash_eq(policy_digest(*ret), &h))
+		return err_set(err, ERR_TAMPER, "%s does not have the digest of its name", path);
+	return rc;
+}
+
+/*
+ * A serial only rises, so that an old bundle cannot quietly come back. What is active but cannot
+ * be read has no serial: building is the way to repair it, so that is said and goes on.
+ */
+static int
+check_serial(const char *dir, const struct policy *p, struct err *err)
+{
+	AUTO_FREE char *active = xasprintf("%s/active", dir);
+	AUTO(policy) struct policy *old = NULL;
+	struct err why = {0};
+
+	if (active_load(dir, active, &old, &why) != 0) {
+		(void)fprintf(stderr, "cofferdam: warning: ");
+		policy_print(stderr, str_z(why.msg));
+		(void)fprintf(stderr,
+		    "\ncofferdam: warning: the active policy cannot be read, so the serial %lld is "
+		    "compared with nothing: see that it is the newest\n",
+		    (long long)policy_serial(p));
 		return 0;
-	old_path = xasprintf("%s/%.*s.json", dir, STR_ARG(str_trim(buf_str(&hex))));
-	rc = file_read(AT_FDCWD, old_path, &text, err);
-	if (rc == 0)
-		rc = policy_load(buf_str(&text), &old, err);
-	if (rc != 0)
-		return err_wrap(err, "%s", old_path);
+	}
+	if (old == NULL || hash_eq(policy_digest(old), policy_digest(p)))
+		return 0;
 	if (policy_serial(p) <= policy_serial(old))
 		return err_set(err, ERR_INVALID,
 		    "serial must be over %lld, the active policy's, is %lld",

@@ -23,7 +23,7 @@ struct runner {
 	const struct policy *p;
 	const struct json_doc *doc;
 	struct cmd_parser *parser;
-	size_t n, failed;
+	size_t n, failed, skipped;
 };
 
 typedef int case_fn(
@@ -311,6 +311,7 @@ static void
 skip_case(struct runner *r, const struct json *c)
 {
 	r->n++;
+	r->skipped++;
 	print_result(true, r->n, c);
 	(void)printf(" # SKIP this group is not supported yet\n");
 }
@@ -487,6 +488,9 @@ policy_test_main(int argc, char **argv)
 	rc = a.cases_policy ? test_cases_policy(&r, &a, &err) : test_policy(&r, &a, &err);
 	if (rc != 0)
 		return policy_fail(&err);
-	(void)printf("# %zu run, %zu failed\n", r.n, r.failed);
+	(void)printf("# %zu run, %zu failed", r.n - r.skipped, r.failed);
+	if (r.skipped != 0)
+		(void)printf(", %zu skipped", r.skipped);
+	(void)printf("\n");
 	return r.failed == 0 ? CMD_OK : CMD_FAILED;
 }

@@ -75,6 +75,21 @@ run 1 "has no host: it can be tested and explained, not built" "a target without
 "$cofferdam" policy build "$tmp/p.json" >"$tmp/stdout.json" 2>"$tmp/out" && cmp -s "$tmp/stdout.json" "$state/policy/$digest.json"
 ok $? "without a directory the same bundle goes to standard output"
 
+# What is active is damaged: building is the repair, so it goes on, and says what it could not do.
+newest=$(cat "$state/policy/active")
+mv "$state/policy/$newest.json" "$tmp/kept.json"
+run 0 "compared with nothing" "an active bundle that is missing does not block a build" build "$tmp/p2.json" --state "$state"
+cmp "$tmp/kept.json" "$state/policy/$newest.json" >>"$tmp/out" 2>&1
+ok $? "the build puts it back"
+rm "$state/policy/$newest.json"
+run 0 "compared with nothing" "nor another policy's" build "$tmp/p.json" --state "$state"
+[ "$(grep -o "$state/policy/$newest.json" "$tmp/out" | wc -l)" -eq 1 ]
+ok $? "its path is said once"
+sed 's/"serial":1/"serial":9/' "$tmp/stdout.json" >"$state/policy/$digest.json"
+run 0 "$digest.json does not have the digest of its name" "a damaged one is told and replaced" \
+	build "$tmp/p2.json" --state "$state"
+run 1 "serial must be over 2" "whole again, it holds back an older one" build "$tmp/p.json" --state "$state"
+
 run 0 "# 2 run, 0 failed" "the policy's own cases pass" test "$tmp/p.json"
 sed 's/"expect":{"verdict":"allow"}/"expect":{"verdict":"deny"}/' "$tmp/p.json" >"$tmp/wrong.json"
 run 1 'verdict: wanted "deny", got "allow"' "a wrong case is told with what came instead" test "$tmp/wrong.json"
@@ -82,6 +97,8 @@ run 0 "# SKIP this group is not supported yet" "a group that is not built is ski
 	test --cases-policy --group redis tests/cases/policy-cases.json
 run 0 "# not supported yet: group redis, 5 cases" "groups left out are counted" \
 	test --cases-policy --group time tests/cases/policy-cases.json
+run 0 "# 0 run, 0 failed, 5 skipped" "what is skipped is not counted as run" \
+	test --cases-policy --group redis tests/cases/policy-cases.json
 run 2 "no case of the groups asked for" "a group that does not exist is an error" \
 	test --cases-policy --group tmie tests/cases/policy-cases.json
 
@@ -91,6 +108,18 @@ run 0 "verdict    needs_approval" "explain reads a bundle as well" \
 	explain "$state/policy/$digest.json" --target db --sql "DELETE FROM t WHERE id = 2" --at 2026-03-29T12:00:00Z --owner bob
 run 0 "effects    invalid" "explain says what is no SQL" explain "$tmp/p.json" --target db --sql "DELETE FROM"
 run 1 'no target is named "dbx"' "explain refuses a target that is not there" explain "$tmp/p.json" --target dbx --sql "SELECT 1"
+
+run 0 "verdict    deny" "explain refuses COPY FROM STDIN as the broker does" \
+	explain "$tmp/p.json" --target db --sql "COPY t FROM STDIN" --at 2026-03-29T12:00:00Z
+grep -qF "broker     refuses it itself, as opaque (0A000): COPY FROM STDIN is not supported" "$tmp/out"
+ok $? "and says that it is the broker's own rule"
+run 0 "verdict    allow" "COPY TO STDOUT is only reading" \
+	explain "$tmp/p.json" --target db --sql "COPY t TO STDOUT" --at 2026-03-29T12:00:00Z
+
+run 0 "policy ops-example serial 1" "the policy that docs show passes its check" check docs/examples/policy.json
+[ "$(wc -l <"$tmp/out")" -eq 4 ]
+ok $? "without a warning"
+run 0 "# 7 run, 0 failed" "and its cases" test docs/examples/policy.json
 
 run 0 "  2026-03-29T00:30:00Z  2026-03-29T02:30:00Z  Sun 2026-03-29 01:30:00 +01:00  to  Sun 2026-03-29 04:30:00 +02:00" \
 	"calendar prints instants and the wall clock" calendar "$tmp/p.json" frz --from 2026-03-29 --to 2026-03-30
