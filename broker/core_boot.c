@@ -218,9 +218,10 @@ take_vault_key(struct core *c, int fd, struct err *err)
 	struct secret *key = NULL;
 	int rc = secret_read_fd(fd, VAULT_KEY_LEN, &key, err);
 
-	if (rc == 0)
-		core_cred_key(c, key);
-	return rc;
+	if (rc != 0)
+		return err_wrap(err, "keys/vault.key");
+	core_cred_key(c, key);
+	return 0;
 }
 
 /* Key and certificate belong together: the first that comes waits for the other. */
@@ -228,7 +229,7 @@ static int
 take_ca_key(struct core *c, int fd, struct err *err)
 {
 	AUTO_BUF struct buf b = BUF(PEM_MAX);
-	int rc = fd_read(fd, PEM_MAX, "CA key", &b, err);
+	int rc = fd_read(fd, PEM_MAX, "keys/ca/key.pem", &b, err);
 
 	if (rc != 0)
 		return rc;
@@ -241,7 +242,7 @@ static int
 take_ca_cert(struct core *c, int fd, struct err *err)
 {
 	AUTO_BUF struct buf b = BUF(PEM_MAX);
-	int rc = fd_read(fd, PEM_MAX, "CA certificate", &b, err);
+	int rc = fd_read(fd, PEM_MAX, "keys/ca/cert.pem", &b, err);
 
 	if (rc != 0)
 		return rc;
