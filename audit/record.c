@@ -204,3 +204,20 @@ record_body(struct buf *out, const struct record *r)
 	    "\"seq\":%" PRIu64 ",\"src\":\"%.*s\",\"time\":\"%.*s\",\"type\":\"%.*s\",\"v\":%d}",
 	    r->seq, STR_ARG(r->src), STR_ARG(r->time), STR_ARG(r->type), RECORD_VERSION);
 }
+
+bool
+record_ends(struct str type)
+{
+	return str_eqz(type, "log.close") || str_eqz(type, "log.full");
+}
+
+bool
+record_of_start(struct str type)
+{
+	static const char *const types[] = {"log.open", "log.segment", "log.recovered", "log.full"};
+
+	for (size_t i = 0; i < ARRAY_LEN(types); i++)
+		if (str_eqz(type, types[i]))
+			return true;
+	return false;
+}

@@ -134,18 +134,45 @@ note_foreign(struct log_files *f, const char *name)
 	}
 }
 
+static bool
+is_type(const struct dirent *e, unsigned char type)
+{
+	return e->d_type == type || e->d_type == DT_UNKNOWN;
+}
+
+static bool
+is_skipped(const char *name)
+{
+	return str_has_prefix(str_z(name), LOG_TMP) || strcmp(name, ".") == 0 ||
+	       strcmp(name, "..") == 0;
+}
+
+/* Of the log directory itself; lost+found where it is a file system of its own. */
+static bool
+belongs_in_root(const struct dirent *e)
+{
+	static const struct {
+		const char *name;
+		unsigned char type;
+	} names[] = {{LOG_LOCK, DT_REG}, {LOG_BALLAST, DT_REG}, {LOG_CHECKPOINT, DT_REG},
+	    {LOG_SEG, DT_DIR}, {LOG_CP, DT_DIR}, {LOG_BLOB, DT_DIR}, {LOG_TORN, DT_DIR},
+	    {"lost+found", DT_DIR}};
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		if (strcmp(e->d_name, names[i].name) == 0)
+			return is_type(e, names[i].type);
+	return false;
+}
+
 static void
 note_name(struct log_files *f, const struct dirent *e, const char *const suffix[2])
 {
 	uint64_t v;
 
-	if (str_has_prefix(str_z(e->d_name), LOG_TMP) || strcmp(e->d_name, ".") == 0 ||
-	    strcmp(e->d_name, "..") == 0)
-		return;
 	for (int i = 0; i < 2; i++) {
 		if (suffix[i] == NULL || !parse_name(e->d_name, suffix[i], &v))
 			continue;
-		if (e->d_type != DT_REG && e->d_type != DT_UNKNOWN)
+		if (!is_type(e, DT_REG))
 			break;
 		if ((f->n[i] & (f->n[i] - 1)) == 0) /* full at each power of two */
 			f->number[i] = xreallocarray(
@@ -164,11 +191,10 @@ number_cmp(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-int
-log_files_list(int logdir, const char *sub, const char *suffix0, const char *suffix1,
-    struct log_files *ret, struct err *err)
+/* suffix NULL: the log directory itself. */
+static int
+list(int logdir, const char *sub, const char *const *suffix, struct log_files *ret, struct err *err)
 {
-	const char *const suffix[2] = {suffix0, suffix1};
 	AUTO_LOG_FILES struct log_files f = {0};
 	AUTO_FD int fd = -1;
 	struct dirent *e;
@@ -182,8 +208,14 @@ log_files_list(int logdir, const char *sub, const char *suffix0, const char *suf
 		return err_sys(err, ERR_SYSTEM, errno, "%s", sub);
 	(void)TAKE_FD(fd);
 	errno = 0;
-	while ((e = readdir(d)) != NULL)
-		note_name(&f, e, suffix);
+	while ((e = readdir(d)) != NULL) {
+		if (is_skipped(e->d_name))
+			continue;
+		if (suffix != NULL)
+			note_name(&f, e, suffix);
+		else if (!belongs_in_root(e))
+			note_foreign(&f, e->d_name);
+	}
 	r = errno;
 	(void)closedir(d);
 	if (r != 0)
@@ -194,6 +226,19 @@ log_files_list(int logdir, const char *sub, const char *suffix0, const char *suf
 	*ret = f;
 	f = (struct log_files){0};
 	return 0;
+}
+
+int
+log_files_list(int logdir, const char *sub, const char *suffix0, const char *suffix1,
+    struct log_files *ret, struct err *err)
+{
+	return list(logdir, sub, (const char *const[]){suffix0, suffix1}, ret, err);
+}
+
+int
+log_root_list(int logdir, struct log_files *ret, struct err *err)
+{
+	return list(logdir, ".", NULL, ret, err);
 }
 
 void

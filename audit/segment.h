@@ -12,6 +12,8 @@
 #define LOG_BLOB "blob"
 #define LOG_TORN "torn"
 #define LOG_CHECKPOINT "checkpoint"
+#define LOG_LOCK "LOCK"
+#define LOG_BALLAST "ballast"
 #define LOG_LINES ".jsonl"
 #define LOG_LEAVES ".leaves"
 #define LOG_PACK ".pack"
@@ -30,6 +32,8 @@ struct log_files {
 };
 int log_files_list(int logdir, const char *sub, const char *suffix0, const char *suffix1,
     struct log_files *ret, struct err *err);
+/* The same of the log directory itself: no numbers, only what does not belong there. */
+int log_root_list(int logdir, struct log_files *ret, struct err *err);
 void log_files_free(struct log_files *f);
 #define AUTO_LOG_FILES __attribute__((cleanup(log_files_free)))
 

@@ -5,9 +5,6 @@
 #include "audit/segment.h"
 #include "audit/writer_store.h"
 
-#define LOG_BALLAST "ballast"
-#define LOG_LOCK "LOCK"
-
 struct leaves {
 	struct hash *p;
 	size_t n, cap;
@@ -34,7 +31,8 @@ struct store {
 	struct leaves seg_leaves, unsigned_leaves;
 	size_t committed_leaves; /* of seg_leaves */
 	uint64_t signed_size, published;
-	struct buf note; /* the newest checkpoint */
+	uint64_t adopted; /* records found at open that no checkpoint covered */
+	struct buf note;  /* the newest checkpoint */
 	char last_time[32];
 	bool dead, full;
 };

@@ -450,6 +450,11 @@ on_serve(void *arg, struct err *err)
 	w->last_ms = loop_now_ms(w->loop);
 	(void)loop_timer_add(w->loop, HEARTBEAT_MS, heartbeat, w);
 	loop_before_sleep(w->loop, before_sleep, w);
+	if (store_adopted(w->store) != 0)
+		log_warn("decision log %s: %" PRIu64
+			 " records behind the newest checkpoint were adopted; a crash leaves such, "
+			 "and so does whoever can write to the directory",
+		    w->origin, store_adopted(w->store));
 	log_info("decision log %s open at size %" PRIu64 ", %zu live records", w->origin,
 	    store_size(w->store), live_count(w->live));
 	return 0;

@@ -21,7 +21,9 @@ struct recover {
 	struct store *s;
 	struct checkpoint cp; /* the newest; size 0: none */
 	struct tree_range signed_tree;
-	bool many_batches;
+	/* only a start may follow `bar`, an end or a start nobody signed; `behind` is no start */
+	uint64_t bar, behind;
+	bool barred, bar_is_open, broken;
 	/* ciphertexts that records of the last segment refer to */
 	struct leaves refs;
 	uint64_t seg_first;
@@ -77,6 +79,31 @@ newest_checkpoint(struct recover *v, struct err *err)
 
 /* --- the records ---------------------------------------------------------------------------- */
 
+/*
+ * The tail is not signed, so whoever can write to the file can chain to it: what no crash leaves is
+ * refused. A writer ends with its log.close, and a start has its log.open signed before it serves.
+ */
+static void
+watch_start(struct recover *v, const struct record *r)
+{
+	bool open = str_eqz(r->type, "log.open");
+
+	if (v->barred && !v->broken && !record_of_start(r->type)) {
+		v->broken = true;
+		v->behind = r->seq;
+	}
+	if (v->broken)
+		return;
+	if (open)
+		v->barred = v->bar_is_open = r->seq >= v->cp.size;
+	if (record_ends(r->type)) {
+		v->barred = true;
+		v->bar_is_open = false;
+	}
+	if (open || record_ends(r->type))
+		v->bar = r->seq;
+}
+
 static int
 take_record(struct recover *v, const struct chain *c, const struct record *r,
     const struct hash *leaf, struct err *err)
@@ -92,7 +119,7 @@ take_record(struct recover *v, const struct chain *c, const struct record *r,
 	leaves_add(&s->seg_leaves, leaf);
 	if (pack_ref_ct(r, &ct))
 		leaves_add(&v->refs, &ct);
-	v->many_batches |= r->batch != 0;
+	watch_start(v, r);
 	if (r->seq >= v->cp.size)
 		leaves_add(&s->unsigned_leaves, leaf);
 	(void)snprintf(s->last_time, sizeof(s->last_time), "%.*s", STR_ARG(r->time));
@@ -121,9 +148,15 @@ judge_end(struct recover *v, const struct chain *c, struct err *err)
 		    "refused: cut: the log has %" PRIu64 " records, signed are %" PRIu64,
 		    chain_size(c), v->cp.size);
 	/* The first start signs its first batch before it serves. */
-	if (v->cp.size == 0 && v->many_batches)
+	if (v->cp.size == 0 && v->broken)
 		return err_set(err, ERR_TAMPER,
 		    "refused: the log has %" PRIu64 " records and no checkpoint", chain_size(c));
+	if (v->broken)
+		return err_set(err, ERR_TAMPER,
+		    "refused: record %" PRIu64 " stands behind the %s of the log (record %" PRIu64
+		    ")%s",
+		    v->behind, v->bar_is_open ? "opening" : "close", v->bar,
+		    v->bar_is_open ? ", which no checkpoint covers" : "");
 	return 0;
 }
 
@@ -296,6 +329,7 @@ resume(struct recover *v, struct chain *c, struct recovered *ret, struct err *er
 	s->committed = s->now;
 	s->committed_leaves = s->seg_leaves.n;
 	s->signed_size = v->cp.size;
+	s->adopted = s->now.tree.size - v->cp.size;
 	s->published = 0; /* write `checkpoint` again in any case */
 	signer_resume(s->signer, &v->signed_tree);
 	if (f->n[0] == 0)
@@ -312,6 +346,7 @@ store_recover(struct store *s, struct recovered *ret, struct err *err)
 	struct chain *c = NULL;
 	int r = newest_checkpoint(&v, err);
 
+	v.barred = v.cp.size == 0; /* the first record, too, is a start's */
 	if (r == 0)
 		r = chain_open(s->logdir, v.cp.size, &c, err);
 	if (r == 0)

@@ -41,6 +41,12 @@ store_unsigned(const struct store *s)
 	return s->committed.tree.size - s->signed_size;
 }
 
+uint64_t
+store_adopted(const struct store *s)
+{
+	return s->adopted;
+}
+
 void
 store_last_time(const struct store *s, char out[32])
 {
@@ -65,7 +71,9 @@ dead(struct store *s, int code, struct err *err)
 static int
 check_alive(const struct store *s, struct err *err)
 {
-	return s->dead ? err_set(err, ERR_STATE, "the log is dead after an earlier error") : 0;
+	return s->dead
+		   ? err_set(err, ERR_STATE, "the log is closed, or dead after an earlier error")
+		   : 0;
 }
 
 /* --- queueing ------------------------------------------------------------------------- */
@@ -376,6 +384,8 @@ append_open(struct store *s, const struct recovered *rec, struct err *err)
 	if (rec->bytes[0] != 0 || rec->bytes[1] != 0)
 		jcs_int(&j, "recovered", (int64_t)(rec->bytes[0] + rec->bytes[1]));
 	jcs_z(&j, "software", s->opts.software != NULL ? s->opts.software : "");
+	if (s->adopted != 0)
+		jcs_int(&j, "unsigned", (int64_t)s->adopted);
 	jcs_str(&j, "vkey", buf_str(&vkey));
 	jcs_close(&j);
 	return store_append(s, "log.open", STR("broker"), STR(""), buf_str(&data), &seq, NULL, err);
@@ -453,5 +463,8 @@ store_close(struct store *s, struct err *err)
 		r = store_commit(s, err);
 	if (r == 0)
 		r = store_checkpoint(s, err);
-	return r != 0 ? r : store_publish(s, err);
+	if (r == 0)
+		r = store_publish(s, err);
+	s->dead = true; /* nothing may stand behind a log.close but the next start */
+	return r;
 }

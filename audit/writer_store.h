@@ -58,12 +58,13 @@ int store_commit(struct store *s, struct err *err);
 int store_checkpoint(struct store *s, struct err *err);
 /* Copy the newest to `checkpoint`, where tlog readers look; off the path of answers. */
 int store_publish(struct store *s, struct err *err);
-/* log.close, commit, checkpoint, publish. */
+/* log.close, commit, checkpoint, publish; the store takes nothing more (ERR_STATE). */
 int store_close(struct store *s, struct err *err);
 
 uint64_t store_size(const struct store *s);	/* committed records */
 size_t store_pending(const struct store *s);	/* bytes of lines and frames queued */
 uint64_t store_unsigned(const struct store *s); /* committed but not covered by a checkpoint */
+uint64_t store_adopted(const struct store *s);	/* at open: records that no checkpoint covered */
 void store_last_time(const struct store *s, char out[32]); /* "" if none */
 
 #endif

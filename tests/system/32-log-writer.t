@@ -279,6 +279,17 @@ for round_ in range(6):
     if not w.ready or len(records(d)) <= acked:
         break
 tap.ok(w.ready and len(records(d)) > acked and n > 0, "killed in the middle %d times: nothing acknowledged is lost" % (round_ + 1), (acked, n, w.logs))
+w.append(1, "t", {})
+w.ack()
+w.end(signal.SIGKILL)
+w = Writer(d)
+opened = next(r for r in reversed(records(d)) if r["type"] == "log.open")
+tap.ok(opened["data"].get("unsigned", 0) >= 1 and any("%d records behind the newest checkpoint were adopted" % opened["data"]["unsigned"] in x for x in w.logs),
+       "what a crash left unsigned is counted in the log, and a warning says so", (opened, w.logs))
+w.end()
+w = Writer(d)
+opened = next(r for r in reversed(records(d)) if r["type"] == "log.open")
+tap.ok("unsigned" not in opened["data"] and not any("adopted" in x for x in w.logs), "after a clean stop neither does", (opened, w.logs))
 second = Writer(d)
 tap.ok(not second.ready and any("another writer" in x for x in second.logs) or b"another writer" in second.p.stderr.read(),
        "a second writer is refused", second.logs)
