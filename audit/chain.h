@@ -23,8 +23,11 @@
 	X(REWRITTEN, "rewritten")   /* whole in itself, but not what was signed */       \
 	X(CHECKPOINT, "checkpoint") /* a checkpoint that is not one, or not signed so */ \
 	X(LEAVES, "leaves")                                                              \
-	X(BLOB, "blob")	      /* content missing from the packs, or changed */           \
-	X(FOREIGN, "foreign") /* a file that does not belong there */
+	X(BLOB, "blob")		      /* content missing from the packs, or changed */   \
+	X(FOREIGN, "foreign")	      /* a file that does not belong there */            \
+	X(AFTER_CLOSE, "after-close") /* a record where only a start may stand */        \
+	X(RESPLIT, "resplit")	      /* the same records in other segment files */      \
+	X(JUNK, "junk")		      /* bytes in a pack that are no frame */
 
 enum log_kind {
 	LOG_KIND_NONE = 0,

@@ -11,8 +11,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "audit/canon.h"
 #include "audit/pack.h"
 #include "audit/segment.h"
+#include "audit/verify_shape.h"
 #include "common/xalloc.h"
 
 #include "common/banned.h"
@@ -44,7 +46,18 @@ struct verify {
 	uint64_t leaves_seg;
 	size_t leaves_at;
 	bool leaves_open, leaves_bad;
+	struct shape shape;
+	uint64_t last_seg; /* packs of this number and later ones may be growing */
 };
+
+static void
+found_fault(struct verify *y, const struct log_fault *f)
+{
+	if (y->v.nfaults == VERIFY_FAULTS_MAX)
+		y->v.more++;
+	else
+		y->v.faults[y->v.nfaults++] = *f;
+}
 
 static void PRINTF_LIKE(5, 6)
     found(struct verify *y, enum log_kind kind, uint64_t seq, uint64_t last, const char *fmt, ...)
@@ -55,10 +68,7 @@ static void PRINTF_LIKE(5, 6)
 	va_start(ap, fmt);
 	(void)vsnprintf(f.text, sizeof(f.text), fmt, ap);
 	va_end(ap);
-	if (y->v.nfaults == VERIFY_FAULTS_MAX)
-		y->v.more++;
-	else
-		y->v.faults[y->v.nfaults++] = f;
+	found_fault(y, &f);
 }
 
 /* A growing array, doubled at each power of two. */
@@ -124,14 +134,17 @@ foreign(struct verify *y, const char *sub, const struct log_files *f)
 static int
 read_heads(struct verify *y, const struct pin *pins, size_t npins, struct err *err)
 {
-	AUTO_LOG_FILES struct log_files files = {0};
+	AUTO_LOG_FILES struct log_files files = {0}, root = {0};
 	AUTO_FD int dir = -1;
 	int r = log_open_dir(y->logdir, LOG_CP, &dir, err);
 
 	if (r == 0)
+		r = log_root_list(y->logdir, &root, err);
+	if (r == 0)
 		r = log_files_list(y->logdir, LOG_CP, "", NULL, &files, err);
 	if (r != 0)
 		return r;
+	foreign(y, "the log directory", &root);
 	foreign(y, LOG_CP, &files);
 	for (size_t i = 0; i < files.n[0]; i++) {
 		char name[LOG_NAME_SIZE], shown[48];
@@ -264,10 +277,12 @@ note_blob(struct verify *y, const struct record *r)
 	y->blob[y->nblobs++] = (struct blob_seen){.ct = ct, .seq = r->seq};
 }
 
-static void
+/* False: no record refers to it. */
+static bool
 mark_blob(struct verify *y, const struct hash *ct)
 {
 	size_t lo = 0, hi = y->nblobs;
+	bool any = false;
 
 	while (lo < hi) {
 		size_t mid = lo + (hi - lo) / 2;
@@ -278,7 +293,34 @@ mark_blob(struct verify *y, const struct hash *ct)
 			hi = mid;
 	}
 	for (; lo < y->nblobs && memcmp(y->blob[lo].ct.b, ct->b, HASH_LEN) == 0; lo++)
-		y->blob[lo].found = true;
+		y->blob[lo].found = any = true;
+	return any;
+}
+
+/*
+ * Frames and nothing else; but the pack that is being written may end in an unfinished write, which
+ * no record refers into.
+ */
+static int
+read_pack(struct verify *y, uint64_t number, struct err *err)
+{
+	struct pack *p = NULL;
+	struct str frame;
+	struct hash ct;
+	uint64_t off = 0;
+	bool junk = false;
+	int r = pack_open(y->logdir, number, &p, err);
+
+	while (r == 0 && (r = pack_next(p, &frame, &ct, err)) == 1) {
+		junk |= mark_blob(y, &ct) && pack_skipped(p, &off);
+		r = 0;
+	}
+	if (r == 0 && pack_skipped(p, &off) && (junk || number < y->last_seg))
+		found(y, LOG_KIND_JUNK, number, number,
+		    "pack %" PRIu64 " holds bytes that are no frame, from byte %" PRIu64, number,
+		    off);
+	pack_free(p);
+	return r;
 }
 
 static int
@@ -290,21 +332,9 @@ read_packs(struct verify *y, struct err *err)
 	if (r != 0)
 		return r;
 	foreign(y, LOG_BLOB, &files);
-	for (size_t i = 0; i < files.n[0]; i++) {
-		struct pack *p = NULL;
-		struct str frame;
-		struct hash ct;
-
-		r = pack_open(y->logdir, files.number[0][i], &p, err);
-		while (r == 0 && (r = pack_next(p, &frame, &ct, err)) == 1) {
-			mark_blob(y, &ct);
-			r = 0;
-		}
-		pack_free(p);
-		if (r != 0)
-			return r;
-	}
-	return 0;
+	for (size_t i = 0; r == 0 && i < files.n[0]; i++)
+		r = read_pack(y, files.number[0][i], err);
+	return r;
 }
 
 static int
@@ -327,6 +357,33 @@ check_blobs(struct verify *y, struct err *err)
 			    y->blob[i].seq);
 	}
 	return 0;
+}
+
+/* --- what the writer says of itself ----------------------------------------------------------- */
+
+static void
+check_shape(struct verify *y, const struct record *rec, uint64_t segment)
+{
+	struct log_fault f[SHAPE_FAULTS_MAX];
+	size_t n = shape_record(&y->shape, rec, segment, f);
+
+	for (size_t i = 0; i < n; i++)
+		found_fault(y, &f[i]);
+}
+
+static void
+note_adopted(struct verify *y, const struct record *r)
+{
+	uint64_t n = 0;
+
+	if (!str_eqz(r->type, "log.open") || !canon_u64(canon_get(r->data, "unsigned"), &n) ||
+	    n == 0 || n > r->batch)
+		return;
+	if (y->v.nadopted == VERIFY_ADOPTED_MAX)
+		y->v.more_adopted++;
+	else
+		y->v.adopted[y->v.nadopted++] =
+		    (struct adopted){.seq = r->seq, .first = r->batch - n, .n = n};
 }
 
 /* --- all ----------------------------------------------------------------------------------- */
@@ -361,10 +418,14 @@ read_records(struct verify *y, struct err *err)
 	if (r != 0)
 		return r;
 	foreign(y, LOG_SEG, chain_files(c));
+	if (chain_files(c)->n[0] != 0)
+		y->last_seg = chain_files(c)->number[0][chain_files(c)->n[0] - 1];
 	check_heads(y, 0, chain_tree(c), STR(""));
 	while ((r = chain_next(c, &rec, &leaf, err)) == 1) {
 		leaves_check(y, c, rec.seq, &leaf);
 		note_blob(y, &rec);
+		note_adopted(y, &rec);
+		check_shape(y, &rec, chain_segment(c));
 		check_heads(y, chain_size(c), chain_tree(c), rec.time);
 	}
 	if (r == 0)
@@ -377,7 +438,10 @@ int
 verify_log(int logdir, const struct vkeys *keys, const struct pin *pins, size_t npins,
     struct verdict *ret, struct err *err)
 {
-	struct verify y = {.logdir = logdir, .keys = keys, .leaves = BUF((size_t)256 << 20)};
+	struct verify y = {.logdir = logdir,
+	    .keys = keys,
+	    .leaves = BUF((size_t)256 << 20),
+	    .shape = {.logdir = logdir}};
 	int r = read_heads(&y, pins, npins, err);
 
 	if (r == 0)
@@ -390,56 +454,4 @@ verify_log(int logdir, const struct vkeys *keys, const struct pin *pins, size_t 
 	if (r == 0)
 		*ret = y.v;
 	return r;
-}
-
-int
-verdict_status(const struct verdict *v)
-{
-	if (v->nfaults != 0)
-		return 1;
-	if (v->config[0] != '\0')
-		return 2;
-	return v->verified == 0 || v->size != v->verified || v->torn != 0 ? 3 : 0;
-}
-
-/* What was signed and holds, and what stands behind it. */
-static void
-put_end(struct buf *out, const struct verdict *v)
-{
-	if (v->verified != 0) {
-		buf_printf(out, " to size %" PRIu64 ", root ", v->verified);
-		enc_base64(out, str_mem(v->root.b, HASH_LEN));
-		buf_printf(out, ", signed by %s, last record %s", v->origin, v->time);
-	}
-	if (v->size > v->verified)
-		buf_printf(out, " + %" PRIu64 " unsigned", v->size - v->verified);
-	if (v->torn != 0)
-		buf_printf(out, " + %" PRIu64 " torn bytes", v->torn);
-	buf_put_c(out, '\n');
-}
-
-void
-verdict_put(struct buf *out, const struct verdict *v)
-{
-	for (size_t i = 0; i < v->nfaults; i++) {
-		const struct log_fault *f = &v->faults[i];
-
-		buf_printf(out, "TAMPER at seq %" PRIu64, f->seq);
-		if (f->last > f->seq)
-			buf_printf(out, " to %" PRIu64, f->last);
-		buf_printf(out, ": %s: %s\n", log_kind_name(f->kind), f->text);
-	}
-	if (v->more != 0)
-		buf_printf(out, "and %zu findings more\n", v->more);
-	if (v->config[0] != '\0')
-		buf_printf(out, "CONFIG: %s\n", v->config);
-	buf_printf(out, "%" PRIu64 " checkpoints and %" PRIu64 " blobs hold\n", v->heads, v->blobs);
-	if (v->nfaults != 0) {
-		buf_printf(out, "TAMPER, %zu findings", v->nfaults + v->more);
-		if (v->verified != 0)
-			buf_put_z(out, "; heads hold");
-	} else {
-		buf_put_z(out, v->verified != 0 ? "VERIFIED" : "UNSIGNED, no checkpoint");
-	}
-	put_end(out, v);
 }

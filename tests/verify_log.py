@@ -20,6 +20,9 @@ import sys
 MAX_INT = 2**53 - 1
 TORN_MAX = 1 << 20
 ZERO = bytes(32)
+ROOT_FILES = ("LOCK", "ballast", "checkpoint")
+ROOT_DIRS = ("seg", "cp", "blob", "torn", "lost+found")
+OF_START = ("log.open", "log.segment", "log.recovered", "log.full")
 
 # --- Ed25519, verification only (RFC 8032 5.1) -----------------------------------------
 P = 2**255 - 19
@@ -307,6 +310,17 @@ def listing(path, suffixes):
     return {s: sorted(n) for s, n in out.items()}, sorted(foreign)
 
 
+def root_foreign(path):
+    """Names in the log directory itself that do not belong."""
+    out = []
+    for e in os.scandir(path):
+        mode = e.stat(follow_symlinks=False).st_mode
+        good = e.name in ROOT_FILES and stat.S_ISREG(mode) or e.name in ROOT_DIRS and stat.S_ISDIR(mode)
+        if not good and not e.name.startswith(".tmp"):
+            out.append(e.name)
+    return sorted(out)
+
+
 def content(path):
     with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as f:
         return f.read()
@@ -344,6 +358,7 @@ class Log:
             self.config = "%s: %s" % (path, e)
 
     def read_heads(self, pins):
+        self.foreign("the log directory", root_foreign(self.path))
         numbers, foreign = listing(self.sub("cp"), [""])
         self.foreign("cp", foreign)
         for n in numbers[""]:
@@ -371,6 +386,7 @@ class Log:
         self.segs, self.leaves_of = numbers[".jsonl"], numbers[".leaves"]
         self.tree, self.prev, self.batch = Tree(), ZERO, 0
         self.leaves, self.refs, self.torn = [], [], 0
+        self.ended, self.owed, self.adopted = False, None, []
         self.by_size, self.rewritten, self.verified, self.held = {}, False, 0, 0
         for size, root in self.heads:
             self.by_size.setdefault(size, []).append(root)
@@ -407,6 +423,7 @@ class Log:
                 self.stop(i, lines, n, v)
                 return True
             self.take(*v)
+            self.check_own(name, v[0])
         return False
 
     def fits(self, r, _):
@@ -421,6 +438,32 @@ class Log:
         if ct:
             self.refs.append((r["seq"], ct))
         self.check_heads()
+
+    def check_own(self, segment, r):
+        """What the writer's own records say of the files around them."""
+        seq, kind, start = r["seq"], r["type"], r["type"] in OF_START
+        signed = None
+        if kind == "log.segment" and seq != 0:
+            signed = seq
+            if self.owed == seq:
+                self.owed = None
+        elif kind == "log.open":
+            self.owed = seq + 1
+        elif not start:
+            signed, self.owed = self.owed, None
+        if signed is not None and not os.path.lexists(self.sub("cp", "%020d" % signed)):
+            self.found(signed, "checkpoint", "cp/%020d is not there, but was signed before record %d" % (signed, seq))
+        if self.ended and not start:
+            self.found(seq, "after-close", "record %d stands behind the close of the log" % seq)
+        if not start or kind == "log.open":
+            self.ended = False
+        if kind in ("log.close", "log.full"):
+            self.ended = True
+        if (kind == "log.segment" and seq != segment) or (seq == segment != 0 and not start):
+            self.found(seq, "resplit", "record %d is in segment %d" % (seq, segment))
+        n = r["data"].get("unsigned") if kind == "log.open" else None
+        if type(n) is int and 0 < n <= r["batch"]:
+            self.adopted.append((n, r["batch"] - n, seq))
 
     def later(self, i, lines, n):
         """Lines behind line n of segment i, to the end of the log."""
@@ -478,9 +521,10 @@ class Log:
     def read_packs(self):
         numbers, foreign = listing(self.sub("blob"), [".pack"])
         self.foreign("blob", foreign)
-        seen = set()
+        seen, named = set(), {ct for _, ct in self.refs}
         for n in numbers[".pack"]:
             data, at = content(self.sub("blob", "%020d.pack" % n)), 0
+            skipped = junk = False
             while at >= 0 and at < len(data):
                 total, ct = int.from_bytes(data[at + 4 : at + 8], "big"), int.from_bytes(data[at + 32 : at + 36], "big")
                 if (
@@ -489,10 +533,15 @@ class Log:
                     and total == 36 + ct
                     and at + total <= len(data)
                 ):
-                    seen.add(sha(data[at + 8 : at + 32] + data[at + 36 : at + total]).hex())
+                    h = sha(data[at + 8 : at + 32] + data[at + 36 : at + total]).hex()
+                    seen.add(h)
+                    junk = junk or (skipped and h in named)
                     at += total
                 else:
+                    skipped = True
                     at = data.find(b"CFB1", at + 1)
+            if junk or (skipped and self.segs and n < self.segs[-1]):
+                self.found(n, "junk", "pack %d holds bytes that are no frame" % n)
         missing = [seq for seq, ct in self.refs if ct not in seen]
         self.blobs = len(self.refs) - len(missing)
         for seq in missing:
@@ -503,6 +552,8 @@ class Log:
             print("TAMPER at seq %d: %s: %s" % (seq, word, text))
         if self.config:
             print("CONFIG: " + self.config)
+        for a in self.adopted:
+            print("%d records from seq %d on were adopted unsigned at seq %d after a crash" % a)
         print("%d checkpoints and %d blobs hold" % (self.held, self.blobs))
         size = self.tree.size
         end = " to size %d" % self.verified if self.verified else ""

@@ -14,6 +14,7 @@ import os
 import random
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -40,14 +41,14 @@ def build(name, count, **opts):
 def c_verdict(log, vkey, pins=()):
     r = subprocess.run([CLI, "log", "verify", log, "--vkey", vkey] + [x for p in pins for x in ("--pin", p)],
                        capture_output=True, text=True)
-    return r.returncode, sorted(re.findall(r"^TAMPER at seq (\d+).*?: (\w+):", r.stdout, re.M)), r.stdout + r.stderr
+    return r.returncode, sorted(re.findall(r"^TAMPER at seq (\d+).*?: ([\w-]+):", r.stdout, re.M)), r.stdout + r.stderr
 
 
 def py_verdict(log, vkey, pins=()):
     out = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
         rc = verify_log.main(["verify_log.py", log, vkey, *pins])
-    return rc, sorted(re.findall(r"^TAMPER at seq (\d+): (\w+):", out.getvalue(), re.M)), out.getvalue()
+    return rc, sorted(re.findall(r"^TAMPER at seq (\d+): ([\w-]+):", out.getvalue(), re.M)), out.getvalue()
 
 
 disagree = []
@@ -111,8 +112,8 @@ def rechain(lines, start=0):
 
 
 def damaged(change, src=None, **kw):
-    """Verdict over a copy whose list of lines was changed."""
-    d = copy(src)
+    """Verdict over a copy (of ONE) whose list of lines was changed."""
+    d = copy(src or ONE)
     lines = read_lines(d)
     r = change(lines)
     put_lines(d, lines if r is None else r)
@@ -120,18 +121,16 @@ def damaged(change, src=None, **kw):
 
 
 BASE = build("base", 40, batch=3, cp=10, seg=6000)
+ONE = build("one", 40, batch=3, cp=10)
 KEY = BASE + "/keys/log/vkey"
 OPEN = build("open", 20, batch=4, cp=0, close=0)
 OTHER = build("other", 40, batch=3, cp=10, seg=6000, size=5)
 NAMES = sorted(os.path.relpath(os.path.join(p, n), BASE + "/log") for p, _, ns in os.walk(BASE + "/log") for n in ns)
-TOTAL = len(read_lines(BASE + "/log"))
+TOTAL = len(read_lines(ONE + "/log"))
 
 # --- what is whole ---------------------------------------------------------------------
 tap.eq(both(BASE + "/log"), (0, []), "a log that was closed is verified to its end")
 tap.eq(both(OPEN + "/log"), (3, []), "records behind the last checkpoint are called unsigned, not OK")
-d = copy()
-put_lines(d, read_lines(d))
-tap.eq(both(d), (0, []), "the same records in one segment are as good")
 d = copy()
 os.unlink(d + "/checkpoint")
 tap.eq(both(d), (0, []), "the copy of the newest checkpoint may be missing")
@@ -149,11 +148,11 @@ for name in NAMES:
         with open(d + "/" + name, "wb") as f:
             f.write(data[:at] + bytes([data[at] ^ bit]) + data[at + 1:])
         rc, words = both(d)
-        want = {"seg": {"changed", "leaves"}, "cp/": {"checkpoint"}, "che": {"checkpoint"}, "blo": {"blob"}}[name[:3]]
+        want = {"seg": {"changed", "leaves"}, "cp/": {"checkpoint"}, "che": {"checkpoint"}, "blo": {"blob", "junk"}}[name[:3]]
         if rc == 0 or (rc == 2 and name[:1] != "c") or (rc == 1 and not set(w for _, w in words) <= want):
             ok.append((name, at, bit, rc, words))
 tap.eq(ok, [], "a flipped bit anywhere is named by its kind, or is a key nobody gave")
-d = copy()
+d = copy(ONE)
 last = segs(d)[-1]
 data = open(last, "rb").read()
 seq = json.loads(body_of(read_lines(d)[-1]))["seq"]
@@ -323,7 +322,10 @@ d = copy()
 for name in os.listdir(d + "/cp"):
     os.unlink(d + "/cp/" + name)
 os.unlink(d + "/checkpoint")
-tap.eq(both(d), (3, []), "without any checkpoint nothing is verified: unsigned")
+starts = [json.loads(body_of(x))["seq"] for x in read_lines(d) if b'"type":"log.segment"' in x]
+tap.eq(both(d), (1, [(k, "checkpoint") for k in [1] + starts]), "without any checkpoint nothing is verified: those that were there are missed")
+put_lines(d, read_lines(d)[:1])
+tap.eq(both(d), (3, []), "but for the first record, which had none yet: unsigned")
 vkey = open(KEY).read().strip()
 open(T + "/range", "w").write("%s 5 %d\n" % (vkey, int(newest) - 1))
 rc, words = both(BASE + "/log", T + "/range")
@@ -337,7 +339,7 @@ tap.eq(both(BASE + "/log", T + "/two"), (0, []), "more keys than needed do no ha
 # --- history ----------------------------------------------------------------------------------------------
 bad = []
 for k in range(1, TOTAL):
-    d = copy()
+    d = copy(ONE)
     put_lines(d, read_lines(d)[:k])
     if both(d) != (1, [(k, "cut")]):
         bad.append(("kept", k))
@@ -351,7 +353,7 @@ for k in range(1, TOTAL):
     top = max([int(x) for x in os.listdir(d + "/cp")], default=0)
     if (rc, words) != (0 if top == k else 3, []):
         bad.append(("removed", k, rc, words))
-    if both(d, pins=[BASE + "/log/checkpoint"]) != (1, [(k, "cut")]):
+    if both(d, pins=[ONE + "/log/checkpoint"]) != (1, [(k, "cut")]):
         bad.append(("pinned", k))
 tap.eq(bad, [], "a tail cut at each record: seen by checkpoints, and without them by a pin alone")
 d = copy(OTHER)
@@ -375,7 +377,105 @@ tap.eq(both(d), (1, [(5, "changed")]), "but not in an earlier one")
 d = copy()
 with open(segs(d)[-1], "ab") as f:
     f.write(b"x" * (1 << 20) + b"y")
-tap.eq(both(d), (1, [(TOTAL, "changed")]), "nor more bytes than one write can leave")
+tap.eq(both(d), (1, [(len(read_lines(BASE + "/log")), "changed")]), "nor more bytes than one write can leave")
+
+# --- behind the close ---------------------------------------------------------------------------------------------
+def starts_with(kind, log, data=None, prev_lines=None):
+    """A line of this type chained to the end of the log: no key is needed for it."""
+    lines = prev_lines or read_lines(log)
+    r = json.loads(body_of(lines[-1]))
+    r.update(seq=r["seq"] + 1, batch=r["seq"] + 1, prev=lines[-1][-67:-3].decode(), type=kind, data=data or {})
+    return line_of(emit(r))
+
+
+def behind(src, *kinds):
+    """Verdict over a copy with records of these types chained on, and what a start says."""
+    d = T + "/start"
+    shutil.rmtree(d, ignore_errors=True)
+    shutil.copytree(src, d)
+    for kind in kinds:
+        line = starts_with(kind, d + "/log")
+        os.chmod(segs(d + "/log")[-1], 0o600)
+        with open(segs(d + "/log")[-1], "ab") as f:
+            f.write(line)
+    v = both(d + "/log")
+    r = subprocess.run([TOOL, d, "1"], capture_output=True, text=True)
+    return v, r.returncode, r.stderr, d
+
+
+N = TOTAL
+v, rc, why, d = behind(ONE, "agent.note")
+tap.eq(v, (1, [(N, "after-close")]), "a record chained behind log.close is tampering, not an unsigned end")
+tap.ok(rc != 0 and "refused: record %d stands behind the close of the log (record %d)" % (N, N - 1) in why, "and no start signs it", why)
+v, rc, why, d = behind(ONE, "log.heartbeat")
+tap.ok(v == (1, [(N, "after-close")]) and rc != 0, "nor one that only the writer makes", (v, rc, why))
+v, rc, why, d = behind(ONE, "log.open", "agent.note")
+tap.eq(v, (1, [(N + 1, "checkpoint")]), "behind a log.open of their own it is as well: its checkpoint is not there")
+tap.ok(rc != 0 and "refused: record %d stands behind the opening of the log (record %d), which no checkpoint covers" % (N + 1, N) in why,
+       "and no start signs that", why)
+v, rc, why, d = behind(ONE, "log.open")
+tap.eq((v, rc), ((3, []), 0), "a start that was killed before it signed is taken up")
+text = "1 records from seq %d on were adopted unsigned at seq %d after a crash" % (N, N + 1)
+tap.ok(both(d + "/log") == (0, []) and all(text in x(d + "/log", KEY)[2] for x in (c_verdict, py_verdict)), "and both verifiers say that it was", c_verdict(d + "/log", KEY))
+v, rc, why, d = behind(ONE)
+tap.ok(v == (0, []) and rc == 0 and both(d + "/log") == (0, []) and "adopted" not in c_verdict(d + "/log", KEY)[2], "a start behind a clean stop adopts nothing")
+v, rc, why, d = behind(OPEN)
+tap.ok(v == (3, []) and rc == 0 and all("20 records from seq 1 on were adopted unsigned at seq 21 after" in x(d + "/log", KEY)[2] for x in (c_verdict, py_verdict)),
+       "behind a crash it adopts what no checkpoint covers, and says how much", (v, rc, why))
+d = copy(ONE)
+forged = [starts_with("agent.note", d)]
+forged.append(starts_with("log.open", d, {"unsigned": 1}, read_lines(d) + forged))
+forged.append(starts_with("agent.note", d, None, read_lines(d) + forged))
+put_lines(d, read_lines(d) + forged)
+tap.eq(both(d), (1, [(N, "after-close"), (N + 2, "checkpoint")]), "a start behind it does not make it good")
+
+# --- what the writer's records say of the files ------------------------------------------------------------------
+d = copy()
+put_lines(d, read_lines(d))
+tap.eq(both(d), (1, [(k, "resplit") for k in firsts[1:]]), "the same records in one segment: resplit")
+d = copy()
+data = open(segs(d)[0], "rb").read().splitlines(True)
+open(d + "/seg/%020d.jsonl" % 7, "wb").write(b"".join(data[7:]))
+open(segs(d)[0], "wb").write(b"".join(data[:7]))
+os.unlink(d + "/seg/%020d.leaves" % 0)
+tap.eq(both(d), (1, [(7, "resplit")]), "a segment divided where none begins: resplit")
+bad = []
+for k in sorted(int(x) for x in os.listdir(BASE + "/log/cp"))[:-1]:
+    d = copy()
+    os.unlink(d + "/cp/%020d" % k)
+    want = (1, [(k, "checkpoint")]) if k == 1 or k in firsts else (0, [])
+    if both(d) != want:
+        bad.append((k, both(d)))
+tap.eq(bad, [], "a checkpoint taken away is missed where a start or a segment says that it was; elsewhere nobody can tell")
+d = copy()
+open(d + "/notes.txt", "w").close()
+tap.eq(both(d), (1, [(0, "foreign")]), "a file that does not belong in the log directory itself is named")
+d = copy()
+os.rename(d + "/LOCK", T + "/elsewhere.lock")
+os.symlink(T + "/elsewhere.lock", d + "/LOCK")
+tap.eq(both(d), (1, [(0, "foreign")]), "so is a link where a file should be")
+d = copy()
+open(d + "/.tmp-checkpoint", "w").close()
+os.mkdir(d + "/lost+found")
+tap.eq(both(d), (0, []), "an unfinished file and lost+found are not")
+packs = sorted(os.listdir(BASE + "/log/blob"))
+
+
+def with_pack(i, change, src=None):
+    d = copy(src)
+    name = d + "/blob/" + packs[i]
+    data = open(name, "rb").read()
+    at = struct.unpack(">I", data[4:8])[0]
+    open(name, "wb").write(change(data[:at], data[at:]))
+    return both(d)
+
+
+tap.eq([with_pack(0, lambda a, b: a + b"junk" + b, src) for src in (BASE, ONE)], [(1, [(0, "junk")])] * 2,
+       "bytes between two frames of a pack are junk")
+tap.eq([with_pack(i, lambda a, b: b"CFB1" + a + b) for i in (0, -1)], [(1, [(int(packs[i][:20]), "junk")]) for i in (0, -1)], "so are those before the first")
+tap.eq([with_pack(i, lambda a, b: a + b + b"CFB1") for i in (0, -1)], [(1, [(0, "junk")]), (0, [])],
+       "and those behind the last, but where a write may be unfinished")
+tap.eq([with_pack(i, lambda a, b: a + a + b) for i in (0, -1)], [(0, []), (0, [])], "a frame twice is not")
 
 # --- show and head ----------------------------------------------------------------------------------------------
 def cli(*args):
@@ -406,6 +506,17 @@ cp = next(x for x in fence if x.startswith("broker.example/test\n")).encode()
 tap.eq(verify_log.open_checkpoint(cp, verify_log.read_keys(T + "/vkey"))[1], 3, "the vector of a checkpoint holds")
 frame = bytes.fromhex(next(x for x in fence if x.startswith("43464231")))
 tap.ok(hashlib.sha256(frame[8:32] + frame[36:]).hexdigest() in text, "the vector of a frame holds")
+
+bodies = [x.strip().encode().split(b"\n") for x in fence if x.startswith('{"batch"')][1:]
+open(T + "/vkey", "w").write(next(x for x in fence if x.startswith("broker.example/test+")))
+d = T + "/vector"
+for sub in ("seg", "cp", "blob", "torn"):
+    os.makedirs(d + "/" + sub)
+put_lines(d, [line_of(x) for x in bodies[0]])
+tap.eq(both(d, T + "/vkey"), (1, [(1, "checkpoint"), (2, "after-close")]), "the vector of a record behind the close holds")
+put_lines(d, [line_of(bodies[0][0]), line_of(bodies[1][0])])
+tap.ok(both(d, T + "/vkey") == (3, []) and "1 records from seq 0 on were adopted unsigned at seq 1 after a crash\n" in c_verdict(d, T + "/vkey")[2]
+       and hashlib.sha256(b"\0" + bodies[1][0]).hexdigest() in text, "the vector of a start after a crash holds")
 
 for log, c, p in disagree[:5]:
     print("# %s\n# C: %r\n# Python: %r" % (log, c, p))

@@ -169,12 +169,9 @@ a_whole_log_is_verified_to_its_size_and_says_so(void **state)
 }
 
 static void
-a_whole_log_without_checkpoints_is_never_called_verified(void **state)
+without_checkpoints(struct fixture *f)
 {
-	struct fixture *f = *state;
 	AUTO_LOG_FILES struct log_files cps = {0};
-	AUTO_BUF struct buf out = BUF(65536);
-	struct verdict v;
 
 	assert_int_equal(log_files_list(f->dir, LOG_CP, "", NULL, &cps, NULL), 0);
 	for (size_t i = 0; i < cps.n[0]; i++) {
@@ -185,6 +182,19 @@ a_whole_log_without_checkpoints_is_never_called_verified(void **state)
 		assert_int_equal(unlinkat(f->dir, path, 0), 0);
 	}
 	assert_int_equal(unlinkat(f->dir, "checkpoint", 0), 0);
+}
+
+static void
+a_whole_log_without_checkpoints_is_never_called_verified(void **state)
+{
+	struct fixture *f = *state;
+	AUTO_BUF struct buf b = BUF(65536), out = BUF(65536);
+	struct verdict v;
+
+	without_checkpoints(f);
+	assert_finding(f, LOG_KIND_CHECKPOINT, 1); /* that of its log.open was there */
+	read_all(f, SEG, &b);
+	write_all(f, SEG, line_at(&b, 0));
 	v = verify(f, NULL, 0);
 	assert_int_equal(verdict_status(&v), 3);
 	verdict_put(&out, &v);
@@ -260,6 +270,184 @@ a_pin_shows_a_log_that_was_rolled_back(void **state)
 	assert_int_equal(v.faults[0].kind, LOG_KIND_REWRITTEN);
 }
 
+/* A record chained to the last line of b, as anybody can. */
+static void
+chain_on(struct buf *b, const char *type, const char *data)
+{
+	AUTO_BUF struct buf body = BUF(65536);
+	struct record r;
+	struct str left = buf_str(b), line, last = STR_NONE;
+	struct hash leaf;
+
+	while (str_cut(&left, '\n', &line))
+		last = str_mem(line.p, line.n + 1);
+	assert_int_equal(record_parse_line(last, &line, &leaf, NULL), 0);
+	assert_int_equal(record_parse(line, &r, NULL), 0);
+	r.batch = ++r.seq;
+	r.prev = leaf;
+	r.type = str_z(type);
+	r.data = str_z(data);
+	r.run = STR("");
+	record_body(&body, &r);
+	record_line(b, buf_str(&body), &leaf);
+}
+
+static void
+behind_a_close_stands_nothing_but_a_start(void **state)
+{
+	static const char *const bad[] = {
+	    "agent.note", "log.heartbeat", "log.close", "policy.load", "log.opened"};
+	static const char *const good[] = {"log.open", "log.segment", "log.recovered", "log.full"};
+	struct fixture *f = *state;
+	AUTO_BUF struct buf b = BUF(65536), x = BUF(65536);
+
+	read_all(f, SEG, &b);
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		buf_reset(&x);
+		buf_put_str(&x, buf_str(&b));
+		chain_on(&x, bad[i], "{}");
+		write_all(f, SEG, buf_str(&x));
+		assert_finding(f, LOG_KIND_AFTER_CLOSE, N);
+		chain_on(&x, bad[i], "{}"); /* named once */
+		write_all(f, SEG, buf_str(&x));
+		if (strcmp(bad[i], "log.close") != 0)
+			assert_int_equal(verify(f, NULL, 0).nfaults, 1);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(good); i++) {
+		struct verdict v;
+
+		buf_reset(&x);
+		buf_put_str(&x, buf_str(&b));
+		chain_on(&x, good[i], "{}");
+		write_all(f, SEG, buf_str(&x));
+		v = verify(f, NULL, 0);
+		for (size_t k = 0; k < v.nfaults; k++)
+			assert_int_not_equal(v.faults[k].kind, LOG_KIND_AFTER_CLOSE);
+		assert_int_equal(v.nfaults, strcmp(good[i], "log.segment") == 0 ? 1 : 0);
+		chain_on(&x, "agent.note", "{}");
+		write_all(f, SEG, buf_str(&x));
+		assert_int_equal(verdict_status(&v), v.nfaults != 0 ? 1 : 3);
+		v = verify(f, NULL, 0);
+		/* An open ends that, but its checkpoint is not there; the others do not. */
+		assert_int_equal(v.faults[v.nfaults - 1].kind,
+		    i == 0 ? LOG_KIND_CHECKPOINT : LOG_KIND_AFTER_CLOSE);
+		assert_int_equal(v.faults[v.nfaults - 1].seq, N + 1);
+	}
+}
+
+static void
+what_was_adopted_unsigned_is_said_and_is_no_finding(void **state)
+{
+	static const char *const none[] = {"{}", "{\"unsigned\":0}", "{\"unsigned\":11}",
+	    "{\"unsigned\":-1}", "{\"unsigned\":\"1\"}"};
+	struct fixture *f = *state;
+	AUTO_BUF struct buf b = BUF(65536), x = BUF(65536), out = BUF(65536);
+	struct verdict v;
+
+	read_all(f, SEG, &b);
+	buf_put_str(&x, buf_str(&b));
+	chain_on(&x, "log.open", "{\"unsigned\":10}");
+	write_all(f, SEG, buf_str(&x));
+	v = verify(f, NULL, 0);
+	assert_int_equal(verdict_status(&v), 3);
+	verdict_put(&out, &v);
+	buf_put(&out, "", 1);
+	assert_non_null(strstr((char *)out.p,
+	    "10 records from seq 0 on were adopted unsigned at seq 10 after a crash\n"));
+	for (size_t i = 0; i < ARRAY_LEN(none); i++) {
+		buf_reset(&x);
+		buf_put_str(&x, buf_str(&b));
+		chain_on(&x, "log.open", none[i]);
+		write_all(f, SEG, buf_str(&x));
+		assert_int_equal(verify(f, NULL, 0).nadopted, 0);
+	}
+	buf_reset(&x);
+	buf_put_str(&x, buf_str(&b));
+	chain_on(&x, "agent.note", "{\"unsigned\":1}");
+	write_all(f, SEG, buf_str(&x));
+	assert_int_equal(verify(f, NULL, 0).nadopted, 0);
+}
+
+static void
+a_checkpoint_that_a_start_made_is_missed_and_an_empty_file_is_not_one(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(unlinkat(f->dir, "cp/00000000000000000003", 0), 0);
+	assert_int_equal(verify(f, NULL, 0).nfaults, 0); /* nobody can tell */
+	assert_int_equal(unlinkat(f->dir, "cp/00000000000000000001", 0), 0);
+	assert_finding(f, LOG_KIND_CHECKPOINT, 1);
+	write_all(f, "cp/00000000000000000001", STR(""));
+	assert_finding(f, LOG_KIND_CHECKPOINT, 1);
+	assert_int_equal(verify(f, NULL, 0).nfaults, 1);
+}
+
+static void
+a_segment_that_was_divided_is_told_by_its_first_record(void **state)
+{
+	struct fixture *f = *state;
+	AUTO_BUF struct buf b = BUF(65536), x = BUF(65536);
+	struct str five;
+	size_t at;
+
+	read_all(f, SEG, &b);
+	five = line_at(&b, 5);
+	at = (size_t)(five.p - (char *)b.p);
+	write_all(f, SEG, str_mem(b.p, at));
+	write_all(f, "seg/00000000000000000005.jsonl", str_mem(b.p + at, b.n - at));
+	assert_finding(f, LOG_KIND_RESPLIT, 5);
+	/* Where a start stands a crash may have divided it. */
+	(void)unlinkat(f->dir, "seg/00000000000000000005.jsonl", 0);
+	buf_put_str(&x, buf_str(&b));
+	chain_on(&x, "log.open", "{}");
+	write_all(f, SEG, buf_str(&b));
+	write_all(f, "seg/00000000000000000010.jsonl", str_mem(x.p + b.n, x.n - b.n));
+	assert_int_equal(verify(f, NULL, 0).nfaults, 0);
+}
+
+static void
+a_name_that_does_not_belong_in_the_directory_is_foreign(void **state)
+{
+	struct fixture *f = *state;
+
+	write_all(f, ".tmp-checkpoint", STR("x"));
+	assert_int_equal(mkdirat(f->dir, "lost+found", 0700), 0);
+	assert_int_equal(verify(f, NULL, 0).nfaults, 0);
+	write_all(f, "notes.txt", STR("x"));
+	assert_finding(f, LOG_KIND_FOREIGN, 0);
+	(void)unlinkat(f->dir, "notes.txt", 0);
+	(void)unlinkat(f->dir, "ballast", 0);
+	assert_int_equal(verify(f, NULL, 0).nfaults, 0);
+	assert_int_equal(mkdirat(f->dir, "ballast", 0700), 0);
+	assert_finding(f, LOG_KIND_FOREIGN, 0);
+}
+
+static void
+bytes_in_a_pack_that_are_no_frame_are_junk_but_at_its_end(void **state)
+{
+	struct fixture *f = *state;
+	AUTO_BUF struct buf b = BUF(65536), x = BUF(65536);
+
+	read_all(f, "blob/00000000000000000000.pack", &b);
+	buf_put_str(&x, buf_str(&b));
+	buf_put_z(&x, "CFB1junk");
+	write_all(f, "blob/00000000000000000000.pack", buf_str(&x));
+	assert_int_equal(verify(f, NULL, 0).nfaults, 0); /* an unfinished write */
+	buf_put_str(&x, buf_str(&b));
+	write_all(f, "blob/00000000000000000000.pack", buf_str(&x));
+	assert_finding(f, LOG_KIND_JUNK, 0);
+	buf_reset(&x);
+	buf_put_z(&x, "CFB1junk");
+	buf_put_str(&x, buf_str(&b));
+	write_all(f, "blob/00000000000000000000.pack", buf_str(&x));
+	assert_finding(f, LOG_KIND_JUNK, 0);
+	buf_reset(&x);
+	buf_put_str(&x, buf_str(&b));
+	buf_put_str(&x, buf_str(&b)); /* frames alone */
+	write_all(f, "blob/00000000000000000000.pack", buf_str(&x));
+	assert_int_equal(verify(f, NULL, 0).nfaults, 0);
+}
+
 static void
 content_that_was_changed_or_taken_away_is_named_by_its_record(void **state)
 {
@@ -317,6 +505,12 @@ main(void)
 	    T(a_whole_log_without_checkpoints_is_never_called_verified),
 	    T(each_change_of_the_lines_has_its_word_and_place),
 	    T(a_pin_shows_a_log_that_was_rolled_back),
+	    T(behind_a_close_stands_nothing_but_a_start),
+	    T(what_was_adopted_unsigned_is_said_and_is_no_finding),
+	    T(a_checkpoint_that_a_start_made_is_missed_and_an_empty_file_is_not_one),
+	    T(a_segment_that_was_divided_is_told_by_its_first_record),
+	    T(a_name_that_does_not_belong_in_the_directory_is_foreign),
+	    T(bytes_in_a_pack_that_are_no_frame_are_junk_but_at_its_end),
 	    T(content_that_was_changed_or_taken_away_is_named_by_its_record),
 	    T(references_stand_only_where_the_format_says),
 	};

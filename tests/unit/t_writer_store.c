@@ -283,6 +283,130 @@ a_second_store_on_the_same_directory_is_refused(void **state)
 	assert_int_equal(store_start(f, NULL), 0);
 }
 
+/* Chain a record to the only segment, as anybody who can write there can. */
+static void
+chain_on(struct fixture *f, const char *type)
+{
+	AUTO_BUF struct buf b = BUF(65536), body = BUF(65536), line = BUF(RECORD_LINE_MAX);
+	AUTO_FD int fd =
+	    openat(f->dir, "seg/00000000000000000000.jsonl", O_WRONLY | O_APPEND | O_CLOEXEC);
+	struct str left, cut, last = STR_NONE;
+	struct record r;
+	struct hash leaf;
+
+	assert_int_equal(log_read_file(f->dir, "seg/00000000000000000000.jsonl", &b, NULL), 0);
+	left = buf_str(&b);
+	while (str_cut(&left, '\n', &cut))
+		last = str_mem(cut.p, cut.n + 1);
+	assert_int_equal(record_parse_line(last, &cut, &leaf, NULL), 0);
+	assert_int_equal(record_parse(cut, &r, NULL), 0);
+	r.batch = ++r.seq;
+	r.prev = leaf;
+	r.type = str_z(type);
+	r.data = STR("{}");
+	record_body(&body, &r);
+	record_line(&line, buf_str(&body), &leaf);
+	assert_int_equal(write(fd, line.p, line.n), (ssize_t)line.n);
+}
+
+static void
+a_record_behind_the_close_of_the_log_is_refused_at_start(void **state)
+{
+	struct fixture *f = *state;
+	struct err err = {0};
+
+	assert_int_equal(append(f, "test", "", "{}"), 0);
+	assert_int_equal(store_close(f->store, NULL), 0);
+	assert_int_equal(append(f, "test", "", "{}"), ERR_STATE); /* not by us either */
+	store_stop(f);
+	chain_on(f, "test");
+	assert_int_equal(store_start(f, &err), ERR_TAMPER);
+	assert_non_null(strstr(err.msg, "record 3 stands behind the close of the log (record 2)"));
+	assert_int_equal(verify(f).size, 4); /* nothing was changed */
+	assert_int_equal(verify(f).faults[0].kind, LOG_KIND_AFTER_CLOSE);
+}
+
+static void
+a_start_behind_the_close_goes_on_and_so_does_one_that_nobody_signed(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(store_close(f->store, NULL), 0);
+	store_stop(f);
+	assert_int_equal(store_start(f, NULL), 0);
+	assert_int_equal(store_adopted(f->store), 0);
+	assert_int_equal(store_close(f->store, NULL), 0);
+	store_stop(f);
+	chain_on(f, "log.open"); /* as of a start that was killed before it signed */
+	chain_on(f, "log.full");
+	assert_int_equal(store_start(f, NULL), 0);
+	assert_int_equal(store_adopted(f->store), 2);
+	assert_int_equal(verify(f).nfaults, 0);
+}
+
+static void
+a_record_behind_a_start_that_nobody_signed_is_refused(void **state)
+{
+	struct fixture *f = *state;
+	struct err err = {0};
+
+	assert_int_equal(store_close(f->store, NULL), 0);
+	store_stop(f);
+	chain_on(f, "log.open");
+	chain_on(f, "test");
+	assert_int_equal(store_start(f, &err), ERR_TAMPER);
+	assert_non_null(
+	    strstr(err.msg, "record 3 stands behind the opening of the log (record 2)"));
+	assert_int_equal(verify(f).faults[0].kind, LOG_KIND_CHECKPOINT);
+}
+
+static void
+first_starts_that_were_killed_before_they_signed_are_taken_up(void **state)
+{
+	struct fixture *f = *state;
+	struct err err = {0};
+
+	store_stop(f);
+	assert_int_equal(unlinkat(f->dir, "cp/00000000000000000001", 0), 0);
+	assert_int_equal(unlinkat(f->dir, "checkpoint", 0), 0);
+	chain_on(f, "log.open");
+	assert_int_equal(store_start(f, NULL), 0);
+	assert_int_equal(store_adopted(f->store), 2);
+	store_stop(f);
+	assert_int_equal(unlinkat(f->dir, "cp/00000000000000000003", 0), 0);
+	assert_int_equal(unlinkat(f->dir, "checkpoint", 0), 0);
+	chain_on(f, "test");
+	assert_int_equal(store_start(f, &err), ERR_TAMPER);
+	assert_non_null(strstr(err.msg, "the log has 4 records and no checkpoint"));
+}
+
+static void
+a_start_says_how_many_unsigned_records_it_went_on_from(void **state)
+{
+	struct fixture *f = *state;
+	struct verdict v;
+
+	assert_int_equal(append(f, "test", "", "{}"), 0);
+	assert_int_equal(append(f, "test", "", "{}"), 0);
+	assert_int_equal(store_commit(f->store, NULL), 0);
+	store_stop(f); /* killed */
+	assert_int_equal(store_start(f, NULL), 0);
+	assert_int_equal(store_adopted(f->store), 2);
+	v = verify(f);
+	assert_int_equal(verdict_status(&v), 0);
+	assert_int_equal(v.nadopted, 1);
+	assert_int_equal(v.adopted[0].seq, 3);
+	assert_int_equal(v.adopted[0].first, 1);
+	assert_int_equal(v.adopted[0].n, 2);
+	assert_int_equal(append(f, "test", "", "{}"), 0);
+	assert_int_equal(store_commit(f->store, NULL), 0);
+	assert_int_equal(store_checkpoint(f->store, NULL), 0);
+	store_stop(f); /* killed, but all was signed */
+	assert_int_equal(store_start(f, NULL), 0);
+	assert_int_equal(store_adopted(f->store), 0);
+	assert_int_equal(verify(f).nadopted, 1);
+}
+
 /* --- the signer ---------------------------------------------------------------------------- */
 
 static void
@@ -443,6 +567,11 @@ main(void)
 	    T(somebody_elses_byte_ends_the_store),
 	    T(a_segment_that_was_replaced_or_deleted_ends_the_store),
 	    T(a_second_store_on_the_same_directory_is_refused),
+	    T(a_record_behind_the_close_of_the_log_is_refused_at_start),
+	    T(a_start_behind_the_close_goes_on_and_so_does_one_that_nobody_signed),
+	    T(a_record_behind_a_start_that_nobody_signed_is_refused),
+	    T(first_starts_that_were_killed_before_they_signed_are_taken_up),
+	    T(a_start_says_how_many_unsigned_records_it_went_on_from),
 	    T(the_signer_signs_no_head_but_one_that_extends_the_last),
 	    T(a_seed_that_is_not_the_keys_is_refused),
 	    T(live_are_open_runs_their_approvals_and_actions_without_outcome),

@@ -1,0 +1,77 @@
+/*
+ * What a verifier says: the exit status and the lines for people. Runs in the command line. Texts
+ * in the findings were made printable where they were found.
+ */
+#include "audit/verdict.h"
+
+#include <inttypes.h>
+
+#include "common/banned.h"
+
+int
+verdict_status(const struct verdict *v)
+{
+	if (v->nfaults != 0)
+		return 1;
+	if (v->config[0] != '\0')
+		return 2;
+	return v->verified == 0 || v->size != v->verified || v->torn != 0 ? 3 : 0;
+}
+
+/* What was signed and holds, and what stands behind it. */
+static void
+put_end(struct buf *out, const struct verdict *v)
+{
+	if (v->verified != 0) {
+		buf_printf(out, " to size %" PRIu64 ", root ", v->verified);
+		enc_base64(out, str_mem(v->root.b, HASH_LEN));
+		buf_printf(out, ", signed by %s, last record %s", v->origin, v->time);
+	}
+	if (v->size > v->verified)
+		buf_printf(out, " + %" PRIu64 " unsigned", v->size - v->verified);
+	if (v->torn != 0)
+		buf_printf(out, " + %" PRIu64 " torn bytes", v->torn);
+	buf_put_c(out, '\n');
+}
+
+static void
+put_adopted(struct buf *out, const struct verdict *v)
+{
+	for (size_t i = 0; i < v->nadopted; i++) {
+		const struct adopted *a = &v->adopted[i];
+
+		buf_printf(out,
+		    "%" PRIu64 " records from seq %" PRIu64
+		    " on were adopted unsigned at seq %" PRIu64 " after a crash\n",
+		    a->n, a->first, a->seq);
+	}
+	if (v->more_adopted != 0)
+		buf_printf(out, "and %zu starts more adopted records unsigned\n", v->more_adopted);
+}
+
+void
+verdict_put(struct buf *out, const struct verdict *v)
+{
+	for (size_t i = 0; i < v->nfaults; i++) {
+		const struct log_fault *f = &v->faults[i];
+
+		buf_printf(out, "TAMPER at seq %" PRIu64, f->seq);
+		if (f->last > f->seq)
+			buf_printf(out, " to %" PRIu64, f->last);
+		buf_printf(out, ": %s: %s\n", log_kind_name(f->kind), f->text);
+	}
+	if (v->more != 0)
+		buf_printf(out, "and %zu findings more\n", v->more);
+	if (v->config[0] != '\0')
+		buf_printf(out, "CONFIG: %s\n", v->config);
+	put_adopted(out, v);
+	buf_printf(out, "%" PRIu64 " checkpoints and %" PRIu64 " blobs hold\n", v->heads, v->blobs);
+	if (v->nfaults != 0) {
+		buf_printf(out, "TAMPER, %zu findings", v->nfaults + v->more);
+		if (v->verified != 0)
+			buf_put_z(out, "; heads hold");
+	} else {
+		buf_put_z(out, v->verified != 0 ? "VERIFIED" : "UNSIGNED, no checkpoint");
+	}
+	put_end(out, v);
+}

@@ -1,0 +1,38 @@
+/* A verdict on a log directory: what was found, what holds, and how that is said. */
+#ifndef AUDIT_VERDICT_H
+#define AUDIT_VERDICT_H
+
+#include "audit/chain.h"
+#include "audit/checkpoint.h"
+
+#define VERIFY_FAULTS_MAX 32
+#define VERIFY_ADOPTED_MAX 16
+
+/* What a start found behind the newest checkpoint and went on from, by its log.open. */
+struct adopted {
+	uint64_t seq, first, n; /* of the log.open; the first record adopted, and how many */
+};
+
+struct verdict {
+	uint64_t size;	   /* records that are whole in themselves */
+	uint64_t verified; /* the largest signed size that holds; 0: none */
+	char origin[ORIGIN_MAX + 1];
+	struct hash root;     /* at `verified` */
+	char time[32];	      /* of the last record covered; empty if none */
+	uint64_t torn;	      /* bytes of an unfinished write behind the last record */
+	uint64_t heads;	      /* checkpoints that hold */
+	uint64_t blobs;	      /* referenced and there */
+	size_t nfaults, more; /* more: findings beyond the table */
+	struct log_fault faults[VERIFY_FAULTS_MAX];
+	size_t nadopted, more_adopted;
+	struct adopted adopted[VERIFY_ADOPTED_MAX];
+	char config[ERR_MSG_MAX +
+		    64]; /* not empty: a checkpoint by no key given; nothing was found else
+			  */
+};
+
+/* 0 verified, 1 tamper, 2 configuration, 3 whole but with an unsigned or torn end. */
+int verdict_status(const struct verdict *v);
+void verdict_put(struct buf *out, const struct verdict *v);
+
+#endif
