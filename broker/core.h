@@ -18,7 +18,7 @@
 #include "policy/policy.h"
 
 #define CORE_RUNS_MAX 64
-#define CORE_CONNS_MAX 1024  /* per run */
+#define CORE_CONNS_MAX 50    /* per run and target, where the policy has no max_connections */
 #define CORE_PENDING_MAX 64  /* open requests per run */
 #define CORE_ENDED_MAX 256   /* ended requests remembered per run, for links */
 #define CORE_REFUSED_MAX 256 /* refused actions remembered per run, for links */
@@ -143,7 +143,7 @@ struct core {
 	struct policy *policy_next; /* loaded, its policy.load not yet durable */
 	struct hash live_policy;    /* of the last policy.load in the log */
 	bool live_policy_known;
-	bool no_policy; /* the parent said that none is active */
+	bool no_policy;	 /* the parent said that none is active */
 	int64_t last_us; /* the clock never goes behind it */
 	struct core_logins *logins;
 	struct vault *vault;

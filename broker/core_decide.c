@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "broker/core_act.h"
 #include "broker/core_approve.h"
 #include "broker/core_pg.h"
 #include "common/xalloc.h"
@@ -323,6 +324,32 @@ try_armed(struct core_run *run, struct core_request *rq, const struct policy_inp
 	return rq;
 }
 
+static bool
+moves_schema(const struct core_conn *conn)
+{
+	const struct core_act *act = conn->act;
+	uint32_t effects = conn->txn.effects | (act != NULL ? act->effects : 0);
+
+	return (effects & CORE_EFFECTS_SCHEMA) != 0;
+}
+
+/*
+ * Does another connection of this run to the same target have a schema change in flight or in an
+ * open transaction? It may come into force at any moment.
+ */
+static bool
+schema_moving(const struct core_conn *conn)
+{
+	const struct core_conn *other;
+
+	for (size_t i = 0; i < CORE_CONN_BUCKETS; i++)
+		LIST_FOREACH (other, &conn->run->core->conns[i], link)
+			if (other != conn && other->run == conn->run &&
+			    other->target == conn->target && moves_schema(other))
+				return true;
+	return false;
+}
+
 void
 core_decide_judge(struct core_conn *conn, struct core_action *a, const struct core_txn *txn)
 {
@@ -339,7 +366,7 @@ core_decide_judge(struct core_conn *conn, struct core_action *a, const struct co
 	}
 	if (a->op != CORE_OP_CONNECT && a->refuse_why == NULL)
 		rq = core_approve_find(run, &a->digest);
-	if (rq != NULL && core_request_armed(rq) && core_pg_schema_moving(conn)) {
+	if (rq != NULL && core_request_armed(rq) && schema_moving(conn)) {
 		core_approve_end(rq, CORE_RQ_VOID, "the schema is being changed");
 		rq = NULL;
 	}

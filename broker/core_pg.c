@@ -159,28 +159,6 @@ any_conn(const struct core *c, const struct core_run *run)
 	return NULL;
 }
 
-static bool
-moves_schema(const struct core_conn *conn)
-{
-	const struct core_act *act = conn->act;
-	uint32_t effects = conn->txn.effects | (act != NULL ? act->effects : 0);
-
-	return (effects & CORE_EFFECTS_SCHEMA) != 0;
-}
-
-bool
-core_pg_schema_moving(const struct core_conn *conn)
-{
-	const struct core_conn *other;
-
-	for (size_t i = 0; i < CORE_CONN_BUCKETS; i++)
-		LIST_FOREACH (other, &conn->run->core->conns[i], link)
-			if (other != conn && other->run == conn->run &&
-			    other->target == conn->target && moves_schema(other))
-				return true;
-	return false;
-}
-
 void
 core_pg_run_ended(struct core_run *run, const char *why)
 {
@@ -409,6 +387,28 @@ open_record(struct core_conn *conn)
 		    conn, "57P03", "the decision log is not available: nothing passes unrecorded");
 }
 
+static size_t
+conns_to(const struct core_run *run, const struct core_target *t)
+{
+	const struct core_conn *conn;
+	size_t n = 0;
+
+	for (size_t i = 0; i < CORE_CONN_BUCKETS; i++)
+		LIST_FOREACH (conn, &run->core->conns[i], link)
+			n += conn->run == run && conn->target == t;
+	return n;
+}
+
+/* The server's connections are shared with others: one run must not use them up. */
+static size_t
+conns_limit(const struct core *c, const struct core_target *t)
+{
+	const struct policy_target *p =
+	    c->policy != NULL ? policy_target(c->policy, str_z(t->id)) : NULL;
+
+	return p != NULL && p->max_connections != 0 ? p->max_connections : CORE_CONNS_MAX;
+}
+
 int
 core_pg_on_open(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err)
 {
@@ -434,9 +434,11 @@ core_pg_on_open(struct core_peer *p, struct rd *body, int *fds, size_t nfds, str
 		send_refused(c, id, 0, true, "57P01", "the run has ended", "", "");
 		return 0;
 	}
-	if (run->nconns >= CORE_CONNS_MAX) {
-		send_refused(
-		    c, id, 0, true, "53300", "the run has 1024 connections, the limit", "", "");
+	if (conns_to(run, t) >= conns_limit(c, t)) {
+		AUTO_FREE char *why = xasprintf(
+		    "the run has %zu connections to %s, the limit", conns_limit(c, t), t->id);
+
+		send_refused(c, id, 0, true, "53300", why, "", "");
 		return 0;
 	}
 	conn = conn_new(run, t, id);

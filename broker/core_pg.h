@@ -53,11 +53,6 @@ struct core_conn *core_pg_find(const struct core *c, uint64_t id); /* NULL: none
 void core_pg_kill(struct core_conn *conn, const char *sqlstate, const char *message);
 /* Gone from memory; nobody is told. */
 void core_pg_free(struct core_conn *conn);
-/*
- * Does another connection of this run to the same target have a schema change in flight or in an
- * open transaction? It may come into force at any moment.
- */
-bool core_pg_schema_moving(const struct core_conn *conn);
 void core_pg_run_ended(struct core_run *run, const char *why);
 void core_pg_front_gone(struct core *c);
 void core_pg_upstream_gone(struct core *c);

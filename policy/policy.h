@@ -54,7 +54,8 @@ struct policy_target {
 	struct str id, env, host, database, user, credential;
 	struct str address; /* "address": numeric, where `host` really is; empty: resolve host */
 	enum target_kind kind;
-	uint16_t port;	 /* 0: a target without a host, for test and explain only */
+	uint16_t max_connections; /* of one run; 0: the broker's default */
+	uint16_t port;		  /* 0: a target without a host, for test and explain only */
 	bool tls_verify; /* "tls":"verify-full" (the default); false for "off" (loopback hosts only)
 			  */
 	struct str ca_pem; /* contents of the CA file; empty: system store */

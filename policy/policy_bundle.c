@@ -112,6 +112,8 @@ put_target(struct jcs *j, const struct target *t)
 	if (split)
 		put_text(j, "host", p->host);
 	jcs_z(j, "kind", target_kind_name(p->kind));
+	if (p->max_connections != 0)
+		jcs_int(j, "max_connections", p->max_connections);
 	put_text(j, "origin", t->origin);
 	if (split && p->port != 0)
 		jcs_int(j, "port", p->port);

@@ -130,6 +130,18 @@ read_port(struct reader *r, const struct json *v, void *out, struct err *err)
 }
 
 static int
+read_connections(struct reader *r, const struct json *v, void *out, struct err *err)
+{
+	uint16_t *ret = out;
+	int64_t n;
+	int rc = read_int(r, v, "max_connections", 1, 1000, &n, err);
+
+	if (rc == 0)
+		*ret = (uint16_t)n;
+	return rc;
+}
+
+static int
 read_tls(struct reader *r, const struct json *v, void *out, struct err *err)
 {
 	bool *ret = out;
@@ -225,6 +237,7 @@ static const struct read_field target_fields[] = {
     {"host", read_host, AT(pub.host), false},
     {"address", read_address, AT(pub.address), false},
     {"port", read_port, AT(pub.port), false},
+    {"max_connections", read_connections, AT(pub.max_connections), false},
     {"origin", read_origin, AT(origin), false},
     {"database", read_text, AT(pub.database), false},
     {"user", read_text, AT(pub.user), false},
@@ -244,6 +257,7 @@ static const struct {
 	unsigned kinds; /* bits of enum target_kind */
 } target_only[] = {
     {"database", 1u << TARGET_POSTGRES},
+    {"max_connections", 1u << TARGET_POSTGRES},
     {"user", 1u << TARGET_POSTGRES},
     {"origin", 1u << TARGET_HTTP | 1u << TARGET_GIT | 1u << TARGET_K8S},
     {"protected", 1u << TARGET_GIT},

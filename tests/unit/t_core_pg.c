@@ -744,6 +744,49 @@ a_client_that_goes_away_in_mid_act_leaves_its_true_outcome(void **state)
 	assert_null(core_pg_find(w->c, 1));
 }
 
+static void
+connections_are_made(struct world *w, uint64_t n)
+{
+	for (uint64_t i = 1; i <= n; i++) {
+		client_open(w, i, "app");
+		assert_true(silent(&w->front, MSG_PG_REFUSED));
+	}
+}
+
+static void
+a_run_has_a_ceiling_of_connections_to_a_target(void **state)
+{
+	struct world *w = *state;
+	struct refusal x;
+
+	connections_are_made(w, CORE_CONNS_MAX);
+	client_open(w, 100, "app");
+	x = refused(w);
+	assert_state(x.sqlstate, "53300");
+	assert_true(has(x.message, "50 connections to db, the limit"));
+	server_opened(w, 1, true);
+	core_pg_kill(core_pg_find(w->c, 1), "57P01", "enough");
+	settle(w);
+	client_open(w, 101, "app");
+	assert_true(silent(&w->front, MSG_PG_REFUSED));
+}
+
+static void
+the_policy_may_set_that_ceiling(void **state)
+{
+	struct world *w = *state;
+	AUTO_FREE char *text = world_policy(w, NULL, 2);
+	AUTO_FREE char *changed = NULL;
+	char *tls = strstr(text, "\"tls\":\"off\"");
+
+	changed = xasprintf("%.*s\"max_connections\":2,%s", (int)(tls - text), text, tls);
+	core_boot_policy_use(w->c, world_parse(changed));
+	settle(w);
+	connections_are_made(w, 2);
+	client_open(w, 3, "app");
+	assert_true(has(refused(w).message, "2 connections to db, the limit"));
+}
+
 int
 main(void)
 {
@@ -779,6 +822,8 @@ main(void)
 	    world_test(an_upstream_that_sent_other_bytes_is_cut_off),
 	    world_test(later_attempts_are_linked_to_the_refused_one),
 	    world_test(a_client_that_goes_away_in_mid_act_leaves_its_true_outcome),
+	    world_test(a_run_has_a_ceiling_of_connections_to_a_target),
+	    world_test(the_policy_may_set_that_ceiling),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

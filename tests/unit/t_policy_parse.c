@@ -334,6 +334,25 @@ without_tls_only_loopback_is_reached(void **state UNUSED)
 }
 
 static void
+a_postgres_target_may_have_its_own_ceiling_of_connections(void **state UNUSED)
+{
+#define MAX(x) "db.internal\",\"max_connections\":" x ",\"tls\":\"verify-full"
+	static const struct change c[] = {
+	    {"db.internal", MAX("1"), NULL},
+	    {"db.internal", MAX("1000"), NULL},
+	    {"db.internal", MAX("0"), "max_connections must be"},
+	    {"db.internal", MAX("1001"), "max_connections must be"},
+	    {"db.internal", MAX("\"9\""), "max_connections must be"},
+	    {"\"targets\":{\"db\"",
+		"\"targets\":{\"web\":{\"kind\":\"http\",\"env\":\"prod\",\"max_connections\":5},"
+		"\"db\"",
+		"\"max_connections\" has no meaning for kind http"},
+	};
+
+	assert_changes(c, ARRAY_LEN(c));
+}
+
+static void
 an_origin_says_host_and_port(void **state UNUSED)
 {
 #define WEB(x) "\"targets\":{\"web\":{\"kind\":\"http\",\"env\":\"prod\"," x "},\"db\""
@@ -632,6 +651,7 @@ main(void)
 	    cmocka_unit_test(a_quorum_that_distinct_people_cannot_fill_is_refused),
 	    cmocka_unit_test(one_key_or_login_is_one_person),
 	    cmocka_unit_test(without_tls_only_loopback_is_reached),
+	    cmocka_unit_test(a_postgres_target_may_have_its_own_ceiling_of_connections),
 	    cmocka_unit_test(an_origin_says_host_and_port),
 	    cmocka_unit_test(what_is_odd_but_safe_is_a_warning_with_a_place),
 	    cmocka_unit_test(text_that_is_not_strict_json_is_refused),
