@@ -145,7 +145,7 @@ resume(const char *path, const char *run)
 		AUTO_BUF struct buf in = BUF(IPC_BODY_MAX);
 		int fd, fds[IPC_FDS_MAX];
 		size_t nfds;
-		uint16_t type;
+		uint16_t type = 0;
 
 		(void)usleep(100000);
 		if (ipc_connect(path, &fd, &err) != 0)
@@ -162,6 +162,10 @@ resume(const char *path, const char *run)
 			return fd;
 		}
 		(void)close(fd);
+		if (type == MSG_A_ERROR) { /* it answered: no */
+			(void)printf("refused\n");
+			exit(3);
+		}
 	}
 	die("hostrun: cannot resume %s", run);
 }
