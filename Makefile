@@ -215,5 +215,6 @@ install: all man
 compile_commands.json: ; $(Q)bear -- $(MAKE) -B all
 clean: ; rm -rf build
 .PHONY: all tests unit run-ladder deps check asan demo fuzz bench lint cover fresh man install clean
-.SECONDARY:
+# Keep the objects of tests; .SECONDARY would let a missing object of a library pass for made.
+.PRECIOUS: $(B)/%.o
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
