@@ -204,10 +204,10 @@ on_request(struct rec *r, struct core_run *run, struct err *err)
 	struct core_request *rq;
 	AUTO_BUF struct buf root = BUF(64);
 	unsigned long long size = r->seq + 1;
+	struct str id = field(r, "id");
 
-	if (core_approve_by_id(r->core, field(r, "id")) != NULL) {
-		log_error("live record %llu: request %.*s is there already", size - 1,
-		    STR_ARG(field(r, "id")));
+	if (core_approve_by_id(r->core, id) != NULL) {
+		log_error("live record %llu: request %.*s is there already", size - 1, STR_ARG(id));
 		return 0;
 	}
 	rq = core_approve_alloc(run);
