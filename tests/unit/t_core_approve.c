@@ -472,8 +472,8 @@ a_schema_change_of_the_run_voids_what_was_shown_before(void **state)
 	armed(w);
 	client_query(w, 1, 3, "CREATE TABLE s1.t (id int)");
 	(void)leased(w);
+	assert_int_equal(only_request(w)->state, CORE_RQ_VOID); /* not only when it is done */
 	server_done(w, 1, 3, 1, 'I', 0);
-	assert_int_equal(only_request(w)->state, CORE_RQ_VOID);
 	assert_string_equal(only_request(w)->reason, "the schema changed after it was shown");
 	assert_int_equal(count(w, "approval.void"), 1);
 	client_query(w, 1, 4, SQL);
