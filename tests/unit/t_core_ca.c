@@ -166,8 +166,8 @@ a_key_of_another_ca_does_not_load(void **state)
 	ca_make(&k2, &c2);
 	assert_int_equal(core_ca_load(buf_str(&k1), buf_str(&c2), &ca, &err), ERR_CONFIG);
 	assert_int_equal(core_ca_load(STR("x"), buf_str(&c1), &ca, &err), ERR_CONFIG);
-	assert_string_equal(err.msg,
-	    "keys/ca/key.pem is not a PEM private key: restore both from the same backup");
+	assert_string_equal(
+	    err.msg, "keys/ca/key.pem is not a PEM private key: restore both from the same backup");
 	assert_null(ca);
 	assert_int_equal(core_ca_load(buf_str(&k1), buf_str(&c1), &ca, &err), 0);
 	core_ca_free(ca);
