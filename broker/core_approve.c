@@ -94,6 +94,7 @@ core_approve_free_all(struct core_run *run)
 	struct core_request *rq;
 
 	while ((rq = TAILQ_FIRST(&run->requests)) != NULL)
+		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it does not follow TAILQ_REMOVE */
 		request_free(rq);
 	run->npending = run->nended = 0;
 }

@@ -436,6 +436,7 @@ deaf(const struct core *c)
 	struct core_run *run;
 
 	TAILQ_FOREACH (run, &c->runs, link)
+		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it does not follow TAILQ_REMOVE */
 		for (size_t i = 0; run->state == CORE_RUN_LIVE && i < run->ntargets; i++)
 			if (run->targets[i].fd < 0)
 				return run;
