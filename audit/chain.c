@@ -95,12 +95,6 @@ chain_segment(const struct chain *c)
 	return c->file != 0 ? c->files.number[0][c->file - 1] : 0;
 }
 
-uint64_t
-chain_offset(const struct chain *c)
-{
-	return c->offset;
-}
-
 const struct log_files *
 chain_files(const struct chain *c)
 {

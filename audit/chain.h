@@ -58,7 +58,6 @@ uint64_t chain_size(const struct chain *c); /* records read */
 const struct hash *chain_head(const struct chain *c);
 const struct tree_range *chain_tree(const struct chain *c);
 uint64_t chain_segment(const struct chain *c); /* first seq of the segment being read */
-uint64_t chain_offset(const struct chain *c);  /* behind the last good record of that segment */
 const struct log_files *chain_files(const struct chain *c);
 const struct log_fault *chain_fault(const struct chain *c); /* kind 0: none */
 

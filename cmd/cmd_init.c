@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <getopt.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -169,24 +170,17 @@ make_policy(const char *path, const char *policy)
 	return policy_build_main(4, argv);
 }
 
+static int
+remove_entry(const char *path, const struct stat *sb UNUSED, int type UNUSED, struct FTW *f UNUSED)
+{
+	return remove(path);
+}
+
 /* A half-made directory is of our own making, under a name nobody else uses. */
 static void
 remove_tree(const char *path)
 {
-	static const char *const entries[] = {"keys/log/seed", "keys/log/vkey", "keys/ca/key.pem",
-	    "keys/ca/cert.pem", "keys/vault.key", "vault", "broker.json", "VERSION",
-	    "policy/active"};
-	static const char *const dirs[] = {"keys/log", "keys/ca", "keys/blob", "keys", "log/seg",
-	    "log/cp", "log/blob", "log/torn", "log", "policy", "run"};
-	AUTO_FD int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-
-	if (dir < 0)
-		return;
-	for (size_t i = 0; i < ARRAY_LEN(entries); i++)
-		(void)unlinkat(dir, entries[i], 0);
-	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
-		(void)unlinkat(dir, dirs[i], AT_REMOVEDIR);
-	(void)rmdir(path);
+	(void)nftw(path, remove_entry, 8, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 }
 
 int

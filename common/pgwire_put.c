@@ -64,14 +64,6 @@ pgwire_put_error(struct buf *b, const char *severity, const struct pgwire_error 
 }
 
 void
-pgwire_put_error_z(struct buf *b, const char *severity, const char *sqlstate, const char *message)
-{
-	struct pgwire_error e = {.sqlstate = str_z(sqlstate), .message = str_z(message)};
-
-	pgwire_put_error(b, severity, &e);
-}
-
-void
 pgwire_put_ready(struct buf *b, char txn)
 {
 	size_t at = put_begin(b, 'Z');

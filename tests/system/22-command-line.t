@@ -129,4 +129,18 @@ tap.ok("keys/vault.key" in said and "P_" not in said, "a short vault key", said)
 said = damaged("keys/ca/key.pem", lambda b: b"nothing\n")
 tap.ok("keys/ca/key.pem is not a PEM private key" in said and "P_" not in said, "a damaged CA key", said)
 tap.eq(starts(), "", "all restored, it starts again")
+# --- init is whole or not at all --------------------------------------------------------
+with open("bad.json", "w", encoding="ascii") as f:
+    f.write('{"schema":"cofferdam-policy/1"}')
+before = sorted(os.listdir("."))
+r = run([CLI, "init", "--state", "st-new", "--origin", "a.example/log", "--policy", "bad.json"])
+tap.ok(r.returncode != 0 and sorted(os.listdir(".")) == before, "init with a policy that is refused leaves nothing behind",
+       r.stdout + str(os.listdir(".")))
+must([CLI, "init", "--state", "st-new", "--origin", "a.example/log"])
+seed = open("st-new/keys/log/seed", "rb").read()
+before = sorted(os.listdir("."))
+r = run([CLI, "init", "--state", "st-new", "--origin", "b.example/log"])
+tap.ok(r.returncode != 0 and "st-new" in r.stdout and open("st-new/keys/log/seed", "rb").read() == seed and
+       sorted(os.listdir(".")) == before, "init never touches a directory that is there", r.stdout)
+
 tap.done()
