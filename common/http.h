@@ -1,0 +1,121 @@
+/*
+ * HTTP/1.1 messages, strictly (RFC 9112, RFC 9110): one reading of every byte, or none. Front reads
+ * requests with it, core reads front's heads again with it, the built-in loop reads the broker's
+ * answers. Nothing here allocates; all strings are borrowed from the input.
+ */
+#ifndef COMMON_HTTP_H
+#define COMMON_HTTP_H
+
+#include "common/buf.h"
+#include "common/err.h"
+
+#define HTTP_HEAD_MAX ((size_t)65536) /* bytes of a head with its empty line; more is 431 */
+#define HTTP_TARGET_MAX ((size_t)16384) /* more is 414 */
+#define HTTP_METHOD_MAX 24
+#define HTTP_FIELDS_MAX 200
+#define HTTP_HOST_MAX 253
+#define HTTP_HOST_SIZE 256 /* host and NUL */
+
+struct http_field {
+	struct str name, value; /* value without white space around it */
+};
+
+enum http_form { HTTP_ORIGIN = 1, HTTP_ABSOLUTE, HTTP_AUTHORITY, HTTP_ASTERISK };
+enum http_body { HTTP_BODY_NONE = 0, HTTP_BODY_LENGTH, HTTP_BODY_CHUNKED, HTTP_BODY_CLOSE };
+
+struct http_request {
+	struct str method, target; /* as sent */
+	enum http_form form;
+	bool tls;	     /* absolute form: its scheme is https */
+	struct str path;     /* "/..." as sent; "/" for an absolute form without one */
+	struct str query;    /* behind '?'; has_query tells "" from none */
+	bool has_query;
+	unsigned minor; /* HTTP/1.minor: 0 or 1 */
+	/* From the Host field; of an absolute or authority form from the target, which Host must
+	 * equal. Lower case, no trailing dot; an IPv6 address without brackets. */
+	char host[HTTP_HOST_SIZE];
+	uint16_t port; /* 0: none was given */
+	size_t nfields;
+	struct http_field fields[HTTP_FIELDS_MAX];
+	enum http_body body;
+	uint64_t length;   /* of HTTP_BODY_LENGTH */
+	bool expect;	   /* 100-continue */
+	bool keep_alive;   /* what the client wants */
+	bool upgrade;	   /* an Upgrade field stands there */
+};
+
+/*
+ * Bytes of the first head in `in`, its empty line included; 0: not whole yet. *scanned (0 at
+ * first) says how far it was searched, so that slow input costs no more. A CR or LF that cannot
+ * be part of a head, a NUL and more than HTTP_HEAD_MAX bytes are found at once: ERR_SYNTAX,
+ * ERR_TOO_LARGE. Empty lines before a request are skipped by the caller (RFC 9112 2.2).
+ */
+int http_head_end(struct str in, size_t *scanned, size_t *ret, struct err *err);
+/*
+ * ERR_SYNTAX (400), ERR_TOO_LARGE (431; of the target 414), ERR_UNSUPPORTED (a transfer coding
+ * other than chunked, or an expectation other than 100-continue). Refused: what reference cases of
+ * request smuggling use, and every other ambiguity of framing or authority: two different
+ * Content-Lengths, Content-Length with Transfer-Encoding, obs-fold, white space before a colon,
+ * bare CR or LF, no Host or two, Host unlike the target, user information, a version other than
+ * 1.0 and 1.1, Transfer-Encoding in 1.0.
+ */
+int http_request_parse(struct str head, struct http_request *ret, struct err *err);
+/* First field of that name, case ignored; NULL: none. */
+const struct http_field *http_field_find(const struct http_field *f, size_t n, const char *name);
+/* Is `token` in one of the comma lists of that name? Case ignored. */
+bool http_field_has(const struct http_field *f, size_t n, const char *name, const char *token);
+/* Connection-level (RFC 9110 7.6.1): Connection and what it names, Keep-Alive, Proxy-*, TE,
+ * Trailer, Transfer-Encoding, Upgrade. */
+bool http_field_is_hop(const struct http_field *f, size_t n, struct str name);
+bool http_name_is(struct str name, const char *z); /* case ignored */
+/* Token (RFC 9110 5.6.2); field value without control characters. */
+bool http_is_token(struct str s);
+bool http_is_value(struct str s);
+
+/*
+ * "host", "host:port", "[v6]:port" to one spelling: lower case, no trailing dot. Only
+ * [a-z0-9._-] in names, at most 63 bytes a label; a name of numbers alone must be a dotted quad in
+ * decimal without leading zeros; port 1 to 65535. *port stays 0 when none is given.
+ */
+int http_authority_parse(
+    struct str s, char host[HTTP_HOST_SIZE], uint16_t *port, struct err *err);
+
+struct http_response {
+	unsigned status, minor;
+	size_t nfields;
+	struct http_field fields[HTTP_FIELDS_MAX];
+	enum http_body body; /* for HEAD, 1xx, 204, 304: NONE whatever the fields say (RFC 9112 6.3) */
+	uint64_t length;
+	bool keep_alive;
+};
+int http_response_parse(
+    struct str head, bool to_head, struct http_response *ret, struct err *err);
+
+/* Body framing, incrementally. */
+struct http_reader {
+	enum http_body kind;
+	uint8_t state;
+	uint64_t left, total; /* total: content bytes so far */
+	size_t line;	      /* bytes of the chunk line or trailer so far */
+};
+void http_reader_init(struct http_reader *r, enum http_body kind, uint64_t length);
+/*
+ * Takes bytes off *in and gives the next run of content in *out (borrowed, may be empty).
+ * 1: the body has ended (what is left in *in is behind it); 0: call again, with more input if *in
+ * is empty; ERR_SYNTAX: not chunked coding (chunk extensions, a size over 16 hex digits, bare LF,
+ * trailers that frame a message). Trailers are dropped. HTTP_BODY_CLOSE never ends by itself.
+ */
+int http_reader_next(struct http_reader *r, struct str *in, struct str *out, struct err *err);
+
+/* Writing; what cannot stand in a message asserts. */
+void http_put_request(struct buf *b, struct str method, struct str target);
+void http_put_status(struct buf *b, unsigned status); /* with the RFC's reason phrase */
+void http_put_field(struct buf *b, struct str name, struct str value);
+void http_put_end(struct buf *b);
+void http_put_chunk(struct buf *b, struct str content); /* empty: nothing is written */
+void http_put_last_chunk(struct buf *b);
+const char *http_reason(unsigned status);
+/* Date field value (IMF-fixdate, RFC 9110 5.6.7) of a Unix time. */
+void http_date(int64_t s, char out[30]);
+
+#endif
