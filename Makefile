@@ -57,7 +57,7 @@ endif
 src	= $(filter-out %_main.c,$(wildcard $(1)))
 LIBS	= common policy policypg audit writer brokerp front core upstream parser agent sandbox
 SRC_common	= $(call src,common/*.c)
-SRC_policypg	= $(call src,policy/facts_sql*.c)
+SRC_policypg	= $(call src,policy/facts_*.c)
 SRC_policy	= $(filter-out $(SRC_policypg),$(call src,policy/*.c))
 SRC_writer	= $(call src,audit/writer_*.c)
 SRC_audit	= $(filter-out $(SRC_writer),$(call src,audit/*.c))
@@ -83,8 +83,8 @@ MAIN_cofferdam-core	= broker/core_main.c
 USE_cofferdam-core	= core audit policy common
 EXT_cofferdam-core	= -lcrypto -lcjson -lseccomp -lsodium
 MAIN_cofferdam-upstream	= broker/upstream_main.c
-USE_cofferdam-upstream	= upstream common
-EXT_cofferdam-upstream	= -lssl -lcrypto -lcares -lcjson -lseccomp -lsodium
+USE_cofferdam-upstream	= upstream audit common
+EXT_cofferdam-upstream	= -lcurl -lssl -lcrypto -lcares -lcjson -lseccomp -lsodium
 MAIN_cofferdam-writer	= audit/writer_main.c
 USE_cofferdam-writer	= writer audit common
 EXT_cofferdam-writer	= -lcrypto -lcjson -lseccomp -lsodium
@@ -125,7 +125,7 @@ $(foreach p,$(PROGS),$(eval $(call program,$(p))))
 UNIT	= $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/t_*.c))
 FUZZ	= $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 TESTLIBS = $(call lib,core front upstream writer audit parser policypg policy brokerp agent sandbox common)
-TESTEXT	= -lssl -lcrypto -lcares -lcjson -lseccomp -lsodium -lpg_query -lm -lpthread
+TESTEXT	= -lcurl -lssl -lcrypto -lcares -lcjson -lseccomp -lsodium -lpg_query -lm -lpthread
 $(B)/t_%: $(B)/tests/unit/t_%.o $(TESTLIBS)
 	$(call say,LD,$@)$(CC) $(LD_) $(LDFLAGS) -o $@ $< -Wl,--start-group $(TESTLIBS) -Wl,--end-group $(TESTEXT) -lcmocka
 $(B)/fuzz_%: $(B)/tests/fuzz/fuzz_%.o $(TESTLIBS)
