@@ -85,7 +85,7 @@ remember(struct core_act *act)
 	const struct core_action *last = act->actions[act->nactions - 1];
 
 	if (act->refused)
-		core_decide_remember(act->conn->run, str_z(act->conn->target->id), last);
+		core_decide_remember(act->conn->from.run, str_z(act->conn->from.target->id), last);
 }
 
 static void
@@ -144,7 +144,7 @@ static void
 record_action(struct core_act *act, size_t i)
 {
 	struct core_action *a = act->actions[i];
-	struct core_run *run = act->conn->run;
+	struct core_run *run = act->conn->from.run;
 	bool allowed = a->d.verdict == VERDICT_ALLOW;
 	bool beyond = (a->effects & ~EFFECT_SET_DATA) != 0;
 	AUTO_BUF struct buf data = BUF(CORE_RECORD_DATA_MAX);
@@ -159,7 +159,7 @@ record_action(struct core_act *act, size_t i)
 	}
 	core_data_action(
 	    &data, &(struct core_data_action){.a = a,
-		       .conn = act->conn,
+		       .from = &act->conn->from,
 		       .kind = core_act_kind_name(act->kind),
 		       .head = &head,
 		       .sent = allowed ? &act->sent : NULL,
@@ -330,7 +330,7 @@ status_name(uint8_t s)
 static void
 outcomes(struct core_act *act, const struct done *d)
 {
-	struct core_run *run = act->conn->run;
+	struct core_run *run = act->conn->from.run;
 	size_t n = act->nactions - (act->refused ? 1 : 0);
 	const char *status = status_name(d->status == 5 ? 1 : d->status);
 
@@ -413,7 +413,7 @@ done(struct core_act *act, const struct done *d)
 	outcomes(act, d);
 	/* Shown while it was under way; an error has undone it. */
 	if ((act->effects & CORE_EFFECTS_SCHEMA) != 0 && (d->status == 1 || d->status == 4))
-		core_approve_schema_changed(conn, NULL);
+		core_approve_schema_changed(&conn->from, NULL);
 	if (conn->state == CORE_CONN_CLOSING) {
 		core_pg_free(conn);
 		return;
@@ -422,7 +422,7 @@ done(struct core_act *act, const struct done *d)
 		return; /* U_GONE follows and ends the connection */
 	/* A read's answer goes with its outcome on the way; a change's waits until that is durable.
 	 */
-	if (!beyond && conn->run->core->live) {
+	if (!beyond && conn->from.run->core->live) {
 		for (size_t i = 0; i < act->nactions; i++) {
 			core_record_forget(act->tickets[i]);
 			act->tickets[i] = NULL;
@@ -474,10 +474,10 @@ core_act_on_done(struct core_peer *p, struct rd *body, int *fds, size_t nfds, st
 void
 core_act_lost(struct core_act *act, const char *status)
 {
-	struct core_run *run = act->conn->run;
+	struct core_run *run = act->conn->from.run;
 
 	if (act->phase == CORE_PHASE_SENT && (act->effects & CORE_EFFECTS_SCHEMA) != 0)
-		core_approve_schema_changed(act->conn, NULL);
+		core_approve_schema_changed(&act->conn->from, NULL);
 	for (size_t i = 0; act->phase == CORE_PHASE_SENT && i < act->nactions; i++)
 		if (act->actions[i]->d.verdict == VERDICT_ALLOW)
 			core_record_outcome(

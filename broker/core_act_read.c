@@ -109,7 +109,7 @@ core_act_ask(struct core_act *act, core_facts_fn *settled)
 		act->facts[act->nfacts] = f;
 		if (f->status == CORE_FACTS_PENDING && !asked) {
 			act->asks[act->nfacts] =
-			    core_facts_ask(act->conn->run, f, text, settled, act);
+			    core_facts_ask(act->conn->from.run, f, text, settled, act);
 			act->waiting++;
 		}
 		act->nfacts++;

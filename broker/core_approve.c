@@ -173,9 +173,9 @@ rules_joined(const struct decision *d)
 }
 
 struct core_request *
-core_approve_new(const struct core_conn *conn, const struct core_action *a)
+core_approve_new(const struct core_from *f, const struct core_action *a)
 {
-	struct core_request *rq = core_approve_alloc(conn->run);
+	struct core_request *rq = core_approve_alloc(f->run);
 	const struct decision *d = &a->d;
 	uint8_t r[16];
 	AUTO_BUF struct buf id = BUF(CORE_ID_SIZE);
@@ -184,9 +184,9 @@ core_approve_new(const struct core_conn *conn, const struct core_action *a)
 	enc_base32(&id, str_mem(r, sizeof(r)));
 	memcpy(rq->id, id.p, id.n);
 	rq->action = a->digest;
-	rq->policy = *policy_digest(conn->run->core->policy);
+	rq->policy = *policy_digest(f->run->core->policy);
 	memcpy(rq->first, a->id, sizeof(rq->first));
-	rq->target = xstrdup(conn->target->id);
+	rq->target = xstrdup(core_from_target(f));
 	rq->rule = rules_joined(d);
 	rq->effects = a->effects;
 	rq->statements = a->statements;
@@ -394,13 +394,13 @@ shown_on(const struct core_request *rq, const char *target)
 }
 
 void
-core_approve_schema_changed(const struct core_conn *conn, const struct core_request *used)
+core_approve_schema_changed(const struct core_from *f, const struct core_request *used)
 {
 	struct core_request *rq;
 
 	do {
-		TAILQ_FOREACH (rq, &conn->run->requests, link)
-			if (rq != used && shown_on(rq, conn->target->id))
+		TAILQ_FOREACH (rq, &f->run->requests, link)
+			if (rq != used && shown_on(rq, core_from_target(f)))
 				break;
 		if (rq != NULL)
 			core_approve_end(rq, CORE_RQ_VOID, "the schema changed after it was shown");

@@ -71,7 +71,7 @@ bool core_request_open(const struct core_request *rq); /* recording, pending or 
 struct core_request *core_approve_find(const struct core_run *run, const struct hash *action);
 struct core_request *core_approve_by_id(const struct core *c, struct str id); /* NULL: none */
 /* In memory only, from a's decision; core_approve_record() makes it durable. */
-struct core_request *core_approve_new(const struct core_conn *conn, const struct core_action *a);
+struct core_request *core_approve_new(const struct core_from *f, const struct core_action *a);
 /* fn is called once with the ack, after which people can sign. False: cannot be recorded, rq is
  * void. */
 bool core_approve_record(struct core_request *rq, core_ack_fn *fn, void *arg);
@@ -92,9 +92,9 @@ void core_approve_run_ended(struct core_run *run);
 /* What may give a name another meaning than it had when people were shown it; exec: anything. */
 #define CORE_EFFECTS_SCHEMA \
 	((uint32_t)(EFFECT_schema | EFFECT_drop | EFFECT_overwrite | EFFECT_priv | EFFECT_exec))
-/* Such an action of conn's run goes to its target: what people were shown before, but `used`, is
+/* Such an action of f's run goes to its target: what people were shown before, but `used`, is
  * void. */
-void core_approve_schema_changed(const struct core_conn *conn, const struct core_request *used);
+void core_approve_schema_changed(const struct core_from *f, const struct core_request *used);
 
 /* A signature is durable: add it and arm or end the request. */
 void core_approve_grant_add(struct core_request *rq, struct str person, struct str role,

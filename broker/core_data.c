@@ -129,8 +129,8 @@ put_dispatch(struct jcs *j, const struct core_data_action *d)
 
 	jcs_open(j, "dispatch");
 	if (sent) {
-		jcs_z(j, "credential", d->conn->credential);
-		jcs_z(j, "credential_fp", d->conn->credential_fp);
+		jcs_z(j, "credential", d->from->credential);
+		jcs_z(j, "credential_fp", d->from->credential_fp);
 	}
 	if (sent && d->wrap)
 		jcs_int(j, "max_rows", d->a->d.max_rows);
@@ -148,13 +148,14 @@ static void
 put_request(struct jcs *j, const struct core_data_action *d)
 {
 	const struct core_action *a = d->a;
-	struct policy_input in = core_decide_input(d->conn->run, str_z(d->conn->target->id), a);
+	struct policy_input in =
+	    core_decide_input(d->from->run, str_z(core_from_target(d->from)), a);
 	struct hash text = hash_sha256(a->text);
 	char state[2] = {a->txn_state, '\0'};
 
 	jcs_open(j, "request");
-	jcs_z(j, "address", d->conn->address);
-	jcs_int(j, "conn", (int64_t)(d->conn->id & ((UINT64_C(1) << 53) - 1)));
+	jcs_z(j, "address", d->from->address);
+	jcs_int(j, "conn", (int64_t)(d->from->id & ((UINT64_C(1) << 53) - 1)));
 	put_hash(j, "digest", &a->digest);
 	effect_jcs(j, "effects", a->effects);
 	jcs_raw(j, "facts", a->facts != NULL ? str_z(a->facts->json) : STR("{}"));
@@ -162,9 +163,9 @@ put_request(struct jcs *j, const struct core_data_action *d)
 	core_data_input(j, "input", &in);
 	jcs_z(j, "kind", d->kind);
 	jcs_z(j, "operation", core_op_name(a->op));
-	jcs_z(j, "protocol", "postgresql");
+	jcs_z(j, "protocol", d->from->protocol);
 	put_hash(j, "sent", d->sent);
-	jcs_z(j, "target", d->conn->target->id);
+	jcs_z(j, "target", core_from_target(d->from));
 	put_hash(j, "text_sha256", &text);
 	jcs_z(j, "txn", state);
 	effect_jcs(j, "txn_effects", a->txn_effects);
@@ -179,7 +180,7 @@ core_data_action(struct buf *out, const struct core_data_action *d)
 	jcs_init(&j, out);
 	jcs_open(&j, NULL);
 	jcs_z(&j, "action", d->a->id);
-	put_decision(&j, d->a, d->conn->run->core->policy);
+	put_decision(&j, d->a, d->from->run->core->policy);
 	put_dispatch(&j, d);
 	put_request(&j, d);
 	jcs_close(&j);

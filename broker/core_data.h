@@ -12,7 +12,7 @@ void core_data_slots(struct jcs *j, const char *key, const struct policy_slot *s
 
 struct core_data_action {
 	const struct core_action *a;
-	const struct core_conn *conn;
+	const struct core_from *from;
 	const char *kind; /* query sync flush cut, or "startup" */
 	const struct blob_ref *head;
 	const struct hash *sent; /* NULL: nothing goes upstream */

@@ -103,6 +103,12 @@ core_op_name(enum core_op op)
 	return "invalid";
 }
 
+const char *
+core_from_target(const struct core_from *f)
+{
+	return f->target != NULL ? f->target->id : "";
+}
+
 struct policy_input
 core_decide_input(const struct core_run *run, struct str target, const struct core_action *a)
 {
@@ -343,30 +349,30 @@ schema_moving(const struct core_conn *conn)
 	const struct core_conn *other;
 
 	for (size_t i = 0; i < CORE_CONN_BUCKETS; i++)
-		LIST_FOREACH (other, &conn->run->core->conns[i], link)
-			if (other != conn && other->run == conn->run &&
-			    other->target == conn->target && moves_schema(other))
+		LIST_FOREACH (other, &conn->from.run->core->conns[i], link)
+			if (other != conn && other->from.run == conn->from.run &&
+			    other->from.target == conn->from.target && moves_schema(other))
 				return true;
 	return false;
 }
 
 void
-core_decide_judge(struct core_conn *conn, struct core_action *a, const struct core_txn *txn)
+core_decide_judge(const struct core_from *f, struct core_action *a, const struct core_txn *txn)
 {
-	struct core_run *run = conn->run;
+	struct core_run *run = f->run;
 	struct core *c = run->core;
 	struct core_request *rq = NULL;
 	struct policy_input in;
 
 	a->now = core_now(c);
-	in = core_decide_input(run, str_z(conn->target->id), a);
+	in = core_decide_input(run, str_z(core_from_target(f)), a);
 	if (c->policy == NULL) { /* the zero decision denies */
 		a->d = (struct decision){0};
 		return;
 	}
 	if (a->op != CORE_OP_CONNECT && a->refuse_why == NULL)
 		rq = core_approve_find(run, &a->digest);
-	if (rq != NULL && core_request_armed(rq) && schema_moving(conn)) {
+	if (rq != NULL && core_request_armed(rq) && f->pg != NULL && schema_moving(f->pg)) {
 		core_approve_end(rq, CORE_RQ_VOID, "the schema is being changed");
 		rq = NULL;
 	}
@@ -381,7 +387,7 @@ core_decide_judge(struct core_conn *conn, struct core_action *a, const struct co
 }
 
 void
-core_decide_refuse(struct core_conn *conn, struct core_action *a, const struct core_txn *txn,
+core_decide_refuse(const struct core_from *f, struct core_action *a, const struct core_txn *txn,
     const char *sqlstate, const char *why)
 {
 	a->effects |= EFFECT_opaque;
@@ -389,22 +395,22 @@ core_decide_refuse(struct core_conn *conn, struct core_action *a, const struct c
 	a->refuse_why = why;
 	a->consume = false;
 	a->request = NULL;
-	core_decide_judge(conn, a, txn);
+	core_decide_judge(f, a, txn);
 	/* No policy can permit opaque (a load error); core would not let it pass either. */
 	a->d.verdict = VERDICT_DENY;
 }
 
 void
-core_decide_finish(struct core_conn *conn, struct core_action *a)
+core_decide_finish(const struct core_from *f, struct core_action *a)
 {
-	struct core_run *run = conn->run;
+	struct core_run *run = f->run;
 
 	if (a->d.verdict == VERDICT_ALLOW)
 		return;
-	link_find(run, str_z(conn->target->id), a);
+	link_find(run, str_z(core_from_target(f)), a);
 	if (a->d.verdict == VERDICT_NEEDS_APPROVAL && a->request == NULL && !a->d.unsatisfiable &&
 	    a->op != CORE_OP_CONNECT && run->npending < CORE_PENDING_MAX) {
-		a->request = core_approve_new(conn, a);
+		a->request = core_approve_new(f, a);
 		a->request_new = true;
 	}
 	words(a);

@@ -31,6 +31,19 @@ void core_txn_reset(struct core_txn *t); /* idle, nothing done */
 void core_txn_copy(struct core_txn *to, const struct core_txn *from);
 void core_txn_grants_add(struct core_txn *t, const struct policy_grant *g, size_t n);
 
+/* Where an action comes from and where it goes; the same for every protocol. */
+struct core_from {
+	struct core_run *run;
+	const struct core_target *target; /* of the run; NULL: nothing that the run may reach */
+	uint64_t id;			  /* connection, as front names it */
+	const char *protocol;		  /* of the record: "postgresql", "http" */
+	char *address;			  /* "host:port" */
+	char *credential;
+	char credential_fp[17];
+	const struct core_conn *pg; /* NULL: not PostgreSQL */
+};
+const char *core_from_target(const struct core_from *f); /* id, "" without a target */
+
 #define CORE_ACTION_RELS (2 * FACTS_RELATIONS_MAX)
 struct core_action {
 	char id[CORE_ID_SIZE];
@@ -86,10 +99,11 @@ struct policy_input core_decide_input(
  * permitted; judged again with EFFECT_opaque. Finish: link, request (a new one in memory when
  * approval is needed), and the words of a refusal.
  */
-void core_decide_judge(struct core_conn *conn, struct core_action *a, const struct core_txn *txn);
-void core_decide_refuse(struct core_conn *conn, struct core_action *a, const struct core_txn *txn,
-    const char *sqlstate, const char *why);
-void core_decide_finish(struct core_conn *conn, struct core_action *a);
+void core_decide_judge(
+    const struct core_from *f, struct core_action *a, const struct core_txn *txn);
+void core_decide_refuse(const struct core_from *f, struct core_action *a,
+    const struct core_txn *txn, const char *sqlstate, const char *why);
+void core_decide_finish(const struct core_from *f, struct core_action *a);
 /* It is in the log: remember it for later links. */
 void core_decide_remember(struct core_run *run, struct str target, const struct core_action *a);
 

@@ -138,9 +138,9 @@ limits(struct walk *w, struct core_action *a)
 	if (a->d.max_rows >= 0)
 		why = uncountable(w, a);
 	if (why != NULL) {
-		core_decide_refuse(w->conn, a, &act->txn, "42501", why);
+		core_decide_refuse(&w->conn->from, a, &act->txn, "42501", why);
 	} else if (a->d.verdict == VERDICT_NEEDS_APPROVAL && strlen(a->show) > SHOWN_MAX) {
-		core_decide_refuse(w->conn, a, &act->txn, "54000",
+		core_decide_refuse(&w->conn->from, a, &act->txn, "54000",
 		    "the statement with its parameters is over 65536 bytes, more than people can "
 		    "be shown");
 	}
@@ -189,11 +189,11 @@ judge(struct walk *w, struct core_action *a)
 	a->show = core_act_show(a);
 	a->digest = core_act_digest(w->conn, a, &act->txn);
 	if (a->refuse_why != NULL)
-		core_decide_refuse(w->conn, a, &act->txn, a->refuse_state, a->refuse_why);
+		core_decide_refuse(&w->conn->from, a, &act->txn, a->refuse_state, a->refuse_why);
 	else
-		core_decide_judge(w->conn, a, &act->txn);
+		core_decide_judge(&w->conn->from, a, &act->txn);
 	limits(w, a);
-	core_decide_finish(w->conn, a);
+	core_decide_finish(&w->conn->from, a);
 	act->actions[act->nactions++] = a;
 	if (a->d.verdict != VERDICT_ALLOW) {
 		act->refused = true;
@@ -202,7 +202,7 @@ judge(struct walk *w, struct core_action *a)
 	if (a->consume && !core_approve_consume(a->request, a->id))
 		act->failed = true;
 	if ((a->effects & CORE_EFFECTS_SCHEMA) != 0)
-		core_approve_schema_changed(w->conn, a->request);
+		core_approve_schema_changed(&w->conn->from, a->request);
 	act->wrap = act->wrap || (a->d.max_rows >= 0 && a->dml);
 	apply(w, a);
 	return true;

@@ -12,23 +12,23 @@
 int
 core_lease_open(struct core_conn *conn, struct err *err)
 {
-	struct core *c = conn->run->core;
+	struct core *c = conn->from.run->core;
 	AUTO_BUF struct buf b = BUF(131072);
 	const struct policy_target *t =
-	    c->policy != NULL ? policy_target(c->policy, str_z(conn->target->id)) : NULL;
+	    c->policy != NULL ? policy_target(c->policy, str_z(conn->from.target->id)) : NULL;
 	const struct vault_entry *e = NULL;
 	int rc;
 
 	if (t == NULL)
-		return err_set(
-		    err, ERR_CONFIG, "target %s is not in the policy any more", conn->target->id);
+		return err_set(err, ERR_CONFIG, "target %s is not in the policy any more",
+		    conn->from.target->id);
 	rc = core_cred_find(c, t, &e, err);
 	if (rc != 0)
 		return rc;
 	if (c->upstream == NULL)
 		return err_set(err, ERR_UNAVAILABLE, "upstream is being restarted");
-	buf_u64(&b, conn->id);
-	buf_lz(&b, conn->run->id);
+	buf_u64(&b, conn->from.id);
+	buf_lz(&b, conn->from.run->id);
 	buf_lstr(&b, t->host);
 	buf_lstr(&b, t->address);
 	buf_u32(&b, t->port);
@@ -40,7 +40,7 @@ core_lease_open(struct core_conn *conn, struct err *err)
 	buf_put_str(&b, buf_str(&conn->params));
 	if (buf_over(&b))
 		return err_set(err, ERR_TOO_LARGE, "start-up of target %s is over %zu bytes",
-		    conn->target->id, b.max);
+		    conn->from.target->id, b.max);
 	core_send(c->upstream, MSG_U_OPEN, &b);
 	return 0;
 }
@@ -48,14 +48,14 @@ core_lease_open(struct core_conn *conn, struct err *err)
 int
 core_lease_send(struct core_act *act, struct err *err)
 {
-	struct core *c = act->conn->run->core;
+	struct core *c = act->conn->from.run->core;
 	const struct core_action *last = act->actions[act->nactions - 1];
 	AUTO_BUF struct buf b = BUF(1300000);
 	bool poison = act->poison[0] != '\0';
 
 	if (c->upstream == NULL)
 		return err_set(err, ERR_UNAVAILABLE, "upstream is being restarted");
-	buf_u64(&b, act->conn->id);
+	buf_u64(&b, act->conn->from.id);
 	buf_u64(&b, act->id);
 	buf_u8(&b, (uint8_t)act->kind);
 	buf_lstr(&b, str_mem(act->msgs.p, act->send));
@@ -78,6 +78,6 @@ core_lease_close(const struct core_conn *conn)
 {
 	AUTO_BUF struct buf b = BUF(64);
 
-	buf_u64(&b, conn->id);
-	core_send(conn->run->core->upstream, MSG_U_CLOSE, &b);
+	buf_u64(&b, conn->from.id);
+	core_send(conn->from.run->core->upstream, MSG_U_CLOSE, &b);
 }

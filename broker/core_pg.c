@@ -35,7 +35,7 @@ core_pg_find(const struct core *c, uint64_t id)
 	struct core_conn *conn;
 
 	LIST_FOREACH (conn, bucket(c, id), link)
-		if (conn->id == id)
+		if (conn->from.id == id)
 			return conn;
 	return NULL;
 }
@@ -47,10 +47,10 @@ core_pg_send_done(const struct core_conn *conn, uint64_t act, uint64_t bytes)
 {
 	AUTO_BUF struct buf b = BUF(64);
 
-	buf_u64(&b, conn->id);
+	buf_u64(&b, conn->from.id);
 	buf_u64(&b, act);
 	buf_u64(&b, bytes);
-	core_send(conn->run->core->front, MSG_PG_DONE, &b);
+	core_send(conn->from.run->core->front, MSG_PG_DONE, &b);
 }
 
 /* Texts of servers are cut: the message has a ceiling. */
@@ -82,7 +82,8 @@ void
 core_pg_send_refused(const struct core_conn *conn, uint64_t act, bool close, const char *sqlstate,
     const char *message, const char *detail, const char *hint)
 {
-	send_refused(conn->run->core, conn->id, act, close, sqlstate, message, detail, hint);
+	send_refused(
+	    conn->from.run->core, conn->from.id, act, close, sqlstate, message, detail, hint);
 }
 
 static void
@@ -90,10 +91,10 @@ send_gone(const struct core_conn *conn, const char *sqlstate, const char *messag
 {
 	AUTO_BUF struct buf b = BUF(4096);
 
-	buf_u64(&b, conn->id);
+	buf_u64(&b, conn->from.id);
 	buf_lz(&b, sqlstate);
 	buf_lstr(&b, str_mem(message, strnlen(message, GONE_MAX)));
-	core_send(conn->run->core->front, MSG_PG_GONE, &b);
+	core_send(conn->from.run->core->front, MSG_PG_GONE, &b);
 }
 
 /* --- ends ------------------------------------------------------------------------ */
@@ -102,7 +103,7 @@ void
 core_pg_free(struct core_conn *conn)
 {
 	LIST_REMOVE(conn, link);
-	conn->run->nconns--;
+	conn->from.run->nconns--;
 	if (conn->act != NULL)
 		core_act_free(conn->act);
 	core_record_forget(conn->ticket);
@@ -115,8 +116,8 @@ core_pg_free(struct core_conn *conn)
 	buf_free(&conn->params);
 	free(conn->startup);
 	free(conn->startup_bad);
-	free(conn->address);
-	free(conn->credential);
+	free(conn->from.address);
+	free(conn->from.credential);
 	free(conn->peer_id);
 	free(conn->pins);
 	free(conn);
@@ -126,7 +127,7 @@ core_pg_free(struct core_conn *conn)
 static void
 settle_in_flight(struct core_conn *conn)
 {
-	struct core_run *run = conn->run;
+	struct core_run *run = conn->from.run;
 
 	if (conn->act != NULL)
 		core_act_lost(conn->act, "lost");
@@ -154,7 +155,7 @@ any_conn(const struct core *c, const struct core_run *run)
 
 	for (size_t i = 0; i < CORE_CONN_BUCKETS; i++)
 		LIST_FOREACH (conn, &c->conns[i], link)
-			if (run == NULL || conn->run == run)
+			if (run == NULL || conn->from.run == run)
 				return conn;
 	return NULL;
 }
@@ -247,10 +248,9 @@ conn_new(struct core_run *run, const struct core_target *t, uint64_t id)
 	struct core *c = run->core;
 	struct core_conn *conn = xcalloc(1, sizeof(*conn));
 
-	conn->run = run;
-	conn->id = id;
-	conn->target = t;
-	conn->address = xasprintf("%s:%u", t->host, (unsigned)t->port);
+	conn->from = (struct core_from){
+	    .run = run, .id = id, .target = t, .protocol = "postgresql", .pg = conn};
+	conn->from.address = xasprintf("%s:%u", t->host, (unsigned)t->port);
 	conn->peer_id = xstrdup("");
 	core_txn_reset(&conn->txn);
 	core_stmts_init(&conn->stmts);
@@ -265,23 +265,25 @@ conn_new(struct core_run *run, const struct core_target *t, uint64_t id)
 static const char *
 credential_for(struct core_conn *conn)
 {
-	struct core *c = conn->run->core;
+	struct core *c = conn->from.run->core;
 	const struct policy_target *t =
-	    c->policy != NULL ? policy_target(c->policy, str_z(conn->target->id)) : NULL;
+	    c->policy != NULL ? policy_target(c->policy, str_z(conn->from.target->id)) : NULL;
 	const struct vault_entry *e;
 	struct err err;
 
-	conn->credential = xstrdup("");
-	if (t == NULL || !str_eqz(t->host, conn->target->host) || t->port != conn->target->port ||
-	    !str_eqz(t->database, conn->target->database) || !str_eqz(t->user, conn->target->user))
+	conn->from.credential = xstrdup("");
+	if (t == NULL || !str_eqz(t->host, conn->from.target->host) ||
+	    t->port != conn->from.target->port ||
+	    !str_eqz(t->database, conn->from.target->database) ||
+	    !str_eqz(t->user, conn->from.target->user))
 		return "the target is not in the policy any more, or is another place";
-	free(conn->credential);
-	conn->credential = str_dup(t->credential);
+	free(conn->from.credential);
+	conn->from.credential = str_dup(t->credential);
 	if (core_cred_find(c, t, &e, &err) != 0) {
-		log_warn("target %s: %s", conn->target->id, err.msg);
+		log_warn("target %s: %s", conn->from.target->id, err.msg);
 		return "the broker has no credential for this target that is bound to it";
 	}
-	core_cred_fingerprint(c, e, conn->credential_fp);
+	core_cred_fingerprint(c, e, conn->from.credential_fp);
 	return NULL;
 }
 
@@ -289,7 +291,7 @@ static void
 outcome_of_open(
     struct core_conn *conn, bool ok, struct str sqlstate, struct str peer, struct str cert)
 {
-	struct core_run *run = conn->run;
+	struct core_run *run = conn->from.run;
 	struct hash sent = hash_sha256(buf_str(&conn->params));
 	AUTO_BUF struct buf b = BUF(CORE_RECORD_DATA_MAX);
 
@@ -321,7 +323,7 @@ open_acked(void *arg, const struct core_ack *ack)
 	}
 	a->seq = ack->seq;
 	if (a->d.verdict != VERDICT_ALLOW) {
-		core_decide_remember(conn->run, str_z(conn->target->id), a);
+		core_decide_remember(conn->from.run, str_z(conn->from.target->id), a);
 		core_pg_send_refused(conn, 0, true, a->sqlstate, a->message, a->detail, a->hint);
 		core_pg_free(conn);
 		return;
@@ -329,7 +331,8 @@ open_acked(void *arg, const struct core_ack *ack)
 	conn->state = CORE_CONN_OPENING;
 	conn->opened_us = clock_boot_us();
 	if (core_lease_open(conn, &err) != 0) {
-		core_record_outcome(conn->run->core, conn->run->id, a->id, a->seq, "not_sent");
+		core_record_outcome(
+		    conn->from.run->core, conn->from.run->id, a->id, a->seq, "not_sent");
 		conn->state = CORE_CONN_RECORDING; /* upstream knows nothing of it */
 		core_pg_kill(conn, err_sqlstate(err.code), err.msg);
 	}
@@ -350,17 +353,17 @@ open_judge(struct core_conn *conn, uint32_t effects)
 	a->digest = core_act_digest(conn, a, &conn->txn);
 	a->refuse_why = conn->startup_bad; /* said only if it is refused */
 	if (why != NULL)
-		core_decide_refuse(conn, a, &conn->txn, "28000", why);
+		core_decide_refuse(&conn->from, a, &conn->txn, "28000", why);
 	else
-		core_decide_judge(conn, a, &conn->txn);
-	core_decide_finish(conn, a);
+		core_decide_judge(&conn->from, a, &conn->txn);
+	core_decide_finish(&conn->from, a);
 }
 
 static void
 open_record(struct core_conn *conn)
 {
 	struct core_action *a = conn->open;
-	struct core_run *run = conn->run;
+	struct core_run *run = conn->from.run;
 	bool allowed = a->d.verdict == VERDICT_ALLOW;
 	AUTO_BUF struct buf data = BUF(CORE_RECORD_DATA_MAX);
 	AUTO_BUF struct buf frame = BUF(CORE_RECORD_FRAMES_MAX);
@@ -370,7 +373,7 @@ open_record(struct core_conn *conn)
 
 	if (blob_seal(run->key, str_z(run->id), "text/plain", a->text, &frame, &head, &err) == 0) {
 		core_data_action(&data, &(struct core_data_action){.a = a,
-					    .conn = conn,
+					    .from = &conn->from,
 					    .kind = "startup",
 					    .head = &head,
 					    .sent = allowed ? &sent : NULL});
@@ -395,7 +398,7 @@ conns_to(const struct core_run *run, const struct core_target *t)
 
 	for (size_t i = 0; i < CORE_CONN_BUCKETS; i++)
 		LIST_FOREACH (conn, &run->core->conns[i], link)
-			n += conn->run == run && conn->target == t;
+			n += conn->from.run == run && conn->from.target == t;
 	return n;
 }
 

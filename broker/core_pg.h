@@ -22,13 +22,8 @@ enum core_conn_state {
 
 struct core_conn {
 	LIST_ENTRY(core_conn) link;
-	struct core_run *run;
-	uint64_t id;
+	struct core_from from;
 	enum core_conn_state state;
-	const struct core_target *target; /* of the run */
-	char *address;			  /* "host:port" */
-	char *credential;
-	char credential_fp[17];
 	char *peer_id;	   /* address and certificate of who answers */
 	char *pins;	   /* what else of the session goes into digests: database, user, start-up
 			      parameters */

@@ -221,12 +221,12 @@ core_act_digest(
 	effect_put(&effects, a->effects);
 	buf_put_z(&effects, " " EFFECTS_ENGINE);
 	digest_field(d, DIGEST_PROTOCOL, STR("postgresql"));
-	digest_field(d, DIGEST_TARGET, str_z(conn->target->id));
-	digest_field(d, DIGEST_UPSTREAM, str_z(conn->address));
+	digest_field(d, DIGEST_TARGET, str_z(conn->from.target->id));
+	digest_field(d, DIGEST_UPSTREAM, str_z(conn->from.address));
 	digest_field(d, DIGEST_UPSTREAM_ID, str_z(conn->peer_id));
-	digest_field(d, DIGEST_CREDENTIAL, str_z(conn->credential));
-	digest_field(d, DIGEST_AGENT, str_z(conn->run->agent));
-	digest_field(d, DIGEST_RUN, str_z(conn->run->id));
+	digest_field(d, DIGEST_CREDENTIAL, str_z(conn->from.credential));
+	digest_field(d, DIGEST_AGENT, str_z(conn->from.run->agent));
+	digest_field(d, DIGEST_RUN, str_z(conn->from.run->id));
 	digest_field(d, DIGEST_OPERATION, a->text);
 	digest_field(d, DIGEST_RESOURCE, str_z(a->inner));
 	digest_field(d, DIGEST_PARAMETERS, buf_str(&params));

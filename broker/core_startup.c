@@ -80,7 +80,7 @@ startup_param(struct core_conn *conn, struct startup *s, struct str key, struct 
 	if (str_eqz(key, "user"))
 		return; /* whoever the client says it is, it is the target's user */
 	if (str_eqz(key, "database")) {
-		if (!str_eqz(value, conn->target->database))
+		if (!str_eqz(value, conn->from.target->database))
 			startup_effects(s, key, EFFECT_session); /* elsewhere */
 	} else if (str_eqz(key, "options")) {
 		startup_options(s, value);
@@ -119,10 +119,10 @@ core_startup_read(struct core_conn *conn, struct rd *body, uint32_t *ret_effects
 	buf_put_str(&conn->params, buf_str(&s.list));
 	h = hash_sha256(buf_str(&s.pins));
 	hash_hex(&h, hex);
-	conn->pins = xasprintf(
-	    "database=%s user=%s startup=%s", conn->target->database, conn->target->user, hex);
-	conn->startup = xasprintf("connect database=%s user=%s%.*s", conn->target->database,
-	    conn->target->user, STR_ARG(buf_str(&s.text)));
+	conn->pins = xasprintf("database=%s user=%s startup=%s", conn->from.target->database,
+	    conn->from.target->user, hex);
+	conn->startup = xasprintf("connect database=%s user=%s%.*s", conn->from.target->database,
+	    conn->from.target->user, STR_ARG(buf_str(&s.text)));
 	if (s.bad.n != 0)
 		conn->startup_bad = xasprintf(
 		    "start-up parameter \"%.*s\" is not harmless", STR_ARG(buf_str(&s.bad)));

@@ -381,8 +381,12 @@ static inline void
 world_vault(struct world *w)
 {
 	struct secret *key = secret_new(VAULT_KEY_LEN);
-	struct vault_bind b = {STR("cred"), STR("postgresql-password"), STR("postgresql"),
-	    STR("127.0.0.1"), STR("agent"), 5432};
+	struct vault_bind b = {.name = STR("cred"),
+	    .kind = STR("postgresql-password"),
+	    .scheme = STR("postgresql"),
+	    .host = STR("127.0.0.1"),
+	    .user = STR("agent"),
+	    .port = 5432};
 	struct err err;
 
 	core_cred_key(w->c, key);

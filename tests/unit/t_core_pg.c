@@ -130,8 +130,12 @@ static void
 a_credential_bound_elsewhere_is_not_used(void **state)
 {
 	struct world *w = *state;
-	struct vault_bind b = {STR("cred"), STR("postgresql-password"), STR("postgresql"),
-	    STR("127.0.0.2"), STR("agent"), 5432};
+	struct vault_bind b = {.name = STR("cred"),
+	    .kind = STR("postgresql-password"),
+	    .scheme = STR("postgresql"),
+	    .host = STR("127.0.0.2"),
+	    .user = STR("agent"),
+	    .port = 5432};
 	struct err err;
 
 	assert_int_equal(vault_put(w->c->vault, &b, secret_copy(STR("other")), &err), 0);
