@@ -34,6 +34,7 @@ entry_free(struct vault_entry *e)
 	free(e->scheme);
 	free(e->host);
 	free(e->user);
+	free(e->field);
 	secret_free(e->secret);
 }
 
@@ -90,63 +91,13 @@ vault_find(const struct vault *v, struct str name)
 	return found ? &v->e[i] : NULL;
 }
 
-/* --- what may stand in an entry -------------------------------------------------- */
-
-static bool
-name_ok(struct str s)
-{
-	for (size_t i = 0; i < s.n; i++) {
-		char ch = s.p[i];
-
-		if (!((ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') ||
-			(ch >= '0' && ch <= '9') || ch == '.' || ch == '_' || ch == '-'))
-			return false;
-	}
-	return s.n >= 1 && s.n <= VAULT_TEXT_MAX;
-}
-
-static bool
-text_ok(struct str s)
-{
-	return s.n >= 1 && s.n <= VAULT_TEXT_MAX && str_is_ascii_print(s) &&
-	       memchr(s.p, '"', s.n) == NULL && memchr(s.p, '\\', s.n) == NULL;
-}
-
-static int
-bind_check(const struct vault_bind *b, size_t secret_len, struct err *err)
-{
-	if (!name_ok(b->name))
-		return err_set(err, ERR_INVALID,
-		    "credential name \"%.*s\" must be 1 to %d of [A-Za-z0-9._-]", STR_ARG(b->name),
-		    VAULT_TEXT_MAX);
-	if (!str_eqz(b->kind, "postgresql-password"))
-		return err_set(err, ERR_UNSUPPORTED,
-		    "credential kind must be postgresql-password, is \"%.*s\"", STR_ARG(b->kind));
-	if (!str_eqz(b->scheme, "postgresql"))
-		return err_set(err, ERR_UNSUPPORTED,
-		    "credential scheme must be postgresql, is \"%.*s\"", STR_ARG(b->scheme));
-	if (!text_ok(b->host) || !text_ok(b->user))
-		return err_set(err, ERR_INVALID,
-		    "credential %.*s: host and user must be 1 to %d printable ASCII characters "
-		    "without quote and backslash",
-		    STR_ARG(b->name), VAULT_TEXT_MAX);
-	if (b->port == 0)
-		return err_set(err, ERR_INVALID, "credential %.*s: port must be from 1 to 65535",
-		    STR_ARG(b->name));
-	if (secret_len == 0 || secret_len > VAULT_SECRET_MAX)
-		return err_set(err, ERR_INVALID,
-		    "credential %.*s: secret must be 1 to %d bytes, has %zu", STR_ARG(b->name),
-		    VAULT_SECRET_MAX, secret_len);
-	return 0;
-}
-
 int
 vault_put(struct vault *v, const struct vault_bind *b, struct secret *secret, struct err *err)
 {
 	struct vault_entry e = {0};
 	bool found;
 	size_t i = position(v, b->name, &found);
-	int rc = bind_check(b, secret_str(secret).n, err);
+	int rc = vault_bind_check(b, secret_str(secret), err);
 
 	if (rc != 0)
 		return rc;
@@ -158,6 +109,8 @@ vault_put(struct vault *v, const struct vault_bind *b, struct secret *secret, st
 	e.scheme = str_dup(b->scheme);
 	e.host = str_dup(b->host);
 	e.user = str_dup(b->user);
+	e.field = str_dup(b->field);
+	e.set_s = b->set_s;
 	e.port = b->port;
 	e.version = found ? v->e[i].version + 1 : 1;
 	e.secret = secret;
@@ -205,17 +158,39 @@ out_z(struct out *o, const char *z)
 }
 
 static void
-out_entry(struct out *o, const struct vault_entry *e)
+out_number(struct out *o, uint64_t v)
 {
-	struct str s = secret_str(e->secret);
-	size_t b64 = sodium_base64_ENCODED_LEN(s.n, sodium_base64_VARIANT_ORIGINAL) - 1;
 	char num[32];
 
-	out_z(o, "{\"bind\":{\"host\":\"");
-	out_z(o, e->host);
-	(void)snprintf(num, sizeof(num), "%u", (unsigned)e->port);
-	out_z(o, "\",\"port\":");
+	(void)snprintf(num, sizeof(num), "%" PRIu64, v);
 	out_z(o, num);
+}
+
+static void
+out_secret(struct out *o, struct str s)
+{
+	size_t b64 = sodium_base64_ENCODED_LEN(s.n, sodium_base64_VARIANT_ORIGINAL) - 1;
+
+	/* One byte of room for the NUL that sodium writes; the next text goes over it. */
+	if (o->p != NULL && b64 + 1 <= o->cap - o->n)
+		(void)sodium_bin2base64((char *)o->p + o->n, b64 + 1, (const uint8_t *)s.p, s.n,
+		    sodium_base64_VARIANT_ORIGINAL);
+	o->n += b64;
+}
+
+static void
+out_entry(struct out *o, const struct vault_entry *e)
+{
+	out_z(o, "{\"bind\":{");
+	if (e->field[0] != '\0') {
+		out_z(o, "\"field\":\"");
+		out_z(o, e->field);
+		out_z(o, "\",");
+	}
+	out_z(o, "\"host\":\"");
+	out_z(o, e->host);
+	out_z(o, "\",\"port\":");
+	out_number(o, e->port);
 	out_z(o, ",\"scheme\":\"");
 	out_z(o, e->scheme);
 	out_z(o, "\",\"user\":\"");
@@ -225,14 +200,15 @@ out_entry(struct out *o, const struct vault_entry *e)
 	out_z(o, "\",\"name\":\"");
 	out_z(o, e->name);
 	out_z(o, "\",\"secret\":\"");
-	/* One byte of room for the NUL that sodium writes; the next text goes over it. */
-	if (o->p != NULL && b64 + 1 <= o->cap - o->n)
-		(void)sodium_bin2base64((char *)o->p + o->n, b64 + 1, (const uint8_t *)s.p, s.n,
-		    sodium_base64_VARIANT_ORIGINAL);
-	o->n += b64;
-	(void)snprintf(num, sizeof(num), "%" PRIu64, e->version);
-	out_z(o, "\",\"version\":");
-	out_z(o, num);
+	out_secret(o, secret_str(e->secret));
+	if (e->set_s != 0) {
+		out_z(o, "\",\"set\":");
+		out_number(o, (uint64_t)e->set_s);
+		out_z(o, ",\"version\":");
+	} else {
+		out_z(o, "\",\"version\":");
+	}
+	out_number(o, e->version);
 	out_z(o, "}");
 }
 
@@ -295,44 +271,76 @@ secret_decode(struct str b64)
 	return secret_copy(str_mem(secret_bytes(tmp), n));
 }
 
+/* The text that stands before the first quote, behind `before`. */
+static bool
+take_member(struct str *s, const char *before, struct str *ret)
+{
+	if (!take(s, before))
+		return false;
+	*ret = take_text(s);
+	return true;
+}
+
+struct entry_text {
+	struct vault_bind bind;
+	struct str secret; /* base64 */
+	uint64_t version;
+};
+
+/* Exactly what out_entry writes; `field` and `set` may be missing, but not be empty or 0. */
+static bool
+entry_text_take(struct str *s, struct entry_text *t)
+{
+	struct vault_bind *b = &t->bind;
+	const char *host = "\"host\":\"";
+
+	*t = (struct entry_text){0};
+	if (!take(s, "{\"bind\":{"))
+		return false;
+	if (take_member(s, "\"field\":\"", &b->field)) {
+		if (b->field.n == 0)
+			return false;
+		host = "\",\"host\":\"";
+	}
+	if (!take_member(s, host, &b->host) || !take(s, "\",\"port\":"))
+		return false;
+	b->port = (uint16_t)take_number(s, 65535);
+	if (!take_member(s, ",\"scheme\":\"", &b->scheme) ||
+	    !take_member(s, "\",\"user\":\"", &b->user) ||
+	    !take_member(s, "\"},\"kind\":\"", &b->kind) ||
+	    !take_member(s, "\",\"name\":\"", &b->name) ||
+	    !take_member(s, "\",\"secret\":\"", &t->secret) || !take(s, "\","))
+		return false;
+	if (take(s, "\"set\":")) {
+		b->set_s = (int64_t)take_number(s, INT64_MAX);
+		if (b->set_s == 0 || !take(s, ","))
+			return false;
+	}
+	if (!take(s, "\"version\":"))
+		return false;
+	t->version = take_number(s, UINT32_MAX);
+	return t->version != 0 && take(s, "}");
+}
+
 static int
 entry_read(struct vault *v, struct str *s, struct err *err)
 {
 	AUTO(secret) struct secret *secret = NULL;
-	struct vault_bind b = {0};
-	struct str b64 = {0};
-	uint64_t version = 0;
-	bool ok, found;
+	struct entry_text t;
+	bool found;
 	size_t at;
 
-	ok = take(s, "{\"bind\":{\"host\":\"");
-	b.host = take_text(s);
-	ok = ok && take(s, "\",\"port\":");
-	b.port = (uint16_t)take_number(s, 65535);
-	ok = ok && take(s, ",\"scheme\":\"");
-	b.scheme = take_text(s);
-	ok = ok && take(s, "\",\"user\":\"");
-	b.user = take_text(s);
-	ok = ok && take(s, "\"},\"kind\":\"");
-	b.kind = take_text(s);
-	ok = ok && take(s, "\",\"name\":\"");
-	b.name = take_text(s);
-	ok = ok && take(s, "\",\"secret\":\"");
-	b64 = take_text(s);
-	ok = ok && take(s, "\",\"version\":");
-	version = take_number(s, UINT32_MAX);
-	ok = ok && take(s, "}");
-	if (ok && version != 0)
-		secret = secret_decode(b64);
+	if (entry_text_take(s, &t))
+		secret = secret_decode(t.secret);
 	if (secret == NULL)
 		return err_set(err, ERR_TAMPER, "vault: entry %zu is not of the form", v->n);
-	at = position(v, b.name, &found);
+	at = position(v, t.bind.name, &found);
 	if (found || at != v->n)
 		return err_set(err, ERR_TAMPER, "vault: entry %zu is out of order", v->n);
-	if (vault_put(v, &b, secret, err) != 0)
+	if (vault_put(v, &t.bind, secret, err) != 0)
 		return err_wrap(err, "vault");
 	(void)TAKE_PTR(secret);
-	v->e[at].version = version;
+	v->e[at].version = t.version;
 	return 0;
 }
 

@@ -1,26 +1,29 @@
 /*
  * The vault file: "CFV1", a 24-byte nonce, and XChaCha20-Poly1305 (additional data: the
  * magic) under the 32-byte key file, of the canonical JSON
- *	{"credentials":[{"bind":{"host","port","scheme","user"},"kind","name","secret","version"}]}
- * sorted by name; "secret" is base64. Plaintext lives in guarded memory only.
+ *	{"credentials":[{"bind":{"field","host","port","scheme","user"},"kind","name","secret",
+ *	"set","version"}]}
+ * sorted by name; "secret" is base64, "set" the Unix time it was put in. "field" stands there
+ * only if it is not empty, "set" only if it is known: files from before these are of the same
+ * form. Plaintext lives in guarded memory only.
  */
 #ifndef BROKER_CORE_VAULT_H
 #define BROKER_CORE_VAULT_H
 
+#include "broker/core_vault_bind.h"
 #include "common/buf.h"
 #include "common/secret.h"
 
 #define VAULT_KEY_LEN 32
 #define VAULT_FILE_MAX ((size_t)1 << 20)
 #define VAULT_ENTRIES_MAX 1024
-#define VAULT_TEXT_MAX 255    /* bytes of a name, host or user */
-#define VAULT_SECRET_MAX 8192 /* bytes */
 
 struct vault;
 struct vault_entry {
-	char *name, *kind, *scheme, *host, *user;
+	char *name, *kind, *scheme, *host, *user, *field; /* user, field: "" where there is none */
 	uint16_t port;
 	uint64_t version; /* counts from 1 */
+	int64_t set_s;	  /* Unix time; 0: not known */
 	struct secret *secret;
 };
 
@@ -36,13 +39,9 @@ size_t vault_count(const struct vault *v);
 const struct vault_entry *vault_at(const struct vault *v, size_t i);
 const struct vault_entry *vault_find(const struct vault *v, struct str name); /* NULL: none */
 /*
- * Add or replace by name: the version goes up by one. Names are [A-Za-z0-9._-], texts printable
- * ASCII without '"' and '\'. Takes `secret` on success.
+ * Add or replace by name: the version goes up by one. Errors of vault_bind_check. Takes `secret`
+ * on success.
  */
-struct vault_bind {
-	struct str name, kind, scheme, host, user;
-	uint16_t port;
-};
 int vault_put(struct vault *v, const struct vault_bind *b, struct secret *secret, struct err *err);
 int vault_remove(struct vault *v, struct str name, struct err *err);
 

@@ -132,6 +132,108 @@ a_wrong_key_or_any_changed_byte_opens_nothing(void **state)
 	assert_null(back);
 }
 
+struct kind_case {
+	const char *kind, *scheme, *host, *user, *field, *secret;
+	int want;
+};
+
+static int
+kind_try(const struct kind_case *c, struct err *err)
+{
+	struct vault_bind b = {.name = STR("a"),
+	    .kind = str_z(c->kind),
+	    .scheme = str_z(c->scheme),
+	    .host = str_z(c->host),
+	    .user = str_z(c->user),
+	    .field = str_z(c->field),
+	    .port = 443};
+
+	return vault_bind_check(&b, str_z(c->secret), err);
+}
+
+/* Each refusal stands beside the nearest that is allowed. */
+static void
+a_credential_fits_its_kind_and_cannot_write_a_message(void **state)
+{
+	static const struct kind_case cases[] = {
+	    {"bearer", "https", "api.test", "", "", "tok-123", 0},
+	    {"bearer", "https", "api.test", "u", "", "tok-123", ERR_INVALID},
+	    {"bearer", "https", "api.test", "", "F", "tok-123", ERR_INVALID},
+	    {"bearer", "https", "api.test", "", "", "tok", ERR_INVALID},
+	    {"bearer", "https", "api.test", "", "", "tok 123", ERR_INVALID},
+	    {"bearer", "https", "api.test", "", "", "tok\r\nX: 1", ERR_INVALID},
+	    {"bearer", "http", "api.test", "", "", "tok-123", ERR_INVALID},
+	    {"bearer", "http", "127.0.0.9", "", "", "tok-123", 0},
+	    {"bearer", "http", "localhost", "", "", "tok-123", 0},
+	    {"bearer", "http", "model.localhost", "", "", "tok-123", 0},
+	    {"bearer", "http", "::1", "", "", "tok-123", 0},
+	    {"bearer", "http", "::2", "", "", "tok-123", ERR_INVALID},
+	    {"bearer", "http", "127.0.0.1.evil.test", "", "", "tok-123", ERR_INVALID},
+	    {"bearer", "http", "notlocalhost", "", "", "tok-123", ERR_INVALID},
+	    {"bearer", "ftp", "api.test", "", "", "tok-123", ERR_UNSUPPORTED},
+	    {"bearer", "postgresql", "api.test", "", "", "tok-123", ERR_UNSUPPORTED},
+	    {"basic", "https", "api.test", "u", "", "pass word", 0},
+	    {"basic", "https", "api.test", "u:v", "", "pass", ERR_INVALID},
+	    {"basic", "https", "api.test", "", "", "pass", ERR_INVALID},
+	    {"header", "https", "api.test", "", "X-Api-Key", "key-1", 0},
+	    {"header", "https", "api.test", "", "X-Api-Key", "key-1 ", ERR_INVALID},
+	    {"header", "https", "api.test", "", "X-Api-Key", "key\n1", ERR_INVALID},
+	    {"header", "https", "api.test", "", "", "key-1", ERR_INVALID},
+	    {"header", "https", "api.test", "", "X Api", "key-1", ERR_INVALID},
+	    {"header", "https", "api.test", "", "X:", "key-1", ERR_INVALID},
+	    {"header", "https", "api.test", "", "hOst", "key-1", ERR_INVALID},
+	    {"header", "https", "api.test", "", "Content-Length", "1000", ERR_INVALID},
+	    {"header", "https", "api.test", "", "Proxy-Authorization", "key-1", ERR_INVALID},
+	    {"header", "https", "api.test", "", "Proxied", "key-1", 0},
+	    {"query", "https", "api.test", "", "api_key", "key&1", 0},
+	    {"query", "https", "api.test", "", "a=b", "key&1", ERR_INVALID},
+	    {"postgresql-password", "postgresql", "db", "u", "", "x", 0},
+	    {"postgresql-password", "https", "db", "u", "", "x", ERR_UNSUPPORTED},
+	    {"cookie", "https", "api.test", "", "", "tok-123", ERR_UNSUPPORTED},
+	};
+	struct err err = {0};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		int rc = kind_try(&cases[i], &err);
+
+		if (rc != cases[i].want)
+			fail_msg("case %zu: %d, not %d: %s", i, rc, cases[i].want, err.msg);
+		if (rc != 0)
+			assert_null(strstr(err.msg, "tok-123"));
+	}
+}
+
+static void
+field_and_time_of_setting_are_kept(void **state)
+{
+	AUTO(vault) struct vault *v = vault_new();
+	AUTO(vault) struct vault *back = NULL;
+	AUTO(secret) struct secret *k = key(1);
+	AUTO_BUF struct buf file = BUF(VAULT_FILE_MAX);
+	struct vault_bind b = {.name = STR("b"),
+	    .kind = STR("header"),
+	    .scheme = STR("https"),
+	    .host = STR("api.test"),
+	    .field = STR("X-Api-Key"),
+	    .port = 443,
+	    .set_s = 1796000000};
+	struct err err;
+
+	(void)state;
+	put(v, "a", STR("one"));
+	assert_int_equal(vault_put(v, &b, secret_copy(STR("key-1")), &err), 0);
+	put(v, "c", STR("three"));
+	assert_int_equal(vault_seal(v, k, &file, &err), 0);
+	assert_int_equal(vault_open(buf_str(&file), k, &back, &err), 0);
+	assert_string_equal(vault_at(back, 0)->field, "");
+	assert_int_equal(vault_at(back, 0)->set_s, 0);
+	assert_string_equal(vault_at(back, 1)->field, "X-Api-Key");
+	assert_string_equal(vault_at(back, 1)->user, "");
+	assert_int_equal(vault_at(back, 1)->set_s, 1796000000);
+	assert_string_equal(vault_at(back, 2)->user, "agent");
+}
+
 /* What opens under the key but is not of the exact form: our own writer never makes it. */
 static void
 a_sealed_text_that_is_not_of_the_form_is_refused(void **state)
@@ -151,6 +253,16 @@ a_sealed_text_that_is_not_of_the_form_is_refused(void **state)
 	    "{\"credentials\":[{\"bind\":{\"host\":\"h\",\"port\":1,\"scheme\":\"postgresql\","
 	    "\"user\":\"u\"},"
 	    "\"kind\":\"bearer\",\"name\":\"a\",\"secret\":\"YQ==\",\"version\":1}]}",
+	    "{\"credentials\":[{\"bind\":{\"field\":\"\",\"host\":\"h\",\"port\":1,"
+	    "\"scheme\":\"postgresql\",\"user\":\"u\"},"
+	    "\"kind\":\"postgresql-password\",\"name\":\"a\",\"secret\":\"YQ==\",\"version\":1}]}",
+	    "{\"credentials\":[{\"bind\":{\"field\":\"f\",\"host\":\"h\",\"port\":1,"
+	    "\"scheme\":\"postgresql\",\"user\":\"u\"},"
+	    "\"kind\":\"postgresql-password\",\"name\":\"a\",\"secret\":\"YQ==\",\"version\":1}]}",
+	    "{\"credentials\":[{\"bind\":{\"host\":\"h\",\"port\":1,\"scheme\":\"postgresql\","
+	    "\"user\":\"u\"},"
+	    "\"kind\":\"postgresql-password\",\"name\":\"a\",\"secret\":\"YQ==\",\"set\":0,"
+	    "\"version\":1}]}",
 	    "{\"credentials\":[{\"bind\":{\"host\":\"h\",\"port\":1,\"scheme\":\"postgresql\","
 	    "\"user\":\"u\"},"
 	    "\"kind\":\"postgresql-password\",\"name\":\"a\",\"secret\":\"YQ==\",\"version\":0}]}",
@@ -215,6 +327,8 @@ main(void)
 	    cmocka_unit_test(an_empty_vault_is_a_vault),
 	    cmocka_unit_test(replacing_counts_the_version_and_removing_removes),
 	    cmocka_unit_test(a_wrong_key_or_any_changed_byte_opens_nothing),
+	    cmocka_unit_test(a_credential_fits_its_kind_and_cannot_write_a_message),
+	    cmocka_unit_test(field_and_time_of_setting_are_kept),
 	    cmocka_unit_test(a_sealed_text_that_is_not_of_the_form_is_refused),
 	    cmocka_unit_test(names_and_secrets_have_their_limits),
 	};
