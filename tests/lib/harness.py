@@ -1,6 +1,6 @@
-"""What the system tests share: a throwaway PostgreSQL, a state directory, the broker, a run.
+"""What the system tests share: a throwaway PostgreSQL, HTTP origins, a state directory, the broker, a run.
 
-Python 3 standard library only (clients are psql, or psycopg2 where a test needs it). Every
+Python 3 standard library only (clients are psql, curl and such, or psycopg2 where a test needs it). Every
 process a test starts is ended by its own id. TAP goes to standard output.
 """
 import atexit
@@ -15,10 +15,13 @@ import sys
 import tempfile
 import time
 
+from rawhttp import Raw
+
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.environ.get("BUILD") or os.path.join(TOP, "build/gcc-opt")
 PGBIN = "/usr/lib/postgresql/15/bin"
 CLI = os.path.join(BUILD, "cofferdam")
+PROXY = "proxy"
 
 
 class Tap:
@@ -140,11 +143,33 @@ def login():
     return "unix:" + pwd.getpwuid(os.getuid()).pw_name
 
 
-class Stack:
-    """State directory, people with keys, vault, broker."""
+class Http:
+    """An HTTP target: its origin (origin.Origin), the credential it gets and its kind, more keys of the policy."""
 
-    def __init__(self, temp, pg, policy=None, people=None, start=True):
-        self.t, self.pg = temp.path, pg
+    def __init__(self, origin, kind="bearer", secret=None, user=None, field=None, **more):
+        self.origin, self.kind, self.user, self.field, self.more = origin, kind, user, field, more
+        self.secret = secret or "canary-" + os.urandom(16).hex()
+
+    def policy(self, name):
+        o = self.origin
+        t = {"kind": "http", "env": "prod", "origin": o.origin, "address": o.address}
+        if o.tls:
+            t["ca"] = o.ca.pem
+        if self.kind:
+            t["credential"] = name + "-key"
+        t.update(self.more)
+        return {k: v for k, v in t.items() if v is not None}
+
+    def credential(self, name):
+        extra = (["--user", self.user] if self.user else []) + (["--field", self.field] if self.field else [])
+        return [name + "-key", "--kind", self.kind, "--url", self.origin.origin, *extra]
+
+
+class Stack:
+    """State directory, people with keys, vault, broker. pg may be None; http: name -> Http."""
+
+    def __init__(self, temp, pg, policy=None, people=None, start=True, http=None):
+        self.t, self.pg, self.http = temp.path, pg, http or {}
         self.state = self.t + "/state"
         self.keys = self.t + "/keys"
         self.broker = None
@@ -157,9 +182,13 @@ class Stack:
         self.policy_file = self.t + "/policy.json"
         self.write_policy(policy or {})
         must([CLI, "init", "--state", self.state, "--origin", "test.example/log", "--policy", self.policy_file])
-        must([CLI, "credential", "add", "crm-agent", "--state", self.state, "--kind", "postgresql-password",
-              "--target-host", pg.host, "--port", str(pg.port), "--user", pg.user],
-             stdin=None, input=pg.password)
+        if pg is not None:
+            must([CLI, "credential", "add", "crm-agent", "--state", self.state, "--kind", "postgresql-password",
+                  "--target-host", pg.host, "--port", str(pg.port), "--user", pg.user],
+                 stdin=None, input=pg.password)
+        for name, h in self.http.items():
+            if h.kind:
+                must([CLI, "credential", "add", *h.credential(name), "--state", self.state], stdin=None, input=h.secret)
         atexit.register(self.stop)
         if start:
             self.start()
@@ -174,11 +203,14 @@ class Stack:
     def write_policy(self, change):
         """The base policy of the tests with top-level keys replaced by `change`."""
         pg = self.pg
+        targets = {name: h.policy(name) for name, h in self.http.items()}
+        if pg is not None:
+            targets["crm-db"] = {"kind": "postgres", "env": "prod", "host": pg.host, "address": "127.0.0.1",
+                                 "port": pg.port, "database": pg.database, "user": pg.user,
+                                 "credential": "crm-agent", "tls": "verify-full", "ca": pg.ca}
         policy = {
             "schema": "cofferdam-policy/1", "policy": "test", "serial": change.pop("serial", 1), "clock": "trusted",
-            "targets": {"crm-db": {"kind": "postgres", "env": "prod", "host": pg.host, "address": "127.0.0.1",
-                                   "port": pg.port, "database": pg.database, "user": pg.user,
-                                   "credential": "crm-agent", "tls": "verify-full", "ca": pg.ca}},
+            "targets": targets,
             "people": {p: {"roles": r, "login": [login() if p == "olivia" else "unix:" + p], "keys": [self.pub(p)]}
                        for p, r in self.people.items()},
             "calendars": {},
@@ -242,6 +274,36 @@ class Stack:
         out = self.cli("pending", "--json").stdout
         return [r["id"] for r in json.loads(out)["pending"]]
 
+    def reload(self, change):
+        """Builds the policy with `change` under the next serial and has the broker load it."""
+        with open(self.policy_file, encoding="utf-8") as f:
+            serial = json.load(f)["serial"] + 1
+        self.build_policy(dict(change, serial=serial))
+        os.kill(self.broker.pid, signal.SIGHUP)
+        if not wait_for(lambda: "serial %d," % serial in self.cli("status").stdout, 15):
+            raise RuntimeError("policy %d is not loaded:\n%s" % (serial, open(self.broker_log).read()[-2000:]))
+
+    def run_ca(self):
+        """File name of the certificate authority that runs trust."""
+        return self.state + "/keys/ca/cert.pem"
+
+    def sandbox(self, *argv, opts=(), **kw):
+        """A command in the real sandbox, as `cofferdam run -- COMMAND` has it; stdout and stderr apart."""
+        kw.setdefault("timeout", 120)
+        kw.setdefault("stdin", subprocess.DEVNULL)
+        return subprocess.run([CLI, "run", "--state", self.state, *opts, "--", *argv], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, encoding="utf-8", errors="replace", **kw)
+
+    def acts(self, **want):
+        """Data of the action records whose decision has these values."""
+        return [r["data"] for r in self.records("action")
+                if all(r["data"]["decision"].get(k) == v for k, v in want.items())]
+
+    def outcome(self, action, seconds=10):
+        """Data of that action's outcome record."""
+        return wait_for(lambda: next((r["data"] for r in self.records("outcome") if r["data"]["action"] == action), None),
+                        seconds)
+
     def sign(self, verb, request, person, key=None, role=None):
         extra = ["--role", role] if role else []
         return self.cli(verb, request, "--as", person, "--key", key or self.key(person), "--yes", *extra)
@@ -273,7 +335,7 @@ class HostRun:
     def __init__(self, stack):
         self.p = subprocess.Popen([BUILD + "/tool_hostrun", stack.state + "/run/agent.sock"],
                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8")
-        self.id, self.port, self.address = None, {}, {}
+        self.stack, self.id, self.port, self.address = stack, None, {}, {}
         for line in self.p.stdout:
             w = line.split()
             if w[0] == "run":
@@ -295,6 +357,30 @@ class HostRun:
     def psql(self, pg, sql, *args, target="crm-db", **kw):
         return run([PGBIN + "/psql", "-X", "-v", "ON_ERROR_STOP=0", "-v", "VERBOSITY=verbose", "-At", *args,
                     self.dsn(pg, target), "-c", sql], **kw)
+
+    def tcp(self, target):
+        """A connection to the listener of a target, or to the proxy (PROXY)."""
+        return Raw(self.address[target], self.port[target])
+
+    def direct(self, target, **kw):
+        """TLS to the direct listener of an HTTPS target, as a client in the sandbox has it."""
+        return self.tcp(target).tls(self.stack.http[target].origin.host, self.stack.run_ca(), **kw)
+
+    def tunnel(self, target, **kw):
+        """TLS through the proxy to a target."""
+        o = self.stack.http[target].origin
+        c = self.tcp(PROXY)
+        a = c.connect(o.authority)
+        if a.status != 200:
+            raise RuntimeError("CONNECT %s: %r" % (o.authority, a))
+        return c.tls(o.host, self.stack.run_ca(), **kw)
+
+    def curl(self, target, path, *args, proxy=False, **kw):
+        """curl to a target, by its direct listener or by the proxy."""
+        o = self.stack.http[target].origin
+        how = (["--proxy", "http://%s:%d" % (self.address[PROXY], self.port[PROXY])] if proxy else
+               ["--connect-to", "%s:%s:%d" % (o.authority, self.address[target], self.port[target])])
+        return run(["curl", "-sS", "--max-time", "30", "--cacert", self.stack.run_ca(), *how, *args, o.origin + path], **kw)
 
     def end(self):
         self.p.stdin.close()
