@@ -68,9 +68,14 @@ struct core_peer {
 };
 TAILQ_HEAD(core_peers, core_peer);
 
+enum core_listen { CORE_LISTEN_NONE = 0, CORE_LISTEN_TCP = 1, CORE_LISTEN_UNIX = 2 };
+
+/* What a run may reach, or one of the two listeners besides (proxy, loop), whose id is "". */
 struct core_target {
 	char *id, *kind, *host, *address, *database, *user;
+	char *scheme; /* http, https; "" for other kinds */
 	uint16_t port;
+	enum core_listen listen;
 	int fd;		   /* the run's listening socket; -1 */
 	uint32_t listener; /* as front knows it; 0: not told */
 };

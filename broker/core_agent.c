@@ -8,9 +8,9 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "broker/core_ca.h"
 #include "broker/core_data.h"
 #include "broker/core_peer.h"
+#include "broker/core_plan.h"
 #include "broker/core_record.h"
 #include "broker/core_run.h"
 #include "common/log.h"
@@ -72,90 +72,6 @@ owner_find(struct core_peer *p, const struct policy_person **ret, struct err *er
 }
 
 static int
-target_add(struct core_run *run, const struct policy_target *t, struct err *err)
-{
-	AUTO_FREE char *id = str_dup(t->id), *host = str_dup(t->host), *db = str_dup(t->database),
-		       *user = str_dup(t->user);
-	char address[16];
-
-	if (run->ntargets >= CORE_TARGETS_MAX)
-		return err_set(
-		    err, ERR_TOO_LARGE, "a run has at most %d targets", CORE_TARGETS_MAX);
-	core_run_address(run->ntargets, address);
-	core_run_target_add(run, &(struct core_target){.id = id,
-				     .kind = (char *)(uintptr_t)target_kind_name(t->kind),
-				     .host = host,
-				     .address = address,
-				     .database = db,
-				     .user = user,
-				     .port = t->port});
-	return 0;
-}
-
-static bool
-served(const struct policy_target *t)
-{
-	return t->kind == TARGET_POSTGRES && t->port != 0 && t->host.n != 0;
-}
-
-static int
-target_named(struct core_run *run, struct str id, struct err *err)
-{
-	const struct policy_target *t = policy_target(run->core->policy, id);
-
-	if (t == NULL)
-		return err_set(
-		    err, ERR_NOT_FOUND, "the policy has no target \"%.*s\"", STR_ARG(id));
-	if (!served(t))
-		return err_set(err, ERR_UNSUPPORTED,
-		    "target %.*s: only postgres targets with a host are served", STR_ARG(id));
-	for (size_t i = 0; i < run->ntargets; i++)
-		if (str_eqz(id, run->targets[i].id))
-			return err_set(err, ERR_EXISTS, "target %.*s is named twice", STR_ARG(id));
-	return target_add(run, t, err);
-}
-
-/* None named: all that can be served. */
-static int
-targets_read(struct core_run *run, struct rd *body, struct err *err)
-{
-	const struct policy *pol = run->core->policy;
-	uint32_t n = rd_u32(body);
-	int rc = 0;
-
-	for (uint32_t i = 0; rc == 0 && i < n && !body->bad; i++)
-		rc = target_named(run, rd_lstr(body), err);
-	for (size_t i = 0; rc == 0 && n == 0 && i < policy_target_count(pol); i++)
-		if (served(policy_target_at(pol, i)))
-			rc = target_add(run, policy_target_at(pol, i), err);
-	return rc;
-}
-
-static void
-plan_send(struct core_peer *p)
-{
-	const struct core_run *run = p->run;
-	AUTO_BUF struct buf b = BUF(131072);
-
-	buf_lz(&b, run->id);
-	buf_lz(&b, run->owner);
-	buf_lstr(&b, core_ca_pem(run->core->ca));
-	buf_u32(&b, (uint32_t)run->ntargets);
-	for (size_t i = 0; i < run->ntargets; i++) {
-		const struct core_target *t = &run->targets[i];
-
-		buf_lz(&b, t->id);
-		buf_lz(&b, t->kind);
-		buf_lz(&b, t->host);
-		buf_u32(&b, t->port);
-		buf_lz(&b, t->address);
-		buf_lz(&b, t->database);
-		buf_lz(&b, t->user);
-	}
-	core_send(p, MSG_A_PLAN, &b);
-}
-
-static int
 name_check(struct str name, struct str task, struct err *err)
 {
 	if (name.n == 0 || name.n > CORE_AGENT_NAME_MAX || !str_is_ascii_print(name))
@@ -172,6 +88,7 @@ open_run(struct core_peer *p, struct rd *body, struct err *err)
 {
 	const struct policy_person *owner = NULL;
 	struct str name, task;
+	uint8_t loop;
 	int rc = version_check(rd_u32(body), err);
 
 	name = rd_lstr(body);
@@ -192,10 +109,13 @@ open_run(struct core_peer *p, struct rd *body, struct err *err)
 	p->run->task = str_dup(task);
 	p->run->owner = str_dup(owner->id);
 	p->run->login = xstrdup(core_peer_login(p));
-	rc = targets_read(p->run, body, err);
+	rc = core_plan_targets(p->run, body, err);
 	(void)rd_lstr(body); /* the level that is wanted; what holds comes with A_START */
-	if (rc == 0 && !rd_end(body))
+	loop = rd_u8(body);
+	if (rc == 0 && (!rd_end(body) || loop > 1))
 		rc = malformed("A_OPEN", err);
+	if (rc == 0)
+		rc = core_plan_finish(p->run, loop == 1, err);
 	return rc;
 }
 
@@ -207,7 +127,7 @@ core_agent_on_open(struct core_peer *p, struct rd *body, int *fds, size_t nfds, 
 	if (open_run(p, body, err) != 0)
 		return core_agent_refuse(p, err);
 	p->state = CORE_S_PLAN;
-	plan_send(p);
+	core_plan_send(p->run);
 	return 0;
 }
 
@@ -290,9 +210,9 @@ start_record(struct core_run *run, struct str level, struct err *err)
 	int rc = level_read(level, &canonical, err);
 
 	for (size_t i = 0; rc == 0 && i < run->ntargets; i++)
-		if (run->targets[i].fd < 0)
-			rc = err_set(
-			    err, ERR_STATE, "target %s has no listener", run->targets[i].id);
+		if (run->targets[i].listen != CORE_LISTEN_NONE && run->targets[i].fd < 0)
+			rc = err_set(err, ERR_STATE, "%s %s has no listener", run->targets[i].kind,
+			    run->targets[i].id);
 	if (rc == 0)
 		rc = blob_seal(
 		    run->key, str_z(run->id), "text/plain", str_z(run->task), &frame, &task, err);

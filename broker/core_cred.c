@@ -51,6 +51,24 @@ core_cred_fingerprint(const struct core *c, const struct vault_entry *e, char ou
 }
 
 void
+core_cred_placeholder(
+    const struct core_run *run, struct str credential, char out[CORE_PLACEHOLDER_SIZE])
+{
+	static const char domain[] = "cofferdam-placeholder/v1"; /* with its NUL */
+	AUTO_BUF struct buf text = BUF(4096);
+	AUTO_BUF struct buf b = BUF(CORE_PLACEHOLDER_SIZE);
+	uint8_t mac[crypto_auth_hmacsha256_BYTES];
+
+	buf_put(&text, domain, sizeof(domain));
+	buf_put_str(&text, credential);
+	(void)crypto_auth_hmacsha256(mac, text.p, text.n, (const uint8_t *)secret_str(run->key).p);
+	buf_put_z(&b, CORE_PLACEHOLDER_PREFIX);
+	enc_base32(&b, str_mem(mac, 16));
+	memcpy(out, b.p, b.n);
+	out[b.n] = '\0';
+}
+
+void
 core_cred_key(struct core *c, struct secret *key)
 {
 	static const char domain[] = "cofferdam-credential-fp/v1"; /* with its NUL */

@@ -13,6 +13,14 @@ int core_cred_find(const struct core *c, const struct policy_target *t,
 /* HMAC-SHA256 of the secret under a key of this broker, 8 bytes as hex: tells equal from other,
  * nothing else. */
 void core_cred_fingerprint(const struct core *c, const struct vault_entry *e, char out[17]);
+/*
+ * What stands for a credential in the sandbox of one run: "cfph_" and 26 digits of base32, the same
+ * after a restart, and of no use elsewhere.
+ */
+#define CORE_PLACEHOLDER_PREFIX "cfph_"
+#define CORE_PLACEHOLDER_SIZE 32 /* with its NUL */
+void core_cred_placeholder(
+    const struct core_run *run, struct str credential, char out[CORE_PLACEHOLDER_SIZE]);
 /* New vault file and key (SIGHUP, start): the old ones stay when these do not open. */
 int core_cred_load(struct core *c, int vault_fd, struct err *err);
 void core_cred_key(struct core *c, struct secret *key); /* takes it */

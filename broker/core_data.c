@@ -324,7 +324,10 @@ core_data_run_start(
 		jcs_z(&j, "address", t->address);
 		jcs_z(&j, "host", t->host);
 		jcs_z(&j, "kind", t->kind);
+		jcs_int(&j, "listen", t->listen);
 		jcs_int(&j, "port", t->port);
+		if (t->scheme[0] != '\0')
+			jcs_z(&j, "scheme", t->scheme);
 		jcs_z(&j, "target", t->id);
 		jcs_close(&j);
 	}

@@ -83,6 +83,7 @@ run_target(struct core_run *run, const struct json *v)
 	struct str id = json_str(json_get(v, "target"));
 	const struct policy_target *t = p != NULL ? policy_target(p, id) : NULL;
 	AUTO_FREE char *z = str_dup(id), *kind = str_dup(json_str(json_get(v, "kind"))),
+		       *scheme = str_dup(json_str(json_get(v, "scheme"))),
 		       *host = str_dup(json_str(json_get(v, "host"))),
 		       *address = str_dup(json_str(json_get(v, "address"))),
 		       *db = str_dup(t != NULL ? t->database : STR("")),
@@ -90,11 +91,13 @@ run_target(struct core_run *run, const struct json *v)
 
 	core_run_target_add(run, &(struct core_target){.id = z,
 				     .kind = kind,
+				     .scheme = scheme,
 				     .host = host,
 				     .address = address,
 				     .database = db,
 				     .user = user,
-				     .port = (uint16_t)json_int(json_get(v, "port"))});
+				     .port = (uint16_t)json_int(json_get(v, "port")),
+				     .listen = (enum core_listen)json_int(json_get(v, "listen"))});
 }
 
 static int

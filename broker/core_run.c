@@ -10,7 +10,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "broker/core_approve.h"
@@ -23,8 +22,6 @@
 
 #include "common/banned.h"
 
-#define PROTO_POSTGRESQL 1
-
 struct core_run *
 core_run_find(const struct core *c, struct str id)
 {
@@ -34,28 +31,6 @@ core_run_find(const struct core *c, struct str id)
 		if (str_eqz(id, run->id))
 			return run;
 	return NULL;
-}
-
-struct core_target *
-core_run_listener(struct core *c, uint32_t listener, struct core_run **ret_run)
-{
-	struct core_run *run;
-
-	TAILQ_FOREACH (run, &c->runs, link)
-		for (size_t i = 0; listener != 0 && i < run->ntargets; i++)
-			if (run->targets[i].listener == listener) {
-				*ret_run = run;
-				return &run->targets[i];
-			}
-	return NULL;
-}
-
-/* Own loopback address per target, so that each can listen on its real port. */
-void
-core_run_address(size_t index, char out[16])
-{
-	(void)snprintf(
-	    out, 16, "127.77.%u.%u", (unsigned)(index / 250 % 250), (unsigned)(index % 250 + 1));
 }
 
 /* --- blob keys ------------------------------------------------------------------- */
@@ -142,13 +117,14 @@ core_run_target_add(struct core_run *run, const struct core_target *t)
 
 	run->targets = xreallocarray(run->targets, run->ntargets + 1, sizeof(*run->targets));
 	to = &run->targets[run->ntargets++];
-	*to = (struct core_target){.port = t->port, .fd = -1};
-	to->id = xstrdup(t->id);
-	to->kind = xstrdup(t->kind);
-	to->host = xstrdup(t->host);
-	to->address = xstrdup(t->address);
-	to->database = xstrdup(t->database);
-	to->user = xstrdup(t->user);
+	*to = (struct core_target){.port = t->port, .listen = t->listen, .fd = -1};
+	to->id = str_dup(str_z(t->id));
+	to->kind = str_dup(str_z(t->kind));
+	to->scheme = str_dup(str_z(t->scheme));
+	to->host = str_dup(str_z(t->host));
+	to->address = str_dup(str_z(t->address));
+	to->database = str_dup(str_z(t->database));
+	to->user = str_dup(str_z(t->user));
 }
 
 static void
@@ -158,6 +134,7 @@ target_free(struct core_target *t)
 		(void)close(t->fd);
 	free(t->id);
 	free(t->kind);
+	free(t->scheme);
 	free(t->host);
 	free(t->address);
 	free(t->database);
@@ -193,26 +170,6 @@ core_run_free(struct core_run *run)
 
 /* --- serving --------------------------------------------------------------------- */
 
-int
-core_run_listen(struct core_run *run, uint32_t index, int fd, struct err *err)
-{
-	AUTO_FD int own = fd;
-	int listening = 0, type = 0;
-	socklen_t n = sizeof(int);
-
-	if (index >= run->ntargets)
-		return err_set(err, ERR_INVALID, "listener %u: the plan has %zu targets", index,
-		    run->ntargets);
-	if (run->targets[index].fd >= 0)
-		return err_set(err, ERR_EXISTS, "listener %u came twice", index);
-	if (getsockopt(own, SOL_SOCKET, SO_ACCEPTCONN, &listening, &n) != 0 || listening == 0 ||
-	    getsockopt(own, SOL_SOCKET, SO_TYPE, &type, &n) != 0 || type != SOCK_STREAM)
-		return err_set(
-		    err, ERR_INVALID, "listener %u is not a listening stream socket", index);
-	run->targets[index].fd = TAKE_FD(own);
-	return 0;
-}
-
 static void
 tell_parent(struct core_run *run, uint16_t type)
 {
@@ -220,21 +177,6 @@ tell_parent(struct core_run *run, uint16_t type)
 
 	buf_lz(&b, run->id);
 	core_send(&run->core->parent, type, &b);
-}
-
-static void
-listen_send(struct core_run *run, struct core_target *t)
-{
-	struct core *c = run->core;
-	AUTO_BUF struct buf b = BUF(4096);
-
-	t->listener = ++c->last_listener;
-	buf_u32(&b, t->listener);
-	buf_u8(&b, PROTO_POSTGRESQL);
-	buf_lz(&b, run->id);
-	buf_lz(&b, t->id);
-	buf_lz(&b, t->host);
-	ipc_send(c->front->wire, MSG_F_LISTEN, &b, &t->fd, 1);
 }
 
 void
@@ -250,7 +192,7 @@ core_run_serve(struct core_run *run)
 	}
 	for (size_t i = 0; c->front != NULL && i < run->ntargets; i++)
 		if (run->targets[i].fd >= 0 && run->targets[i].listener == 0)
-			listen_send(run, &run->targets[i]);
+			core_run_listen_send(run, &run->targets[i]);
 }
 
 void
@@ -438,7 +380,7 @@ deaf(const struct core *c)
 	TAILQ_FOREACH (run, &c->runs, link)
 		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it does not follow TAILQ_REMOVE */
 		for (size_t i = 0; run->state == CORE_RUN_LIVE && i < run->ntargets; i++)
-			if (run->targets[i].fd < 0)
+			if (run->targets[i].listen != CORE_LISTEN_NONE && run->targets[i].fd < 0)
 				return run;
 	return NULL;
 }

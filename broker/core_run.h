@@ -24,8 +24,9 @@ void core_run_address(size_t index, char out[16]);
 /* Blob keys: KID.key in the directory; made (O_EXCL, synced) or read. */
 int core_run_key(struct core *c, const char *kid, bool make, struct secret **ret, struct err *err);
 
-/* Takes fd: the listening socket of target index. */
+/* Takes fd: the listening socket of target index, of the family that the plan says. */
 int core_run_listen(struct core_run *run, uint32_t index, int fd, struct err *err);
+void core_run_listen_send(struct core_run *run, struct core_target *t); /* F_LISTEN */
 /* run.start is durable: parser, listeners to front. Also after front or core came back. */
 void core_run_serve(struct core_run *run);
 /* Ends it: connections, requests, parser, listeners, run.end. The agent hears A_ENDED or A_KILL. */

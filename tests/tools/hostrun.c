@@ -1,8 +1,10 @@
 /*
  * Test tool: registers a run with the broker like the built-in loop does, but makes the
  * targets' listening sockets on this host's loopback instead of inside a sandbox, so that a
- * test can reach the broker with any client. Prints "run ID" and "listen TARGET ADDRESS PORT"
- * lines, then "started"; ends the run at end of input. Survives a restart of core (A_RESUME).
+ * test can reach the broker with any client. Prints "run ID", "listen TARGET ADDRESS PORT" lines
+ * (TARGET "proxy" for the proxy), "env NAME VALUE" lines, then "started"; ends the run at end of
+ * input. With -l it asks for the loop's listener and makes it at that path. Survives a restart of
+ * core (A_RESUME).
  */
 #include <arpa/inet.h>
 #include <poll.h>
@@ -11,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "common/ipc.h"
@@ -76,30 +79,62 @@ listen_somewhere(const char *address, uint16_t *ret_port)
 	return fd;
 }
 
+static int
+listen_at(const char *path)
+{
+	struct sockaddr_un sun = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	(void)snprintf(sun.sun_path, sizeof(sun.sun_path), "%s", path);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&sun, sizeof(sun)) != 0 || listen(fd, 128) != 0)
+		die("hostrun: cannot listen at %s", path);
+	return fd;
+}
+
 /* One target of the plan: make its listener, say where, hand it over. */
 static void
-serve_target(int fd, uint32_t index, struct rd *r)
+serve_target(int fd, uint32_t index, struct rd *r, const char *loop)
 {
 	AUTO_BUF struct buf out = BUF(64);
 	AUTO_FREE char *a = NULL;
 	AUTO_FD int l = -1;
-	struct str target = rd_lstr(r);
-	uint16_t port;
+	struct str target = rd_lstr(r), kind = rd_lstr(r);
+	uint16_t port = 0;
+	uint8_t how;
 
-	(void)rd_lstr(r); /* kind */
 	(void)rd_lstr(r); /* host */
 	(void)rd_u32(r);  /* port */
 	a = str_dup(rd_lstr(r));
 	(void)rd_lstr(r); /* database */
 	(void)rd_lstr(r); /* user */
-	l = listen_somewhere(a, &port);
-	(void)printf("listen %.*s %s %u\n", STR_ARG(target), a, (unsigned)port);
+	how = rd_u8(r);
+	if (how == 0)
+		return;
+	if (how == 2)
+		l = listen_at(loop);
+	else
+		l = listen_somewhere(a, &port);
+	if (target.n == 0)
+		target = kind;
+	(void)printf("listen %.*s %s %u\n", STR_ARG(target), how == 2 ? loop : a, (unsigned)port);
 	buf_u32(&out, index);
 	send_msg(fd, MSG_A_LISTEN, &out, &l, 1);
 }
 
 static void
-open_run(int fd, int argc, char **argv, char *ret_run, size_t size)
+say_env(struct rd *r)
+{
+	uint32_t n = rd_u32(r);
+
+	for (uint32_t i = 0; i < n && !r->bad; i++) {
+		struct str name = rd_lstr(r), value = rd_lstr(r);
+
+		(void)printf("env %.*s %.*s\n", STR_ARG(name), STR_ARG(value));
+	}
+}
+
+static void
+open_run(int fd, int argc, char **argv, const char *loop, char *ret_run, size_t size)
 {
 	AUTO_BUF struct buf out = BUF(65536);
 	AUTO_BUF struct buf in = BUF(IPC_BODY_MAX);
@@ -110,10 +145,11 @@ open_run(int fd, int argc, char **argv, char *ret_run, size_t size)
 	buf_u32(&out, IPC_VERSION);
 	buf_lz(&out, "hostrun");
 	buf_lz(&out, "test");
-	buf_u32(&out, (uint32_t)(argc - 2));
-	for (int i = 2; i < argc; i++)
+	buf_u32(&out, (uint32_t)argc);
+	for (int i = 0; i < argc; i++)
 		buf_lz(&out, argv[i]);
 	buf_lz(&out, "{}");
+	buf_u8(&out, loop != NULL ? 1 : 0);
 	send_msg(fd, MSG_A_OPEN, &out, NULL, 0);
 	expect(fd, MSG_A_PLAN, &in);
 	r = rd_init(buf_str(&in));
@@ -124,7 +160,8 @@ open_run(int fd, int argc, char **argv, char *ret_run, size_t size)
 	(void)printf("run %s\n", ret_run);
 	n = rd_u32(&r);
 	for (uint32_t i = 0; i < n && !r.bad; i++)
-		serve_target(fd, i, &r);
+		serve_target(fd, i, &r, loop);
+	say_env(&r);
 	if (!rd_end(&r))
 		die("hostrun: malformed plan");
 	buf_reset(&out);
@@ -198,14 +235,20 @@ main(int argc, char **argv)
 	AUTO_BUF struct buf out = BUF(512);
 	AUTO_BUF struct buf in = BUF(IPC_BODY_MAX);
 	struct err err;
+	const char *loop = NULL;
 	char run[128];
 	int fd;
 
+	if (argc > 2 && strcmp(argv[1], "-l") == 0) {
+		loop = argv[2];
+		argv += 2;
+		argc -= 2;
+	}
 	if (argc < 2)
-		die("usage: hostrun AGENT-SOCKET [TARGET...]");
+		die("usage: hostrun [-l LOOP-SOCKET] AGENT-SOCKET [TARGET...]");
 	if (ipc_connect(argv[1], &fd, &err) != 0)
 		die("hostrun: %s", err.msg);
-	open_run(fd, argc, argv, run, sizeof(run));
+	open_run(fd, argc - 2, argv + 2, loop, run, sizeof(run));
 	for (;;) {
 		struct pollfd p[2] = {{.fd = 0, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
 		char c[64];

@@ -411,7 +411,8 @@ world_run(struct world *w)
 					.address = (char *)(uintptr_t) "127.77.0.1",
 					.database = (char *)(uintptr_t) "app",
 					.user = (char *)(uintptr_t) "agent",
-					.port = 5432});
+					.port = 5432,
+					.listen = CORE_LISTEN_TCP});
 	w->run->targets[0].listener = 1;
 	w->c->last_listener = 1;
 	w->run->state = CORE_RUN_LIVE;

@@ -41,6 +41,7 @@ agent_opens(struct world *w, const char *name, const char *target)
 	if (target != NULL)
 		buf_lz(&b, target);
 	buf_lz(&b, "{}");
+	buf_u8(&b, 0);
 	say(&w->agent, MSG_A_OPEN, &b);
 	settle(w);
 }
@@ -108,6 +109,8 @@ plan_read(struct world *w, char out[CORE_ID_SIZE])
 	assert_state(rd_lstr(&r), "127.77.0.1");
 	assert_state(rd_lstr(&r), "app");
 	assert_state(rd_lstr(&r), "agent");
+	assert_int_equal(rd_u8(&r), CORE_LISTEN_TCP);
+	assert_int_equal(rd_u32(&r), 0); /* no variables */
 	assert_true(rd_end(&r));
 }
 
@@ -409,7 +412,7 @@ old_run_comes_back(struct world *w)
 
 	assert_int_equal(core_run_key(w->c, "r-old", true, &key, &err), 0);
 	buf_put_z(&body, "{\"data\":{\"agent\":\"a\",\"owner\":\"olivia\",\"login\":\"unix:"
-			 "olivia\",\"targets\":[{\"target\":\"db\","
+			 "olivia\",\"targets\":[{\"listen\":1,\"target\":\"db\","
 			 "\"kind\":\"postgres\",\"host\":\"127.0.0.1\",\"port\":5432,\"address\":"
 			 "\"127.77.0.1\"}]},"
 			 "\"run\":\"r-old\",\"seq\":3,\"time\":\"2026-01-01T00:00:00.000000Z\","

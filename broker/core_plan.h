@@ -1,0 +1,27 @@
+/* What a run may reach, and where its listeners stand: the plan that its agent is given. */
+#ifndef BROKER_CORE_PLAN_H
+#define BROKER_CORE_PLAN_H
+
+#include "broker/core_run.h"
+
+#define CORE_PROXY_HOST "proxy.cofferdam.internal"
+#define CORE_PROXY_PORT 3128
+#define CORE_KIND_PROXY "proxy"
+#define CORE_KIND_LOOP "loop"
+
+/*
+ * Reads list(str target) of A_OPEN: those targets, or all that can be served. ERR_NOT_FOUND,
+ * ERR_UNSUPPORTED, ERR_EXISTS name the target.
+ */
+int core_plan_targets(struct core_run *run, struct rd *body, struct err *err);
+/* After the targets: the proxy if an http target is among them; with `loop` the model targets and
+ * the loop's own listener. ERR_NOT_FOUND: the policy has no model. */
+int core_plan_finish(struct core_run *run, bool loop, struct err *err);
+void core_plan_send(const struct core_run *run); /* A_PLAN, to its agent */
+
+/* Where the policy has it: its host, or "*.host" of a wildcard; the caller frees. */
+char *core_plan_host(const struct policy_target *t);
+/* "http" or "https"; "" for other kinds. */
+const char *core_plan_scheme(const struct policy_target *t);
+
+#endif
