@@ -105,6 +105,10 @@ startup_code(struct str whole, struct pgwire_startup *s, struct err *err)
 	if (code == CODE_CANCEL ? whole.n < 16 || whole.n > 12 + 256 : whole.n != 8)
 		return err_set(err, ERR_PROTOCOL,
 		    "start-up packet: length %zu does not fit its code", whole.n);
+	if (code == CODE_CANCEL) {
+		s->cancel_pid = be32(whole.p + 8);
+		s->cancel_key = str_mem(whole.p + 12, whole.n - 12);
+	}
 	return 0;
 }
 

@@ -31,6 +31,8 @@ struct pgwire_param {
 struct pgwire_startup {
 	enum pgwire_startup_kind kind;
 	uint32_t version; /* V3: as sent, e.g. 0x00030002 */
+	uint32_t cancel_pid;
+	struct str cancel_key; /* borrowed; of any length that protocol 3.2 allows */
 	size_t n;
 	struct pgwire_param
 	    params[PGWIRE_STARTUP_PARAMS]; /* borrowed; "_pq_." ones are in options */
@@ -80,6 +82,8 @@ void pgwire_put_parameter(struct buf *b, struct str key, struct str value);
 void pgwire_put_key_data(struct buf *b, uint32_t pid, uint32_t key);
 void pgwire_put_negotiate(struct buf *b, const struct str *options, size_t n);
 void pgwire_put_ssl_request(struct buf *b);
+/* `key` as BackendKeyData had it: process id and secret. */
+void pgwire_put_cancel(struct buf *b, struct str key);
 void pgwire_put_startup(struct buf *b, const struct pgwire_param *params, size_t n);
 void pgwire_put_sasl_first(struct buf *b, const char *mechanism, struct str data);
 void pgwire_put_sasl(struct buf *b, struct str data);
@@ -90,6 +94,9 @@ void pgwire_put_parse(struct buf *b, struct str name, struct str sql);
 void pgwire_put_own_statement(struct buf *b, struct str name, struct str sql);
 void pgwire_put_sync(struct buf *b);
 void pgwire_put_flush(struct buf *b);
+void pgwire_put_copy_data(struct buf *b, struct str data);
+void pgwire_put_copy_done(struct buf *b);
+void pgwire_put_copy_fail(struct buf *b, struct str why);
 void pgwire_put_terminate(struct buf *b);
 
 /* "DELETE 12" -> "DELETE", 12; "INSERT 0 3" -> "INSERT", 3; a tag without a count: false. */

@@ -122,6 +122,14 @@ pgwire_put_ssl_request(struct buf *b)
 }
 
 void
+pgwire_put_cancel(struct buf *b, struct str key)
+{
+	buf_u32(b, (uint32_t)key.n + 8);
+	buf_u32(b, 80877102u);
+	buf_put_str(b, key);
+}
+
+void
 pgwire_put_startup(struct buf *b, const struct pgwire_param *params, size_t n)
 {
 	size_t at = b->n, len;
@@ -220,6 +228,30 @@ void
 pgwire_put_flush(struct buf *b)
 {
 	put_end(b, put_begin(b, 'H'));
+}
+
+void
+pgwire_put_copy_data(struct buf *b, struct str data)
+{
+	size_t at = put_begin(b, 'd');
+
+	buf_put_str(b, data);
+	put_end(b, at);
+}
+
+void
+pgwire_put_copy_done(struct buf *b)
+{
+	put_end(b, put_begin(b, 'c'));
+}
+
+void
+pgwire_put_copy_fail(struct buf *b, struct str why)
+{
+	size_t at = put_begin(b, 'f');
+
+	put_z(b, why);
+	put_end(b, at);
 }
 
 void

@@ -151,6 +151,25 @@ startup_codes_are_told_apart(void **state UNUSED)
 }
 
 static void
+cancel_tells_process_and_key(void **state UNUSED)
+{
+	AUTO_BUF struct buf b = BUF(64);
+	struct pgwire_startup s;
+	struct err err = {0};
+
+	pgwire_put_cancel(&b, STR("\0\1\2\3keyk"));
+	assert_int_equal(pgwire_startup_parse(buf_str(&b), &s, &err), 16);
+	assert_int_equal(s.kind, PGWIRE_STARTUP_CANCEL);
+	assert_int_equal(s.cancel_pid, 0x10203);
+	assert_true(str_eqz(s.cancel_key, "keyk"));
+	assert_int_equal(
+	    pgwire_startup_parse(LIT("\0\0\0\024\004\322\026\056pidplongkey!"), &s, &err), 20);
+	assert_true(str_eqz(s.cancel_key, "longkey!")); /* as protocol 3.2 has them */
+	assert_int_equal(
+	    pgwire_startup_parse(LIT("\0\0\0\014\004\322\026\056pidp"), &s, &err), ERR_PROTOCOL);
+}
+
+static void
 malformed_startup_is_refused(void **state UNUSED)
 {
 	static const struct {
@@ -227,13 +246,16 @@ what_the_broker_builds_is_what_it_would_accept(void **state UNUSED)
 	pgwire_put_own_statement(&b, STR("name"), STR("BEGIN"));
 	pgwire_put_sync(&b);
 	pgwire_put_flush(&b);
+	pgwire_put_copy_data(&b, STR("1\n\0"));
+	pgwire_put_copy_done(&b);
+	pgwire_put_copy_fail(&b, STR("no\0more"));
 	pgwire_put_terminate(&b);
 	for (rest = buf_str(&b); rest.n != 0; rest.p += m.whole.n, rest.n -= m.whole.n) {
 		assert_int_equal(pgwire_next(rest, PGWIRE_MESSAGE_MAX, &m, &err), 1);
 		assert_int_equal(pgwire_check_frontend(&m, &err), 0);
 		types[n++] = m.type;
 	}
-	assert_string_equal(types, "QPBECCSHX");
+	assert_string_equal(types, "QPBECCSHdcfX");
 }
 
 static void
@@ -262,6 +284,7 @@ main(void)
 	    cmocka_unit_test(bind_lengths_cannot_reach_beyond_the_message),
 	    cmocka_unit_test(startup_reads_parameters_and_options),
 	    cmocka_unit_test(startup_codes_are_told_apart),
+	    cmocka_unit_test(cancel_tells_process_and_key),
 	    cmocka_unit_test(malformed_startup_is_refused),
 	    cmocka_unit_test(stream_is_followed_in_any_pieces),
 	    cmocka_unit_test(error_survives_building_and_reading),
