@@ -1,38 +1,65 @@
 /*
  * `cofferdam credential`: the vault file under its key file. Runs as the operator. A secret
- * comes from a terminal without echo, a pipe or a descriptor, never from an argument; it is
- * never printed.
+ * never comes from an argument and is never printed.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
-#include <termios.h>
 
-#include "broker/core_vault.h"
 #include "cmd/cmd.h"
+#include "cmd/cmd_credential.h"
 #include "cmd/cmd_file.h"
+#include "common/clock.h"
 
 #include "common/banned.h"
-
-struct cred_args {
-	const char *state, *kind, *host, *user, *verb, *name;
-	uint64_t port;
-	int fd;
-};
 
 static int
 cred_usage(void)
 {
 	(void)fprintf(stderr,
-	    "usage: cofferdam credential add NAME --target-host HOST --port N --user USER\n"
-	    "           [--kind postgresql-password] [--fd N] [--state DIR]   (secret from "
-	    "terminal, pipe or descriptor)\n"
-	    "       cofferdam credential list [--state DIR]\n"
-	    "       cofferdam credential remove NAME [--state DIR]\n");
+	    "usage: cofferdam credential add NAME --kind KIND --url https://HOST[:PORT]\n"
+	    "           [--user USER] [--field FIELD] [--fd N | --command CMD]\n"
+	    "       cofferdam credential add NAME --target-host HOST --port N --user USER\n"
+	    "           [--fd N | --command CMD]   (kind postgresql-password)\n"
+	    "       cofferdam credential list\n"
+	    "       cofferdam credential rotate NAME [--fd N | --command CMD]\n"
+	    "       cofferdam credential test NAME [--run [--path PATH]]\n"
+	    "       cofferdam credential remove NAME\n"
+	    "Each takes --state DIR. The secret comes from the terminal, a pipe, a descriptor or\n"
+	    "a command's output.\n");
 	return CMD_USAGE;
+}
+
+static bool
+number(const char *text, uint64_t max, uint64_t *ret)
+{
+	return str_to_u64(str_z(text), max, ret);
+}
+
+static bool
+option_take(struct cred_args *a, int c)
+{
+	uint64_t fd = 0;
+
+	switch (c) {
+	case 's': a->state = optarg; return true;
+	case 'k': a->kind = optarg; return true;
+	case 'U': a->url = optarg; return true;
+	case 'h': a->host = optarg; return true;
+	case 'u': a->user = optarg; return true;
+	case 'F': a->field = optarg; return true;
+	case 'c': a->command = optarg; return true;
+	case 'P': a->path = optarg; return true;
+	case 'r': a->run = true; return true;
+	case 'p': return number(optarg, 65535, &a->port);
+	case 'f':
+		if (!number(optarg, 1023, &fd))
+			return false;
+		a->fd = (int)fd;
+		return true;
+	default: return false;
+	}
 }
 
 static bool
@@ -41,34 +68,24 @@ args_read(int argc, char **argv, struct cred_args *a)
 	static const struct option options[] = {
 	    {"state", required_argument, NULL, 's'},
 	    {"kind", required_argument, NULL, 'k'},
+	    {"url", required_argument, NULL, 'U'},
 	    {"target-host", required_argument, NULL, 'h'},
 	    {"port", required_argument, NULL, 'p'},
 	    {"user", required_argument, NULL, 'u'},
+	    {"field", required_argument, NULL, 'F'},
 	    {"fd", required_argument, NULL, 'f'},
+	    {"command", required_argument, NULL, 'c'},
+	    {"run", no_argument, NULL, 'r'},
+	    {"path", required_argument, NULL, 'P'},
 	    {0},
 	};
-	uint64_t fd;
 	int c;
 
+	*a = (struct cred_args){.state = CMD_STATE_DEFAULT, .fd = -1};
 	optind = 1;
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		switch (c) {
-		case 's': a->state = optarg; break;
-		case 'k': a->kind = optarg; break;
-		case 'h': a->host = optarg; break;
-		case 'u': a->user = optarg; break;
-		case 'p':
-			if (!str_to_u64(str_z(optarg), 65535, &a->port))
-				return false;
-			break;
-		case 'f':
-			if (!str_to_u64(str_z(optarg), 1023, &fd))
-				return false;
-			a->fd = (int)fd;
-			break;
-		default: return false;
-		}
-	}
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1)
+		if (!option_take(a, c))
+			return false;
 	if (optind == argc || argc - optind > 2)
 		return false;
 	a->verb = argv[optind];
@@ -76,163 +93,213 @@ args_read(int argc, char **argv, struct cred_args *a)
 	return true;
 }
 
-/* One line without echo. */
+/* --- add, rotate ----------------------------------------------------------------- */
+
+/* "https://HOST[:PORT][/]": an origin and nothing else. */
 static int
-secret_from_terminal(int tty, struct buf *out, struct err *err)
+url_take(const char *url, char host[HTTP_HOST_SIZE], struct vault_bind *b, struct err *err)
 {
-	struct termios old, quiet;
-	ssize_t n;
-	char c;
-	int e;
+	struct str s = str_z(url), scheme;
+	uint16_t port = 0;
 
-	if (tcgetattr(tty, &old) != 0)
-		return err_sys(err, ERR_SYSTEM, errno, "terminal");
-	quiet = old;
-	quiet.c_lflag &= (tcflag_t)~ECHO;
-	(void)fprintf(stderr, "secret: ");
-	if (tcsetattr(tty, TCSAFLUSH, &quiet) != 0)
-		return err_sys(err, ERR_SYSTEM, errno, "terminal");
-	while ((n = read(tty, &c, 1)) == 1 && c != '\n')
-		buf_put_c(out, c);
-	e = errno;
-	(void)tcsetattr(tty, TCSAFLUSH, &old);
-	(void)fprintf(stderr, "\n");
-	/* What was cut off is not the secret. */
-	return n < 0 ? err_sys(err, ERR_SYSTEM, e, "terminal") : 0;
-}
-
-static int
-secret_read(int fd, struct secret **ret, struct err *err)
-{
-	AUTO_BUF struct buf b = BUF(VAULT_SECRET_MAX + 1);
-	struct str s;
-	int rc;
-
-	rc = isatty(fd) ? secret_from_terminal(fd, &b, err)
-			: file_read_fd(fd, "the secret", &b, err);
-	if (rc != 0)
-		return rc;
-	s = buf_str(&b);
-	if (s.n != 0 && s.p[s.n - 1] == '\n')
+	if (!str_cut(&s, ':', &scheme) || !str_has_prefix(s, "//") ||
+	    (!str_eqz(scheme, "https") && !str_eqz(scheme, "http")))
+		return err_set(err, ERR_INVALID,
+		    "--url \"%s\" must be https://HOST[:PORT], or http:// for a loopback host",
+		    url);
+	s.p += 2;
+	s.n -= 2;
+	if (str_has_suffix(s, "/"))
 		s.n--;
-	if (s.n == 0)
-		return err_set(err, ERR_INVALID, "the secret is empty");
-	if (s.n > VAULT_SECRET_MAX)
-		return err_set(
-		    err, ERR_TOO_LARGE, "the secret is longer than %d bytes", VAULT_SECRET_MAX);
-	*ret = secret_copy(s);
+	if (http_authority_parse(s, host, &port, err) != 0)
+		return err_wrap(err, "--url %s", url);
+	b->scheme = scheme;
+	b->host = str_z(host);
+	b->port = port != 0 ? port : (uint16_t)(str_eqz(scheme, "https") ? 443 : 80);
 	return 0;
 }
 
-struct vault_file {
-	int dir; /* locked while we hold it, so that two commands do not lose an entry */
-	struct secret *key;
-	struct vault *vault;
-};
-
-static void
-vault_file_close(struct vault_file *f)
+/* Name, kind and where the secret may go; `host` is room for the spelling of an URL's host. */
+static int
+bind_make(
+    const struct cred_args *a, char host[HTTP_HOST_SIZE], struct vault_bind *b, struct err *err)
 {
-	vault_free(f->vault);
-	secret_free(f->key);
-	cleanup_close_fd(&f->dir);
+	const char *kind = a->kind != NULL || a->url != NULL ? a->kind : "postgresql-password";
+	const struct vault_kind *k = vault_kind(str_z(kind));
+
+	if (k == NULL)
+		return err_set(err, ERR_UNSUPPORTED,
+		    "--kind must be postgresql-password, bearer, basic, header or query, is \"%s\"",
+		    kind != NULL ? kind : "");
+	*b = (struct vault_bind){.name = str_z(a->name),
+	    .kind = str_z(kind),
+	    .scheme = STR("postgresql"),
+	    .host = str_z(a->host),
+	    .user = str_z(a->user),
+	    .field = str_z(a->field),
+	    .port = (uint16_t)a->port,
+	    .set_s = clock_wall_us() / 1000000};
+	if (!k->http && (a->url != NULL || a->host == NULL || a->port == 0 || a->user == NULL))
+		return err_set(err, ERR_INVALID,
+		    "kind %s needs --target-host, --port and --user, and no --url", k->name);
+	if (k->http && (a->url == NULL || a->host != NULL || a->port != 0))
+		return err_set(err, ERR_INVALID,
+		    "kind %s needs --url https://HOST[:PORT], and no --target-host or --port",
+		    k->name);
+	return k->http ? url_take(a->url, host, b, err) : 0;
 }
 
 static int
-vault_file_open(const char *state, struct vault_file *ret, struct err *err)
+secret_put(const struct cred_args *a, struct vault_file *f, const struct vault_bind *b,
+    const char *done, struct err *err)
 {
-	AUTO_BUF struct buf text = BUF(VAULT_FILE_MAX);
-	AUTO_FD int key = -1;
+	AUTO(secret) struct secret *s = NULL;
+	AUTO_FREE char *note = NULL;
+	const struct vault_entry *e;
 	int rc;
 
-	*ret = (struct vault_file){.dir = open(state, O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-	if (ret->dir < 0 || flock(ret->dir, LOCK_EX) != 0)
-		return err_sys(err, ERR_CONFIG, errno, "%s", state);
-	key = openat(ret->dir, "keys/vault.key", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	if (key < 0)
-		return err_sys(err, ERR_CONFIG, errno, "%s/keys/vault.key", state);
-	rc = secret_read_fd(key, VAULT_KEY_LEN, &ret->key, err);
-	if (rc != 0)
-		return err_wrap(err, "%s/keys/vault.key", state);
-	rc = file_read(ret->dir, "vault", &text, err);
-	if (rc == 0)
-		rc = vault_open(buf_str(&text), ret->key, &ret->vault, err);
-	return rc != 0 ? err_wrap(err, "%s", state) : 0;
-}
-
-static int
-vault_file_save(struct vault_file *f, struct err *err)
-{
-	AUTO_BUF struct buf out = BUF(VAULT_FILE_MAX);
-	int rc = vault_seal(f->vault, f->key, &out, err);
-
-	return rc != 0 ? rc : file_replace(f->dir, "vault", buf_str(&out), 0600, err);
+	if ((rc = cred_secret_read(a->command, a->fd >= 0 ? a->fd : STDIN_FILENO, &s, err)) != 0 ||
+	    (rc = vault_put(f->vault, b, s, err)) != 0)
+		return rc;
+	(void)TAKE_PTR(s);
+	if ((rc = vault_file_save(f, err)) != 0)
+		return rc;
+	e = vault_find(f->vault, b->name);
+	note = cred_broker_note(a->state);
+	(void)printf(
+	    "%s: %s, version %llu%s\n", e->name, done, (unsigned long long)e->version, note);
+	return 0;
 }
 
 static int
 cred_add(const struct cred_args *a, struct vault_file *f, struct err *err)
 {
-	struct vault_bind b = {.name = str_z(a->name),
-	    .kind = str_z(a->kind),
-	    .scheme = STR("postgresql"),
-	    .host = str_z(a->host),
-	    .user = str_z(a->user),
-	    .port = (uint16_t)a->port};
-	struct secret *s = NULL;
+	char host[HTTP_HOST_SIZE];
+	struct vault_bind b;
 	int rc;
 
-	if (strcmp(a->kind, "postgresql-password") != 0)
-		return err_set(err, ERR_UNSUPPORTED,
-		    "--kind %s: only postgresql-password is supported", a->kind);
-	rc = secret_read(a->fd, &s, err);
-	if (rc != 0)
+	if (vault_find(f->vault, str_z(a->name)) != NULL)
+		return err_set(err, ERR_STATE,
+		    "there is a credential \"%s\" already: `rotate` gives it a new secret; for "
+		    "another place `remove` it first",
+		    a->name);
+	if ((rc = bind_make(a, host, &b, err)) != 0)
 		return rc;
-	rc = vault_put(f->vault, &b, s, err);
-	if (rc != 0) {
-		secret_free(s);
-		return rc;
-	}
-	rc = vault_file_save(f, err);
-	if (rc == 0)
-		(void)printf("%s: version %llu; a running broker takes it on SIGHUP\n", a->name,
-		    (unsigned long long)vault_find(f->vault, b.name)->version);
-	return rc;
+	return secret_put(a, f, &b, "added", err);
 }
 
-static void
-cred_list(const struct vault_file *f)
+static int
+entry_find(const struct cred_args *a, const struct vault_file *f, const struct vault_entry **ret,
+    struct err *err)
+{
+	*ret = vault_find(f->vault, str_z(a->name));
+	return *ret != NULL ? 0 : err_set(err, ERR_NOT_FOUND, "no credential \"%s\"", a->name);
+}
+
+static int
+cred_rotate(const struct cred_args *a, struct vault_file *f, struct err *err)
+{
+	AUTO_FREE char *kind = NULL, *scheme = NULL, *host = NULL, *user = NULL, *field = NULL;
+	const struct vault_entry *e;
+	struct vault_bind b;
+	int rc = entry_find(a, f, &e, err);
+
+	if (rc != 0)
+		return rc;
+	/* Copies: the entry is freed when it is replaced. */
+	b = (struct vault_bind){.name = str_z(a->name),
+	    .kind = str_z(kind = str_dup(str_z(e->kind))),
+	    .scheme = str_z(scheme = str_dup(str_z(e->scheme))),
+	    .host = str_z(host = str_dup(str_z(e->host))),
+	    .user = str_z(user = str_dup(str_z(e->user))),
+	    .field = str_z(field = str_dup(str_z(e->field))),
+	    .port = e->port,
+	    .set_s = clock_wall_us() / 1000000};
+	return secret_put(a, f, &b, "rotated", err);
+}
+
+/* --- list, remove, test ----------------------------------------------------------- */
+
+static int
+cred_list(const struct cred_args *a UNUSED, struct vault_file *f, struct err *err UNUSED)
 {
 	for (size_t i = 0; i < vault_count(f->vault); i++) {
 		const struct vault_entry *e = vault_at(f->vault, i);
+		AUTO_FREE char *binding = cred_binding(e);
+		char set[CLOCK_TEXT_SIZE] = "-";
 
-		(void)printf("%s\t%s\tversion %llu\t%s://%s@%s:%u\n", e->name, e->kind,
-		    (unsigned long long)e->version, e->scheme, e->user, e->host, (unsigned)e->port);
+		if (e->set_s != 0)
+			clock_format_s(e->set_s * 1000000, set);
+		(void)printf("%s\t%s%s%s\tversion %llu\t%s\t%s\n", e->name, e->kind,
+		    e->field[0] != '\0' ? " " : "", e->field, (unsigned long long)e->version,
+		    binding, set);
 	}
+	return 0;
+}
+
+static int
+cred_remove(const struct cred_args *a, struct vault_file *f, struct err *err)
+{
+	AUTO_FREE char *note = NULL;
+	int rc = vault_remove(f->vault, str_z(a->name), err);
+
+	if (rc != 0 || (rc = vault_file_save(f, err)) != 0)
+		return rc;
+	note = cred_broker_note(a->state);
+	(void)printf("%s: removed%s\n", a->name, note);
+	return 0;
+}
+
+static const struct verb {
+	const char *name;
+	bool named, secret, binds;
+	int (*run)(const struct cred_args *a, struct vault_file *f, struct err *err);
+} verbs[] = {
+    {"add", true, true, true, cred_add},
+    {"rotate", true, true, false, cred_rotate},
+    {"list", false, false, false, cred_list},
+    {"remove", true, false, false, cred_remove},
+    {"test", true, false, false, NULL},
+};
+
+/* An option that a verb does not read is a mistake that should not pass for done. */
+static const struct verb *
+verb_find(const struct cred_args *a)
+{
+	bool binds = a->kind != NULL || a->url != NULL || a->host != NULL || a->user != NULL ||
+		     a->field != NULL || a->port != 0;
+	bool secret = a->fd >= 0 || a->command != NULL;
+	const struct verb *v = NULL;
+
+	for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
+		if (strcmp(verbs[i].name, a->verb) == 0)
+			v = &verbs[i];
+	if (v == NULL || v->named != (a->name != NULL) || (binds && !v->binds) ||
+	    (secret && !v->secret) || (a->fd >= 0 && a->command != NULL) ||
+	    (v->run != NULL && a->run) || (a->path != NULL && !a->run))
+		return NULL;
+	return v;
 }
 
 int
 cmd_credential(int argc, char **argv)
 {
-	struct cred_args a = {.state = CMD_STATE_DEFAULT, .kind = "postgresql-password"};
 	struct vault_file f = {.dir = -1};
+	const struct vault_entry *e = NULL;
+	const struct verb *v = NULL;
 	struct err err = {0};
-	bool add, list;
-	int rc;
+	struct cred_args a;
+	int rc, status = CMD_OK;
 
-	if (!args_read(argc, argv, &a))
-		return cred_usage();
-	add = strcmp(a.verb, "add") == 0;
-	list = strcmp(a.verb, "list") == 0;
-	if (list != (a.name == NULL) || (!list && !add && strcmp(a.verb, "remove") != 0) ||
-	    (add && (a.host == NULL || a.user == NULL || a.port == 0)))
+	if (!args_read(argc, argv, &a) || (v = verb_find(&a)) == NULL)
 		return cred_usage();
 	rc = vault_file_open(a.state, &f, &err);
-	if (rc == 0 && add)
-		rc = cred_add(&a, &f, &err);
-	else if (rc == 0 && list)
-		cred_list(&f);
-	else if (rc == 0 && (rc = vault_remove(f.vault, str_z(a.name), &err)) == 0)
-		rc = vault_file_save(&f, &err);
+	if (rc == 0 && v->run != NULL)
+		rc = v->run(&a, &f, &err);
+	else if (rc == 0 && (rc = entry_find(&a, &f, &e, &err)) == 0) {
+		(void)flock(f.dir, LOCK_UN); /* nothing will be written; a test may take long */
+		status = cred_test(&a, e);
+	}
 	vault_file_close(&f);
-	return rc == 0 ? CMD_OK : cmd_fail(&err);
+	return rc == 0 ? status : cmd_fail(&err);
 }

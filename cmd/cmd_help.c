@@ -15,6 +15,9 @@
 #define HELP "  --help              print this\n"
 #define LOG_DIR \
 	"  DIR                 a state directory or a log directory, instead of --state\n" STATE
+#define SECRET                                                         \
+	"  --fd N              read the secret from this descriptor\n" \
+	"  --command CMD       the secret is the output of sh -c CMD, run once now\n"
 #define SIGN                                                                                 \
 	"  ID                  the request, as `cofferdam pending` prints it\n"              \
 	"  --as PERSON         who signs, a person of the policy\n"                          \
@@ -30,14 +33,27 @@ static const struct help {
 	"  --state DIR         where (needed)\n"
 	"  --origin NAME       name of the log in every checkpoint, as ops.example/log (needed)\n"
 	"  --policy FILE       build this policy and make it active\n"},
-    {"credential add", "NAME --target-host HOST --port N --user USER [options]",
-	"Put a secret into the vault. It is read from a terminal, standard input or --fd.",
-	"  --target-host HOST  the target's host, exactly as the policy says it\n"
-	"  --port N            the target's port, as the policy says it\n"
-	"  --user USER         the target's user, as the policy says it\n"
-	"  --kind KIND         postgresql-password, which is the default\n"
-	"  --fd N              read the secret from this descriptor\n" STATE},
-    {"credential list", "[--state DIR]", "Names and bindings of the vault; no secret.", STATE},
+    {"credential add", "NAME --kind KIND --url https://HOST[:PORT] [options]",
+	"Put a secret into the vault, bound to one place. It is read from a terminal, standard\n"
+	"input, --fd or --command; never from an argument.",
+	"  --kind KIND         bearer, basic (with --user), header or query (with --field), or\n"
+	"                      postgresql-password (the default when there is no --url)\n"
+	"  --url URL           origin of the target, as the policy says it; http for loopback "
+	"alone\n"
+	"  --target-host HOST  of postgresql-password: the target's host, as the policy says it\n"
+	"  --port N            and its port\n"
+	"  --user USER         user of postgresql-password (as the policy says it) and basic\n"
+	"  --field FIELD       header's or query parameter's name\n" SECRET STATE},
+    {"credential list", "[--state DIR]",
+	"Name, kind, version, binding and when it was set; never a secret.", STATE},
+    {"credential rotate", "NAME [options]",
+	"Give a credential a new secret; it stays bound as it is, its version goes up by one.",
+	SECRET STATE},
+    {"credential test", "NAME [--run [--path PATH]]",
+	"Which targets of the active policy use it. Ends with 0 when there is one and all fit.",
+	"  --run               also ask each target through the broker, in a run of its own: psql\n"
+	"                      with SELECT current_user, or curl with GET\n"
+	"  --path PATH         what curl asks for (default: /)\n" STATE},
     {"credential remove", "NAME [--state DIR]", "Take a secret out of the vault.", STATE},
     {"policy check", "FILE", "Read and check a policy.", ""},
     {"policy build", "FILE [-o DIR | --state DIR]",

@@ -23,6 +23,8 @@ enum policy_file_how {
 };
 /* Reads source (or a bundle). ret may be freed after an error as well. */
 int policy_file_open(const char *path, unsigned how, struct policy_file *ret, struct err *err);
+/* The bundle that `active` in dir names; *ret stays NULL when nothing is active yet. */
+int policy_active_load(const char *dir, struct policy **ret, struct err *err);
 /* "2026-12-24T12:00:00Z" or "2026-12-24". */
 int policy_time_parse(const char *text, int64_t *ret_us, struct err *err);
 

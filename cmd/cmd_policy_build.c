@@ -91,11 +91,10 @@ policy_check_main(int argc, char **argv)
 
 /* --- build --------------------------------------------------------------------------- */
 
-/* The bundle that `active` names; *ret stays NULL when nothing is active yet. */
-static int
-active_load(const char *dir, const char *active, struct policy **ret, struct err *err)
+int
+policy_active_load(const char *dir, struct policy **ret, struct err *err)
 {
-	AUTO_FREE char *path = NULL;
+	AUTO_FREE char *path = NULL, *active = xasprintf("%s/active", dir);
 	AUTO_BUF struct buf hex = BUF(100);
 	AUTO_BUF struct buf text = BUF(JSON_SIZE_MAX);
 	struct hash h;
@@ -124,11 +123,10 @@ active_load(const char *dir, const char *active, struct policy **ret, struct err
 static int
 check_serial(const char *dir, const struct policy *p, struct err *err)
 {
-	AUTO_FREE char *active = xasprintf("%s/active", dir);
 	AUTO(policy) struct policy *old = NULL;
 	struct err why = {0};
 
-	if (active_load(dir, active, &old, &why) != 0) {
+	if (policy_active_load(dir, &old, &why) != 0) {
 		(void)fprintf(stderr, "cofferdam: warning: ");
 		policy_print(stderr, str_z(why.msg));
 		(void)fprintf(stderr,

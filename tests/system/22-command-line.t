@@ -23,7 +23,8 @@ def text(path):
 # --- help ---------------------------------------------------------------------------
 COMMANDS = {  # file with the option table: its commands
     "cmd/cmd_init.c": ["init"],
-    "cmd/cmd_credential.c": ["credential add", "credential list", "credential remove"],
+    "cmd/cmd_credential.c": ["credential add", "credential list", "credential rotate", "credential test",
+                              "credential remove"],
     "cmd/cmd_policy_build.c": ["policy check", "policy build"],
     "cmd/cmd_policy_test.c": ["policy test"],
     "cmd/cmd_policy_explain.c": ["policy explain", "policy calendar"],

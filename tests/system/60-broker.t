@@ -186,8 +186,7 @@ new = os.urandom(16).hex()
 pg.admin("ALTER ROLE agent PASSWORD '%s'" % new, "postgres")
 x = Conn(dsn)
 tap.ok(not x.up, "after the password changed on the server a new session is refused", x.error)
-must([CLI, "credential", "add", "crm-agent", "--state", st.state, "--target-host", pg.host, "--port", str(pg.port),
-      "--user", pg.user], stdin=None, input=new)
+must([CLI, "credential", "rotate", "crm-agent", "--state", st.state], stdin=None, input=new)
 os.kill(st.broker.pid, signal.SIGHUP)
 
 
@@ -197,7 +196,7 @@ def again():
 
 
 x = wait_for(again, 10, 0.2)
-tap.ok(x is not None, "credential add and SIGHUP: the new one is used")
+tap.ok(x is not None, "credential rotate and SIGHUP: the new one is used")
 x.close()
 
 # --- the record ---------------------------------------------------------------------

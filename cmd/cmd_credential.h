@@ -1,0 +1,41 @@
+/* Shared by the subcommands of `cofferdam credential`. */
+#ifndef CMD_CMD_CREDENTIAL_H
+#define CMD_CMD_CREDENTIAL_H
+
+#include "broker/core_vault.h"
+#include "common/http.h"
+
+struct cred_args {
+	const char *verb, *name, *state, *kind, *url, *host, *user, *field, *command, *path;
+	uint64_t port;
+	int fd; /* -1: not given */
+	bool run;
+};
+
+/* --- cmd_credential_vault.c ------------------------------------------------------ */
+struct vault_file {
+	int dir; /* locked while we hold it, so that two commands do not lose an entry */
+	struct secret *key;
+	struct vault *vault;
+};
+int vault_file_open(const char *state, struct vault_file *ret, struct err *err);
+int vault_file_save(struct vault_file *f, struct err *err);
+void vault_file_close(struct vault_file *f);
+/* "https://user@host:443"; the caller frees. */
+char *cred_binding(const struct vault_entry *e);
+/* What a running broker needs to hear of a change; empty when none answers. Caller frees. */
+char *cred_broker_note(const char *state);
+
+/* --- cmd_credential_secret.c ----------------------------------------------------- */
+/*
+ * The secret, without the line feed at its end: from the output of `sh -c command` if that is
+ * given, else from fd: a terminal is asked without echo. ERR_INVALID when it is empty.
+ */
+int cred_secret_read(const char *command, int fd, struct secret **ret, struct err *err);
+
+/* --- cmd_credential_test.c ------------------------------------------------------- */
+/* Holds the entry to the targets of the active policy; with --run also to the broker and the
+ * target itself. Prints; returns an exit status. */
+int cred_test(const struct cred_args *a, const struct vault_entry *e);
+
+#endif
