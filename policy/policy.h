@@ -50,6 +50,19 @@ enum target_kind {
 	TARGET_AWS,
 	TARGET_REDIS
 };
+enum target_model { TARGET_MODEL_NONE = 0, TARGET_MODEL_ANTHROPIC, TARGET_MODEL_OPENAI };
+
+/* What a field of GraphQL does, said by the policy: "mutation.volumeDelete", "query.variables". */
+struct policy_graphql_field {
+	struct str name;
+	uint32_t effects;
+};
+/* A query document that a client may name by its hash alone. */
+struct policy_persisted {
+	struct hash hash; /* SHA-256 of text */
+	struct str text;
+};
+
 struct policy_target {
 	struct str id, env, host, database, user, credential;
 	struct str address; /* "address": numeric, where `host` really is; empty: resolve host */
@@ -59,11 +72,34 @@ struct policy_target {
 	bool tls_verify; /* "tls":"verify-full" (the default); false for "off" (loopback hosts only)
 			  */
 	struct str ca_pem; /* contents of the CA file; empty: system store */
+
+	/* Kind http alone. */
+	bool tls;      /* scheme https; the same as tls_verify */
+	bool wildcard; /* `host` is what follows "*."; exactly one label stands in front of it */
+	bool cookies;  /* "cookies":"pass"; else they are refused */
+	enum target_model model;
+	uint64_t max_body; /* bytes of a request's body; 0: the broker's default */
+	struct str
+	    placeholder; /* environment variable of the sandbox that holds one; empty: none */
+	size_t nnetworks, nread_posts, nunsafe_gets, ngraphql_paths, ngraphql_fields, npersisted;
+	const struct str *networks;    /* CIDR: addresses besides public ones that may be dialled */
+	const struct str *read_posts;  /* exact paths whose POST only reads */
+	const struct str *unsafe_gets; /* exact paths whose GET or HEAD writes */
+	const struct str *graphql_paths; /* exact paths, besides any whose last segment is "graphql"
+					  */
+	const struct policy_graphql_field *graphql_fields; /* sorted by name */
+	const struct policy_persisted *persisted;	   /* sorted by hash */
 };
 size_t policy_target_count(const struct policy *p);
 const struct policy_target *policy_target_at(const struct policy *p, size_t i);
 const struct policy_target *policy_target(const struct policy *p, struct str id); /* NULL: none */
 const char *target_kind_name(enum target_kind k);
+/*
+ * The http target of an origin, by the spelling of http_authority_parse: an exact name first, then
+ * the wildcard that covers it. NULL: none.
+ */
+const struct policy_target *policy_target_by_origin(
+    const struct policy *p, bool tls, struct str host, uint16_t port);
 
 struct policy_person {
 	struct str id;

@@ -97,8 +97,41 @@ put_person(struct jcs *j, const struct policy *p, const struct policy_person *q)
 }
 
 static void
+put_graphql(struct jcs *j, const struct target *t)
+{
+	const struct policy_target *p = &t->pub;
+
+	if (p->ngraphql_paths == 0 && p->ngraphql_fields == 0 && p->npersisted == 0)
+		return;
+	jcs_open(j, "graphql");
+	if (p->ngraphql_fields != 0) {
+		jcs_open(j, "effects");
+		for (size_t i = 0; i < p->ngraphql_fields; i++) {
+			jcs_key(j, p->graphql_fields[i].name);
+			effect_jcs(j, NULL, p->graphql_fields[i].effects);
+		}
+		jcs_close(j);
+	}
+	put_strs(j, "paths", t->graphql_paths.v, t->graphql_paths.n);
+	if (p->npersisted != 0) {
+		jcs_open(j, "persisted");
+		for (size_t i = 0; i < p->npersisted; i++) {
+			char hex[HASH_HEX_SIZE];
+
+			hash_hex(&p->persisted[i].hash, hex);
+			jcs_str(j, hex, p->persisted[i].text);
+		}
+		jcs_close(j);
+	}
+	jcs_close(j);
+}
+
+static void
 put_target(struct jcs *j, const struct target *t)
 {
+	static const char *const models[] = {[TARGET_MODEL_NONE] = NULL,
+	    [TARGET_MODEL_ANTHROPIC] = "anthropic",
+	    [TARGET_MODEL_OPENAI] = "openai"};
 	const struct policy_target *p = &t->pub;
 	bool split = t->origin.n == 0; /* else the origin says host, port and tls */
 
@@ -106,15 +139,24 @@ put_target(struct jcs *j, const struct target *t)
 	jcs_open(j, NULL);
 	put_text(j, "address", p->address);
 	put_text(j, "ca_pem", p->ca_pem);
+	if (p->cookies)
+		jcs_z(j, "cookies", "pass");
 	put_text(j, "credential", p->credential);
 	put_text(j, "database", p->database);
 	jcs_str(j, "env", p->env);
+	put_graphql(j, t);
 	if (split)
 		put_text(j, "host", p->host);
 	jcs_z(j, "kind", target_kind_name(p->kind));
+	if (p->max_body != 0)
+		jcs_int(j, "max_body", (int64_t)p->max_body);
 	if (p->max_connections != 0)
 		jcs_int(j, "max_connections", p->max_connections);
+	if (models[p->model] != NULL)
+		jcs_z(j, "model", models[p->model]);
+	put_strs(j, "networks", t->networks.v, t->networks.n);
 	put_text(j, "origin", t->origin);
+	put_text(j, "placeholder", p->placeholder);
 	if (split && p->port != 0)
 		jcs_int(j, "port", p->port);
 	put_strs(j, "protected", t->protected_refs.v, t->protected_refs.n);

@@ -22,8 +22,8 @@ is_glob(struct str s)
 	return memchr(s.p, '*', s.n) != NULL;
 }
 
-static int
-effect_list(struct reader *r, const struct json *v, uint32_t *ret, struct err *err)
+int
+read_effect_list(struct reader *r, const struct json *v, uint32_t *ret, struct err *err)
 {
 	uint32_t set = 0;
 	int rc = read_type(r, v, JSON_ARRAY, "a list of effects", err);
@@ -47,7 +47,7 @@ static int
 read_any(struct reader *r, const struct json *v, void *out, struct err *err)
 {
 	struct cond *c = out;
-	int rc = effect_list(r, v, &c->effects, err);
+	int rc = read_effect_list(r, v, &c->effects, err);
 
 	if (rc != 0)
 		return rc;
@@ -64,7 +64,7 @@ read_only(struct reader *r, const struct json *v, void *out, struct err *err)
 	struct cond *c = out;
 
 	c->mode = EFFECTS_ONLY;
-	return effect_list(r, v, &c->effects, err);
+	return read_effect_list(r, v, &c->effects, err);
 }
 
 static const struct read_field effects_fields[] = {

@@ -96,7 +96,8 @@ struct rule {
 struct target {
 	struct policy_target pub;
 	struct str origin, ca_name;
-	struct strs protected_refs, read_posts, unsafe_gets;
+	struct strs protected_refs;
+	struct strs networks, read_posts, unsafe_gets, graphql_paths; /* pub has them, too */
 };
 
 struct policy {
@@ -156,6 +157,8 @@ int read_text(struct reader *r, const struct json *v, void *out, struct err *err
 int read_ids(struct reader *r, const struct json *v, void *out, struct err *err);  /* struct strs */
 int read_texts(
     struct reader *r, const struct json *v, void *out, struct err *err); /* struct strs */
+/* Names of effects and built-in sets; may be empty. */
+int read_effect_list(struct reader *r, const struct json *v, uint32_t *ret, struct err *err);
 int read_ignore(struct reader *r, const struct json *v, void *out, struct err *err);
 int read_int(struct reader *r, const struct json *v, const char *what, int64_t min, int64_t max,
     int64_t *ret, struct err *err);
@@ -171,6 +174,15 @@ int policy_read_sections(struct reader *r, const struct json *root, struct err *
 /* Members that source and bundle share, for read_object. */
 read_fn policy_read_serial, policy_read_clock;
 int policy_read_targets(struct reader *r, const struct json *v, struct err *err);
+/* policy_target_http.c: the keys of kind http alone; an origin's parts; what holds among targets.
+ */
+read_fn policy_read_origin, policy_read_model, policy_read_networks, policy_read_graphql,
+    policy_read_cookies, policy_read_placeholder, policy_read_max_body, policy_read_paths;
+int policy_split_origin(struct reader *r, const struct json *v, struct target *t, struct err *err);
+int policy_check_http(struct reader *r, const struct json *v, struct target *t, struct err *err);
+int policy_check_origins(struct reader *r, const struct json *targets, struct err *err);
+bool policy_host_is_address(struct str host);
+bool policy_host_is_name(struct str host); /* lower case, no port */
 int policy_read_people(struct reader *r, const struct json *v, struct err *err);
 int policy_read_calendars(struct reader *r, const struct json *v, struct err *err);
 int policy_read_rules(struct reader *r, const struct json *v, struct err *err);

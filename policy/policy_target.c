@@ -51,8 +51,8 @@ read_kind(struct reader *r, const struct json *v, void *out, struct err *err)
 	    STR_ARG(json_str(v)));
 }
 
-static bool
-host_is_address(struct str host)
+bool
+policy_host_is_address(struct str host)
 {
 	char z[POLICY_TEXT_MAX + 1];
 	uint8_t addr[16];
@@ -63,8 +63,8 @@ host_is_address(struct str host)
 }
 
 /* Lower case, so that one host has one spelling; no wildcard, no port, no user. */
-static bool
-host_is_name(struct str host)
+bool
+policy_host_is_name(struct str host)
 {
 	if (host.n > 253 || host.p[0] == '.' || host.p[0] == '-' || host.p[host.n - 1] == '.')
 		return false;
@@ -87,7 +87,7 @@ read_host(struct reader *r, const struct json *v, void *out, struct err *err)
 
 	if (rc != 0)
 		return rc;
-	if (!host_is_address(host) && !host_is_name(host))
+	if (!policy_host_is_address(host) && !policy_host_is_name(host))
 		return json_err(r->doc, v, err, ERR_INVALID,
 		    "host must be a lower-case name or an address, is \"%.*s\"", STR_ARG(host));
 	*ret = host;
@@ -102,7 +102,7 @@ read_address(struct reader *r, const struct json *v, void *out, struct err *err)
 
 	if (rc != 0)
 		return rc;
-	if (!host_is_address(address))
+	if (!policy_host_is_address(address))
 		return json_err(r->doc, v, err, ERR_INVALID,
 		    "address must be a numeric IPv4 or IPv6 address, is \"%.*s\"",
 		    STR_ARG(address));
@@ -114,7 +114,7 @@ static bool
 host_is_loopback(struct str host)
 {
 	return str_eqz(host, "localhost") || str_eqz(host, "::1") ||
-	       (str_has_prefix(host, "127.") && host_is_address(host));
+	       (str_has_prefix(host, "127.") && policy_host_is_address(host));
 }
 
 static int
@@ -156,63 +156,6 @@ read_tls(struct reader *r, const struct json *v, void *out, struct err *err)
 	return 0;
 }
 
-/* https://host[:port] or http://, nothing behind it. */
-static int
-read_origin(struct reader *r, const struct json *v, void *out, struct err *err)
-{
-	struct str *ret = out, s, host;
-	int rc = read_text(r, v, &s, err);
-
-	if (rc != 0)
-		return rc;
-	host = s;
-	if (str_has_prefix(s, "https://")) {
-		host.p += 8;
-		host.n -= 8;
-	} else if (str_has_prefix(s, "http://")) {
-		host.p += 7;
-		host.n -= 7;
-	} else {
-		host.n = 0;
-	}
-	if (host.n == 0 || memchr(host.p, '/', host.n) != NULL ||
-	    memchr(host.p, '@', host.n) != NULL || memchr(host.p, '?', host.n) != NULL ||
-	    memchr(host.p, '#', host.n) != NULL)
-		return json_err(r->doc, v, err, ERR_INVALID,
-		    "origin must be https://HOST[:PORT], is \"%.*s\"", STR_ARG(s));
-	*ret = s;
-	return 0;
-}
-
-/* The origin says host, port and TLS; saying them beside it would let the two differ. */
-static int
-origin_split(struct reader *r, const struct json *v, struct target *t, struct err *err)
-{
-	bool tls = str_has_prefix(t->origin, "https://");
-	struct str s = {t->origin.p + (tls ? 8 : 7), t->origin.n - (tls ? 8 : 7)}, host;
-	uint64_t port = tls ? 443 : 80;
-
-	if (t->pub.host.n != 0 || t->pub.port != 0)
-		return json_err(r->doc, v, err, ERR_INVALID,
-		    "a target has either an origin or a host and port");
-	if (str_cut(&s, ':', &host)) {
-		if (!str_to_u64(s, 65535, &port) || port == 0)
-			return json_err(r->doc, json_get(v, "origin"), err, ERR_INVALID,
-			    "the origin's port must be from 1 to 65535, is \"%.*s\"", STR_ARG(s));
-	} else {
-		host = s;
-	}
-	if (host.n == 0 || (!host_is_name(host) && !host_is_address(host)))
-		return json_err(r->doc, json_get(v, "origin"), err, ERR_INVALID,
-		    "the origin's host must be a lower-case name or an address, is \"%.*s\"",
-		    STR_ARG(host));
-	t->pub.host = read_keep(r, host);
-	t->pub.port = (uint16_t)port;
-	if (!tls)
-		t->pub.tls_verify = false;
-	return 0;
-}
-
 static int
 read_pem(struct reader *r, const struct json *v, void *out, struct err *err)
 {
@@ -238,7 +181,7 @@ static const struct read_field target_fields[] = {
     {"address", read_address, AT(pub.address), false},
     {"port", read_port, AT(pub.port), false},
     {"max_connections", read_connections, AT(pub.max_connections), false},
-    {"origin", read_origin, AT(origin), false},
+    {"origin", policy_read_origin, AT(origin), false},
     {"database", read_text, AT(pub.database), false},
     {"user", read_text, AT(pub.user), false},
     {"credential", read_id, AT(pub.credential), false},
@@ -246,8 +189,14 @@ static const struct read_field target_fields[] = {
     {"ca", read_text, AT(ca_name), false},
     {"ca_pem", read_pem, AT(pub.ca_pem), false},
     {"protected", read_texts, AT(protected_refs), false},
-    {"read_posts", read_texts, AT(read_posts), false},
-    {"unsafe_gets", read_texts, AT(unsafe_gets), false},
+    {"read_posts", policy_read_paths, AT(read_posts), false},
+    {"unsafe_gets", policy_read_paths, AT(unsafe_gets), false},
+    {"model", policy_read_model, AT(pub.model), false},
+    {"networks", policy_read_networks, AT(networks), false},
+    {"graphql", policy_read_graphql, 0, false}, /* the whole target */
+    {"cookies", policy_read_cookies, AT(pub.cookies), false},
+    {"placeholder", policy_read_placeholder, AT(pub.placeholder), false},
+    {"max_body", policy_read_max_body, AT(pub.max_body), false},
 };
 #undef AT
 
@@ -263,6 +212,12 @@ static const struct {
     {"protected", 1u << TARGET_GIT},
     {"read_posts", 1u << TARGET_HTTP},
     {"unsafe_gets", 1u << TARGET_HTTP},
+    {"model", 1u << TARGET_HTTP},
+    {"networks", 1u << TARGET_HTTP},
+    {"graphql", 1u << TARGET_HTTP},
+    {"cookies", 1u << TARGET_HTTP},
+    {"placeholder", 1u << TARGET_HTTP},
+    {"max_body", 1u << TARGET_HTTP},
 };
 
 static int
@@ -326,9 +281,11 @@ read_target(struct reader *r, const struct json *v, struct target *t, struct err
 		return rc;
 	rc = check_target_keys(r, v, t, err);
 	if (rc == 0 && t->origin.n != 0)
-		rc = origin_split(r, v, t, err);
+		rc = policy_split_origin(r, v, t, err);
 	if (rc == 0)
 		rc = check_target_host(r, v, t, err);
+	if (rc == 0 && t->pub.kind == TARGET_HTTP)
+		rc = policy_check_http(r, v, t, err);
 	if (rc == 0 && t->ca_name.n != 0)
 		rc = r->source->ca(r, json_get(v, "ca"), t->ca_name, &t->pub.ca_pem, err);
 	return rc;
@@ -367,5 +324,5 @@ policy_read_targets(struct reader *r, const struct json *v, struct err *err)
 		p->ntargets++;
 	}
 	qsort(p->targets, p->ntargets, sizeof(*p->targets), by_target);
-	return 0;
+	return policy_check_origins(r, v, err);
 }

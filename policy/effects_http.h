@@ -1,0 +1,44 @@
+/*
+ * One HTTP request to effects: by method, path, headers and, where they say so, by the facts that
+ * the parser process found in the body. Pure; linked by core and the command line. What the method
+ * claims stands beside whatever makes it doubtful, so that nothing widens what a policy permits.
+ */
+#ifndef POLICY_EFFECTS_HTTP_H
+#define POLICY_EFFECTS_HTTP_H
+
+#include "common/http.h"
+#include "common/json.h"
+#include "policy/policy.h"
+
+enum http_api {
+	HTTP_API_NONE = 0,
+	HTTP_API_GRAPHQL, /* the body: X_BODY dialect 2; the query string: X_ASK dialect 2 */
+	HTTP_API_FORM,	  /* the body: X_BODY dialect 3 */
+	HTTP_API_MODEL	  /* a known call of a model provider */
+};
+struct http_view {
+	uint32_t effects; /* never 0 */
+	enum http_api api;
+	/* What must be judged before there is a verdict: the body, or the query string. */
+	bool body_wanted, query_wanted;
+	const char *fault;   /* why it is invalid or opaque, for people; NULL: it is neither */
+	unsigned statements; /* of GraphQL: operations; else 1 */
+};
+const char *http_api_name(enum http_api a); /* none, graphql, form, model */
+
+/* t NULL: a target that the policy does not have; judged by the method's own claim. */
+void effects_http(
+    const struct policy_target *t, const struct http_request *r, struct http_view *ret);
+/* A request that is not well-formed: invalid, and what its method claims (it may be empty). */
+void effects_http_fault(struct str method_claim, struct http_view *ret);
+/*
+ * Completes a view of effects_http by the facts of the body or, for GraphQL by GET, of the query
+ * string (policy/facts.h). facts NULL, or not in the closed form: opaque. For HTTP_API_GRAPHQL the
+ * effects are set anew, for HTTP_API_FORM they are added to; nothing else has facts.
+ */
+void effects_http_body(const struct policy_target *t, enum http_api api, const struct json *facts,
+    struct http_view *view);
+/* The parser found the body invalid, or over a limit: invalid besides. `why` is static. */
+void effects_http_body_fault(const char *why, struct http_view *view);
+
+#endif
