@@ -63,17 +63,21 @@ expect(int fd, uint16_t want, struct buf *body)
 		die("hostrun: message %s, wanted %s", ipc_msg_name(type), ipc_msg_name(want));
 }
 
+/* At `wanted` (0: any), or, where that is taken or not for us, at any other port. */
 static int
-listen_somewhere(const char *address, uint16_t *ret_port)
+listen_somewhere(const char *address, uint16_t wanted, uint16_t *ret_port)
 {
-	struct sockaddr_in sin = {.sin_family = AF_INET};
+	struct sockaddr_in sin = {.sin_family = AF_INET, .sin_port = htons(wanted)};
 	socklen_t n = sizeof(sin);
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), rc;
 
 	if (inet_pton(AF_INET, address, &sin.sin_addr) != 1)
 		die("hostrun: address %s", address);
-	if (fd < 0 || bind(fd, (struct sockaddr *)&sin, sizeof(sin)) != 0 || listen(fd, 128) != 0 ||
-	    getsockname(fd, (struct sockaddr *)&sin, &n) != 0)
+	rc = bind(fd, (struct sockaddr *)&sin, sizeof(sin));
+	sin.sin_port = 0;
+	if (rc != 0)
+		rc = bind(fd, (struct sockaddr *)&sin, sizeof(sin));
+	if (rc != 0 || listen(fd, 1024) != 0 || getsockname(fd, (struct sockaddr *)&sin, &n) != 0)
 		die("hostrun: cannot listen on %s", address);
 	*ret_port = ntohs(sin.sin_port);
 	return fd;
@@ -100,10 +104,11 @@ serve_target(int fd, uint32_t index, struct rd *r, const char *loop)
 	AUTO_FD int l = -1;
 	struct str target = rd_lstr(r), kind = rd_lstr(r);
 	uint16_t port = 0;
+	uint32_t own;
 	uint8_t how;
 
 	(void)rd_lstr(r); /* host */
-	(void)rd_u32(r);  /* port */
+	own = rd_u32(r);
 	a = str_dup(rd_lstr(r));
 	(void)rd_lstr(r); /* database */
 	(void)rd_lstr(r); /* user */
@@ -113,7 +118,8 @@ serve_target(int fd, uint32_t index, struct rd *r, const char *loop)
 	if (how == 2)
 		l = listen_at(loop);
 	else
-		l = listen_somewhere(a, &port);
+		/* An HTTP client says the port in Host: best its own. */
+		l = listen_somewhere(a, str_eqz(kind, "postgres") ? 0 : (uint16_t)own, &port);
 	if (target.n == 0)
 		target = kind;
 	(void)printf("listen %.*s %s %u\n", STR_ARG(target), how == 2 ? loop : a, (unsigned)port);
