@@ -330,6 +330,9 @@ check_value(const struct json *v, unsigned depth, struct err *err)
 
 	if (t == JSON_NULL)
 		return err_set(err, ERR_INVALID, "null has no canonical form here");
+	if (t == JSON_NUMBER)
+		return err_set(
+		    err, ERR_INVALID, "a number that is no integer has no canonical form");
 	if ((t == JSON_ARRAY || t == JSON_OBJECT) && depth >= JCS_DEPTH_MAX)
 		return err_set(err, ERR_TOO_COMPLEX, "nested deeper than %d levels", JCS_DEPTH_MAX);
 	for (size_t i = 0; i < json_count(v); i++)
@@ -373,7 +376,8 @@ static void
 emit(struct jcs *j, const char *key, const struct json *v)
 {
 	switch (json_type(v)) {
-	case JSON_NULL: break; /* refused before */
+	case JSON_NULL:
+	case JSON_NUMBER: break; /* refused before */
 	case JSON_BOOL: jcs_bool(j, key, json_bool(v)); break;
 	case JSON_INT: jcs_int(j, key, json_int(v)); break;
 	case JSON_STRING: jcs_str(j, key, json_str(v)); break;

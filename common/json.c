@@ -38,7 +38,8 @@ join(struct json_doc *d, const cJSON *c, size_t i, const struct json ***kids)
 	    [JSON_INT] = cJSON_Number,
 	    [JSON_STRING] = cJSON_String,
 	    [JSON_ARRAY] = cJSON_Array,
-	    [JSON_OBJECT] = cJSON_Object};
+	    [JSON_OBJECT] = cJSON_Object,
+	    [JSON_NUMBER] = cJSON_Number};
 	struct json *v = &d->v[i++];
 	size_t k = 0;
 
@@ -111,15 +112,15 @@ build(struct json_doc *d, struct err *err)
 	return 0;
 }
 
-int
-json_parse(struct str text, const char *name, struct json_doc **ret, struct err *err)
+static int
+parse(struct str text, const char *name, bool numbers, struct json_doc **ret, struct err *err)
 {
 	AUTO(json) struct json_doc *d = NULL;
 	struct json *v;
 	size_t n;
 	int r;
 
-	if ((r = json_scan(text, name, &v, &n, err)) != 0)
+	if ((r = json_scan(text, name, numbers, &v, &n, err)) != 0)
 		return r;
 	d = xcalloc(1, sizeof(*d));
 	d->name = xstrdup(name);
@@ -130,6 +131,18 @@ json_parse(struct str text, const char *name, struct json_doc **ret, struct err 
 		return r;
 	*ret = TAKE_PTR(d);
 	return 0;
+}
+
+int
+json_parse(struct str text, const char *name, struct json_doc **ret, struct err *err)
+{
+	return parse(text, name, false, ret, err);
+}
+
+int
+json_parse_numbers(struct str text, const char *name, struct json_doc **ret, struct err *err)
+{
+	return parse(text, name, true, ret, err);
 }
 
 static void

@@ -2,7 +2,8 @@
  * A strict JSON reader over cJSON, which by itself lets through duplicate keys, trailing
  * bytes, a BOM, invalid UTF-8, raw control characters, leading zeros and cuts at NUL.
  * A scan of our own runs first and refuses all of these with line and column; only then
- * does cJSON build the tree. Numbers: integers with |n| <= 2^53 - 1, no fraction or exponent.
+ * does cJSON build the tree. Numbers: integers with |n| <= 2^53 - 1, no fraction or exponent,
+ * unless asked otherwise.
  */
 #ifndef COMMON_JSON_H
 #define COMMON_JSON_H
@@ -15,10 +16,24 @@
 
 struct json; /* a value; borrowed from its document */
 struct json_doc;
-enum json_type { JSON_NULL, JSON_BOOL, JSON_INT, JSON_STRING, JSON_ARRAY, JSON_OBJECT };
+/* JSON_NUMBER comes from json_parse_numbers alone. */
+enum json_type {
+	JSON_NULL,
+	JSON_BOOL,
+	JSON_INT,
+	JSON_STRING,
+	JSON_ARRAY,
+	JSON_OBJECT,
+	JSON_NUMBER
+};
 
 /* `name` stands in messages ("policy.json:35:7: duplicate key \"rules\""). The text is copied. */
 int json_parse(struct str text, const char *name, struct json_doc **ret, struct err *err);
+/*
+ * The same for JSON that others define: a number with a fraction or an exponent, beyond 2^53 - 1,
+ * or "-0" is a JSON_NUMBER, whose value nobody here reads. At most 60 characters of it.
+ */
+int json_parse_numbers(struct str text, const char *name, struct json_doc **ret, struct err *err);
 void json_free(struct json_doc *d);
 DEFINE_AUTO(json, struct json_doc, json_free)
 const struct json *json_root(const struct json_doc *d);

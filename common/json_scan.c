@@ -15,6 +15,7 @@
 struct scan {
 	const char *name;
 	struct str text;
+	bool numbers; /* also those that are no integers of 53 bits */
 	size_t i;
 	struct json *v;
 	size_t n, cap;
@@ -161,6 +162,18 @@ scan_string(struct scan *s)
 	return 0;
 }
 
+/* One digit or more. */
+static int
+scan_digits(struct scan *s)
+{
+	size_t from = s->i;
+	int c;
+
+	while ((c = peek(s)) >= '0' && c <= '9')
+		s->i++;
+	return s->i != from ? 0 : fail_here(s, "digit");
+}
+
 static int
 scan_number(struct scan *s, int64_t *ret)
 {
@@ -168,14 +181,13 @@ scan_number(struct scan *s, int64_t *ret)
 	bool minus = peek(s) == '-';
 	uint64_t v;
 	size_t from;
-	int c;
+	int c, r;
 
 	s->i += minus;
 	from = s->i;
-	while ((c = peek(s)) >= '0' && c <= '9')
-		s->i++;
-	if (s->i == from)
-		return fail_here(s, "digit");
+	if ((r = scan_digits(s)) != 0)
+		return r;
+	c = peek(s);
 	if (c == '.' || c == 'e' || c == 'E')
 		return fail_at(
 		    s, at, ERR_SYNTAX, "number must be an integer, without fraction or exponent");
@@ -186,6 +198,47 @@ scan_number(struct scan *s, int64_t *ret)
 		return fail_at(s, at, ERR_INVALID, "number must be from -%lld to %lld",
 		    (long long)JSON_INT_MAX, (long long)JSON_INT_MAX);
 	*ret = minus ? -(int64_t)v : (int64_t)v;
+	return 0;
+}
+
+/* Any number of RFC 8259; `type` and `num` of *v are set. */
+static int
+scan_any_number(struct scan *s, struct json *v)
+{
+	size_t at = s->i;
+	bool minus = peek(s) == '-', plain = true;
+	struct str digits;
+	uint64_t n;
+	int r;
+
+	s->i += minus;
+	digits.p = s->text.p + s->i;
+	if ((r = scan_digits(s)) != 0)
+		return r;
+	digits.n = (size_t)(s->text.p + s->i - digits.p);
+	if (digits.p[0] == '0' && digits.n > 1)
+		return fail_at(s, at, ERR_SYNTAX, "leading zero in a number");
+	if (peek(s) == '.') {
+		plain = false;
+		s->i++;
+		if ((r = scan_digits(s)) != 0)
+			return r;
+	}
+	if (peek(s) == 'e' || peek(s) == 'E') {
+		plain = false;
+		s->i++;
+		s->i += peek(s) == '+' || peek(s) == '-';
+		if ((r = scan_digits(s)) != 0)
+			return r;
+	}
+	if (s->i - at > JSON_NUMBER_MAX)
+		return fail_at(
+		    s, at, ERR_TOO_LARGE, "number of more than %d characters", JSON_NUMBER_MAX);
+	if (plain && !(minus && digits.p[0] == '0') &&
+	    str_to_u64(digits, (uint64_t)JSON_INT_MAX, &n))
+		v->num = minus ? -(int64_t)n : (int64_t)n;
+	else
+		v->type = JSON_NUMBER;
 	return 0;
 }
 
@@ -286,8 +339,11 @@ scan_value(struct scan *s, size_t off, unsigned depth)
 		(void)note(s, JSON_STRING, off);
 		return scan_string(s);
 	}
-	if (c == '-' || (c >= '0' && c <= '9'))
-		return scan_number(s, &note(s, JSON_INT, off)->num);
+	if (c == '-' || (c >= '0' && c <= '9')) {
+		struct json *v = note(s, JSON_INT, off);
+
+		return s->numbers ? scan_any_number(s, v) : scan_number(s, &v->num);
+	}
 	if (c == 't' || c == 'f') {
 		note(s, JSON_BOOL, off)->num = c == 't';
 		return scan_word(s, c == 't' ? "true" : "false");
@@ -339,9 +395,10 @@ scan_text(struct scan *s)
 }
 
 int
-json_scan(struct str text, const char *name, struct json **ret, size_t *ret_n, struct err *err)
+json_scan(struct str text, const char *name, bool numbers, struct json **ret, size_t *ret_n,
+    struct err *err)
 {
-	struct scan s = {.name = name, .text = text, .err = err};
+	struct scan s = {.name = name, .text = text, .numbers = numbers, .err = err};
 	int r = scan_text(&s);
 
 	if (r != 0) {

@@ -9,6 +9,7 @@
 /* A value costs some 200 bytes of tree for 2 bytes of text: bound the count, not only the size. */
 #define JSON_VALUES_MAX ((size_t)500000)
 #define JSON_INT_MAX INT64_C(9007199254740991)
+#define JSON_NUMBER_MAX 60 /* characters; cJSON cuts a number at 63 */
 
 struct json {
 	struct str key, str;
@@ -21,9 +22,11 @@ struct json {
 
 /*
  * Decides whether text is strict JSON. On success *ret holds all its values in document
- * order (key, str and kids not yet filled in), *ret_n how many; the caller frees.
+ * order (key, str and kids not yet filled in), *ret_n how many; the caller frees. `numbers`: any
+ * number of RFC 8259 will do.
  */
-int json_scan(struct str text, const char *name, struct json **ret, size_t *ret_n, struct err *err);
+int json_scan(struct str text, const char *name, bool numbers, struct json **ret, size_t *ret_n,
+    struct err *err);
 /* Line and column (in characters) of a byte offset, both from 1. */
 void json_scan_where(struct str text, size_t off, unsigned *ret_line, unsigned *ret_col);
 

@@ -32,17 +32,19 @@ walk(const struct json_doc *d, const struct json *v)
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	AUTO(json) struct json_doc *d = NULL, *again = NULL;
+	AUTO(json) struct json_doc *d = NULL, *again = NULL, *numbers = NULL;
 	AUTO_BUF struct buf once = BUF(1 << 20);
 	AUTO_BUF struct buf twice = BUF(1 << 20);
 	struct err e = {0};
 	struct jcs j;
 
+	(void)json_parse_numbers(str_mem(data, size), "fuzz", &numbers, NULL);
 	if (json_parse(str_mem(data, size), "fuzz", &d, &e) != 0) {
 		assert(e.code < 0 && str_has_prefix(str_z(e.msg), "fuzz:"));
 		assert(!jcs_is_canonical(str_mem(data, size), NULL));
 		return 0;
 	}
+	assert(numbers != NULL);
 	if (size < 2000)
 		walk(d, json_root(d));
 	jcs_init(&j, &once);

@@ -419,6 +419,43 @@ a_value_that_is_not_there_is_like_null(void **state UNUSED)
 	assert_null(json_get(NULL, "a"));
 }
 
+static void
+any_number_is_read_where_it_was_asked_for(void **state UNUSED)
+{
+	static const char *const good[] = {"1.5", "-0", "-0.0", "1e9", "1E+9", "2e-999999", "0.5e1",
+	    "9007199254740992", "123456789012345678901234567890123456789012345678901234567890"};
+	static const char *const bad[] = {"01", "-", "1.", ".5", "1e", "1e+", "+1", "00.1", "0x1",
+	    "NaN", "1.5.5", "1234567890123456789012345678901234567890123456789012345678901"};
+
+	for (size_t i = 0; i < ARRAY_LEN(good); i++) {
+		AUTO(json) struct json_doc *d = NULL;
+		struct err e = {0};
+
+		if (json_parse_numbers(str_z(good[i]), "f", &d, &e) != 0)
+			fail_msg("%s: %s", good[i], e.msg);
+		assert_int_equal(json_type(json_root(d)), JSON_NUMBER);
+		assert_int_equal(json_int(json_root(d)), 0);
+		assert_int_not_equal(json_parse(str_z(good[i]), "f", &d, NULL), 0);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		struct json_doc *d = NULL;
+
+		if (json_parse_numbers(str_z(bad[i]), "f", &d, NULL) == 0)
+			fail_msg("%s: accepted", bad[i]);
+	}
+}
+
+static void
+an_integer_stays_one_where_any_number_is_read(void **state UNUSED)
+{
+	AUTO(json) struct json_doc *d = NULL;
+
+	assert_int_equal(json_parse_numbers(STR("[-9007199254740991,0,12]"), "f", &d, NULL), 0);
+	assert_true(json_int(json_at(json_root(d), 0)) == INT64_C(-9007199254740991));
+	assert_int_equal(json_type(json_at(json_root(d), 1)), JSON_INT);
+	assert_int_equal(json_int(json_at(json_root(d), 2)), 12);
+}
+
 int
 main(void)
 {
@@ -446,6 +483,8 @@ main(void)
 	    cmocka_unit_test(a_value_knows_its_line_and_column_in_characters),
 	    cmocka_unit_test(the_document_does_not_need_the_text_any_more),
 	    cmocka_unit_test(a_value_that_is_not_there_is_like_null),
+	    cmocka_unit_test(any_number_is_read_where_it_was_asked_for),
+	    cmocka_unit_test(an_integer_stays_one_where_any_number_is_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
