@@ -234,7 +234,7 @@ core_ca_on_ask(struct core_peer *p, struct rd *body, int *fds, size_t nfds, stru
 	AUTO_BUF struct buf out = BUF(32768);
 	struct core *c = p->core;
 	uint32_t listener = rd_u32(body);
-	struct str spki = rd_lstr(body);
+	struct str host = rd_lstr(body), spki = rd_lstr(body);
 	const struct core_target *t;
 	struct core_run *run;
 	struct err why = {0};
@@ -246,6 +246,8 @@ core_ca_on_ask(struct core_peer *p, struct rd *body, int *fds, size_t nfds, stru
 	t = core_run_listener(c, listener, &run);
 	if (t == NULL || c->ca == NULL)
 		(void)err_set(&why, ERR_NOT_FOUND, "no such listener, or no CA");
+	else if (!str_eqz(host, t->host))
+		(void)err_set(&why, ERR_DENIED, "the listener is another host's");
 	else
 		(void)core_ca_sign(
 		    c->ca, spki, str_z(t->host), clock_wall_us() / 1000000, &pem, &why);
@@ -254,6 +256,7 @@ core_ca_on_ask(struct core_peer *p, struct rd *body, int *fds, size_t nfds, stru
 		buf_reset(&pem);
 	}
 	buf_u32(&out, listener);
+	buf_lstr(&out, host);
 	buf_lstr(&out, buf_str(&pem));
 	core_send(p, MSG_F_LEAF, &out);
 	return 0;

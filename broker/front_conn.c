@@ -1,20 +1,22 @@
 /*
  * One client's connection as a socket: reading up to a bound, writing with back-pressure to the
  * server, TLS, and an end that lets the client read why. Runs in front; the client is hostile.
+ * What the bytes mean is the business of struct front_proto.
  */
 #include "broker/front.h"
 
 #include <errno.h>
 
-#include "broker/front_tls.h"
 #include "common/log.h"
 #include "common/xalloc.h"
 
 #include "common/banned.h"
 
 #define READ_CHUNK ((size_t)32 << 10)
+#define READS_PER_TURN 16 /* then others have their turn */
 
 static void on_io(void *arg, uint32_t events);
+static void on_timer(void *arg);
 
 static struct front_conns *
 bucket(struct front_hub *h, uint64_t id)
@@ -23,14 +25,65 @@ bucket(struct front_hub *h, uint64_t id)
 }
 
 struct front_conn *
-front_conn_find(struct front_hub *h, uint64_t id)
+front_conn_find(struct front_hub *h, uint64_t id, const struct front_proto *proto)
 {
 	struct front_conn *c;
 
 	LIST_FOREACH (c, bucket(h, id), link)
 		if (c->id == id)
-			return c;
+			return c->proto == proto && c->phase != FRONT_CLOSING ? c : NULL;
 	return NULL;
+}
+
+struct str
+front_conn_in(const struct front_conn *c)
+{
+	return str_mem(c->in.p + c->in_at, c->in.n - c->in_at);
+}
+
+/* --- timers ---------------------------------------------------------------------- */
+
+/* One timer for both; it is set anew only where it would come too late. */
+static void
+arm(struct front_conn *c)
+{
+	uint64_t at = c->deadline, now = loop_now_ms(c->hub->loop);
+
+	if (c->out.n != c->out_at && c->proto->stall_ms != 0 &&
+	    (at == 0 || at > c->moved + c->proto->stall_ms))
+		at = c->moved + c->proto->stall_ms;
+	if (at == 0 || c->phase == FRONT_DEAD || (c->timer != NULL && c->fires <= at))
+		return;
+	loop_timer_del(c->timer);
+	c->fires = at;
+	c->timer = loop_timer_add(c->hub->loop, at > now ? at - now : 0, on_timer, c);
+}
+
+static void
+on_timer(void *arg)
+{
+	struct front_conn *c = arg;
+	uint64_t now = loop_now_ms(c->hub->loop);
+
+	c->timer = NULL;
+	if (c->out.n != c->out_at && c->proto->stall_ms != 0 &&
+	    now >= c->moved + c->proto->stall_ms) {
+		front_conn_end(c);
+	} else if (c->deadline != 0 && now >= c->deadline) {
+		c->deadline = 0;
+		if (c->phase == FRONT_CLOSING)
+			front_conn_end(c);
+		else
+			c->proto->timeout(c);
+	}
+	arm(c);
+}
+
+void
+front_conn_deadline(struct front_conn *c, uint64_t ms)
+{
+	c->deadline = ms != 0 ? loop_now_ms(c->hub->loop) + ms : 0;
+	arm(c);
 }
 
 /* --- life ------------------------------------------------------------------------ */
@@ -38,10 +91,10 @@ front_conn_find(struct front_hub *h, uint64_t id)
 static void
 conn_free(struct front_conn *c)
 {
+	c->proto->free(c);
 	buf_free(&c->in);
 	buf_free(&c->out);
-	buf_free(&c->unit);
-	buf_free(&c->hold);
+	front_tls_peer_free(&c->peer);
 	free(c);
 }
 
@@ -49,15 +102,9 @@ conn_free(struct front_conn *c)
 static void
 detach(struct front_conn *c)
 {
-	if (c->core_knows) {
-		AUTO_BUF struct buf b = BUF(64);
-
-		buf_u64(&b, c->id);
-		front_hub_core(c->hub, MSG_PG_CLOSE, &b);
-		c->core_knows = false;
-	}
 	if (c->listener == NULL)
 		return;
+	c->proto->gone(c);
 	c->listener->sockets--;
 	if (c->counted)
 		c->listener->sessions--;
@@ -67,10 +114,10 @@ detach(struct front_conn *c)
 void
 front_conn_end(struct front_conn *c)
 {
-	if (c->state == FRONT_DEAD)
+	if (c->phase == FRONT_DEAD)
 		return;
 	detach(c);
-	c->state = FRONT_DEAD;
+	c->phase = FRONT_DEAD;
 	loop_timer_del(TAKE_PTR(c->timer));
 	loop_io_del(TAKE_PTR(c->ev));
 	tlsio_close(&c->io);
@@ -78,16 +125,20 @@ front_conn_end(struct front_conn *c)
 	front_hub_queue(c);
 }
 
-static void
-on_timeout(void *arg)
+void
+front_conn_close(struct front_conn *c)
 {
-	struct front_conn *c = arg;
-
-	c->timer = NULL;
-	if (c->state == FRONT_CLOSING)
+	if (c->phase == FRONT_DEAD || c->phase == FRONT_CLOSING)
+		return;
+	/* In the middle of a handshake nothing can be told. */
+	if (c->phase == FRONT_HANDSHAKE) {
 		front_conn_end(c);
-	else
-		front_conn_fatal(c, "08006", "start-up took longer than 60 s");
+		return;
+	}
+	detach(c);
+	c->phase = FRONT_CLOSING;
+	front_conn_deadline(c, c->proto->stall_ms != 0 ? 0 : FRONT_LINGER_MS);
+	front_hub_queue(c);
 }
 
 void
@@ -97,40 +148,30 @@ front_conn_new(struct front_listener *l, int fd)
 
 	c->hub = l->hub;
 	c->listener = l;
+	c->proto = l->proto;
 	l->sockets++;
 	c->id = ++l->hub->last_id;
-	c->state = FRONT_START;
-	c->txn = 'I';
+	c->phase = FRONT_OPEN;
 	tlsio_init(&c->io, fd);
-	buf_init(&c->in, FRONT_IN_MAX);
+	buf_init(&c->in, c->proto->in_max);
 	buf_init(&c->out, FRONT_OUT_MAX);
-	buf_init(&c->unit, PGWIRE_MESSAGE_MAX + PGWIRE_UNIT_BYTES);
-	buf_init(&c->hold, PGWIRE_HOLD_MAX);
 	LIST_INSERT_HEAD(bucket(l->hub, c->id), c, link);
-	c->timer = loop_timer_add(l->hub->loop, FRONT_STARTUP_MS, on_timeout, c);
 	c->ev = loop_io_add(l->hub->loop, fd, EPOLLIN, on_io, c);
+	c->proto->start(c);
+	front_hub_queue(c);
 }
 
-void
-front_conn_started(struct front_conn *c)
-{
-	loop_timer_del(TAKE_PTR(c->timer));
-}
-
-/* --- events ---------------------------------------------------------------------- */
+/* --- writing --------------------------------------------------------------------- */
 
 static bool
 reads(const struct front_conn *c)
 {
-	switch (c->state) {
-	case FRONT_START:
+	switch (c->phase) {
 	case FRONT_HANDSHAKE:
 	case FRONT_CLOSING: return true;
-	case FRONT_OPENING:
-	case FRONT_READY:
-	case FRONT_ACT: return !c->blocked;
-	case FRONT_LEAF: /* what comes now belongs to the handshake */
-	case FRONT_NONE:
+	case FRONT_OPEN: return !c->blocked && c->proto->reads(c);
+	case FRONT_LEAF:
+	case FRONT_CLEAR:
 	case FRONT_DEAD: break;
 	}
 	return false;
@@ -139,10 +180,10 @@ reads(const struct front_conn *c)
 static void
 watch(struct front_conn *c)
 {
-	bool writes = c->out_at != c->out.n && c->state != FRONT_HANDSHAKE;
+	bool writes = c->out_at != c->out.n && c->phase != FRONT_HANDSHAKE;
 	uint32_t ev;
 
-	if (c->state == FRONT_DEAD)
+	if (c->phase == FRONT_DEAD)
 		return;
 	ev = tlsio_events(&c->io, reads(c), writes);
 	/* Epoll tells a hang-up even to who asks for nothing: then not to be there at all. */
@@ -154,24 +195,13 @@ watch(struct front_conn *c)
 		loop_io_events(c->ev, ev);
 }
 
-static void
-pause_server(struct front_conn *c, bool on)
-{
-	AUTO_BUF struct buf b = BUF(64);
-
-	c->paused = on;
-	buf_u64(&b, c->id);
-	buf_u8(&b, on);
-	front_hub_upstream(c->hub, MSG_FU_PAUSE, &b);
-}
-
 /* False: the client is gone. */
 static bool
 flush(struct front_conn *c)
 {
 	struct err err = {0};
 
-	while (c->out_at != c->out.n && c->state != FRONT_HANDSHAKE) {
+	while (c->out_at != c->out.n && c->phase != FRONT_HANDSHAKE) {
 		ssize_t n = tlsio_write(&c->io, c->out.p + c->out_at, c->out.n - c->out_at, &err);
 
 		if (n == TLSIO_AGAIN)
@@ -179,98 +209,113 @@ flush(struct front_conn *c)
 		if (n < 0)
 			return false;
 		c->out_at += (size_t)n;
+		c->moved = loop_now_ms(c->hub->loop);
 	}
 	if (c->out_at == c->out.n) {
-		buf_reset(&c->out);
+		/* An idle connection needs no buffer. */
+		if (c->out.cap > FRONT_OUT_LOW)
+			buf_free(&c->out);
+		else
+			buf_reset(&c->out);
 		c->out_at = 0;
 	} else if (c->out_at > FRONT_OUT_HIGH) {
 		buf_drop(&c->out, c->out_at);
 		c->out_at = 0;
 	}
+	arm(c);
 	return true;
+}
+
+static void
+handshake_start(struct front_conn *c)
+{
+	struct ssl_st *ssl = NULL;
+	struct err err = {0};
+
+	if (front_tls_accept(&c->peer, c->io.fd, &ssl, &err) != 0) {
+		log_error("run %s, host %s: %s", c->listener->run, c->peer.host, err.msg);
+		front_conn_end(c);
+		return;
+	}
+	tlsio_start(&c->io, ssl);
+	c->phase = FRONT_HANDSHAKE;
+}
+
+static void
+closing(struct front_conn *c)
+{
+	if (c->phase != FRONT_CLOSING || c->out.n != 0 || c->shut)
+		return;
+	/* A close with unread input would reset the stream, and the client never read why. */
+	c->shut = true;
+	tlsio_shut(&c->io);
+	front_conn_deadline(c, FRONT_LINGER_MS);
 }
 
 void
 front_conn_service(struct front_conn *c)
 {
-	if (c->state != FRONT_DEAD && (buf_over(&c->out) || !flush(c)))
+	if (c->phase != FRONT_DEAD && (buf_over(&c->out) || !flush(c)))
 		front_conn_end(c);
-	if (c->state == FRONT_DEAD) {
+	if (c->phase == FRONT_CLEAR && c->out.n == 0)
+		handshake_start(c);
+	if (c->phase == FRONT_DEAD) {
 		if (c->queued)
 			TAILQ_REMOVE(&c->hub->dirty, c, queue);
 		conn_free(c);
 		return;
 	}
-	if (c->paused && c->out.n - c->out_at < FRONT_OUT_LOW)
-		pause_server(c, false);
-	if (c->state == FRONT_CLOSING && c->out.n == 0 && !c->shut) {
-		/* A close with unread input would reset the stream, and the client never read why.
-		 */
-		c->shut = true;
-		tlsio_shut(&c->io);
+	if (c->paused && c->out.n - c->out_at < FRONT_OUT_LOW) {
+		c->paused = false;
+		if (c->listener != NULL)
+			c->proto->pause(c, false);
 	}
+	closing(c);
 	watch(c);
 }
 
 void
-front_conn_put(struct front_conn *c, struct str bytes, bool from_server)
+front_conn_put(struct front_conn *c, struct str bytes)
 {
-	if (c->state == FRONT_DEAD || c->state == FRONT_CLOSING)
+	if (c->phase == FRONT_DEAD || c->phase == FRONT_CLOSING)
 		return;
-	if (from_server && !pgwire_track_add(&c->track, bytes)) {
-		front_conn_end(c);
-		return;
-	}
+	if (c->out.n == c->out_at)
+		c->moved = loop_now_ms(c->hub->loop);
 	buf_put_str(&c->out, bytes);
-	if (!c->paused && c->out.n - c->out_at > FRONT_OUT_HIGH)
-		pause_server(c, true);
-	front_hub_queue(c);
-}
-
-void
-front_conn_fatal_error(struct front_conn *c, const struct pgwire_error *e)
-{
-	AUTO_BUF struct buf b = BUF(65536);
-
-	if (c->state == FRONT_DEAD || c->state == FRONT_CLOSING)
-		return;
-	/* In the middle of a message, or of a handshake, no error can be told. */
-	if (c->state == FRONT_HANDSHAKE || !pgwire_track_boundary(&c->track)) {
-		front_conn_end(c);
-		return;
+	if (!c->paused && c->out.n - c->out_at > FRONT_OUT_HIGH) {
+		c->paused = true;
+		c->proto->pause(c, true);
 	}
-	pgwire_put_error(&b, "FATAL", e);
-	front_conn_put(c, buf_str(&b), false);
-	detach(c);
-	c->state = FRONT_CLOSING;
-	loop_timer_del(TAKE_PTR(c->timer));
-	c->timer = loop_timer_add(c->hub->loop, FRONT_LINGER_MS, on_timeout, c);
 	front_hub_queue(c);
-}
-
-void
-front_conn_fatal(struct front_conn *c, const char *sqlstate, const char *message)
-{
-	struct pgwire_error e = {.sqlstate = str_z(sqlstate), .message = str_z(message)};
-
-	front_conn_fatal_error(c, &e);
-}
-
-void
-front_conn_fail(struct front_conn *c, const struct err *err)
-{
-	front_conn_fatal(c, err_sqlstate(err->code), err->msg);
 }
 
 /* --- reading --------------------------------------------------------------------- */
 
-/* Until the socket has no more or the buffer is full. */
+static void
+feed(struct front_conn *c)
+{
+	c->proto->input(c);
+	if (c->in_at == c->in.n) {
+		if (c->in.cap > FRONT_OUT_LOW)
+			buf_free(&c->in);
+		else
+			buf_reset(&c->in);
+	} else if (c->in_at != 0) {
+		buf_drop(&c->in, c->in_at);
+	}
+	c->in_at = 0;
+}
+
+/* Until the socket has no more, the buffer is full or others wait. */
 static void
 read_more(struct front_conn *c)
 {
 	struct err err = {0};
 
-	while (reads(c) && c->state != FRONT_HANDSHAKE && c->state != FRONT_CLOSING) {
+	/* What lies in OpenSSL already raises no event. */
+	for (int i = 0; c->phase == FRONT_OPEN && reads(c) &&
+			(i < READS_PER_TURN || front_tls_pending(c->io.ssl));
+	     i++) {
 		size_t room = c->in.max - c->in.n;
 		uint8_t *p;
 		ssize_t n;
@@ -290,8 +335,18 @@ read_more(struct front_conn *c)
 			front_conn_end(c);
 			break;
 		}
-		front_pg_input(c);
+		feed(c);
 	}
+}
+
+void
+front_conn_kick(struct front_conn *c)
+{
+	feed(c);
+	if (c->blocked && c->in.n < c->in.max)
+		c->blocked = false;
+	read_more(c);
+	front_hub_queue(c);
 }
 
 static void
@@ -301,36 +356,45 @@ handshake(struct front_conn *c)
 	int rc = tlsio_handshake(&c->io, &err);
 
 	if (rc < 0) {
-		log_info("run %s, target %s: %s", c->listener->run, c->listener->target, err.msg);
+		log_info("run %s, host %s: %s", c->listener->run, c->peer.host,
+		    c->peer.reason[0] != '\0' ? c->peer.reason : err.msg);
 		front_conn_end(c);
 		return;
 	}
 	if (rc == 1) {
-		c->state = FRONT_START;
+		c->phase = FRONT_OPEN;
+		c->proto->secured(c);
 		read_more(c);
 	}
 }
 
 void
-front_conn_tls(struct front_conn *c)
+front_conn_secure(struct front_conn *c, const char *host, struct str clear)
 {
-	struct ssl_st *ssl = NULL;
-	struct err err = {0};
-	bool written;
+	struct ssl_ctx_st *ctx;
 
-	if (front_tls_accept(c->listener->ctx, c->io.fd, &ssl, &err) != 0) {
-		front_conn_fail(c, &err);
+	front_tls_peer_init(&c->peer, host, c->proto->sni, c->proto->alpn);
+	c->clear = clear;
+	c->phase = FRONT_LEAF;
+	ctx = front_leaf_get(c->listener, host);
+	if (ctx != NULL)
+		front_conn_leaf(c, ctx);
+	front_hub_queue(c);
+}
+
+void
+front_conn_leaf(struct front_conn *c, struct ssl_ctx_st *ctx)
+{
+	if (c->phase != FRONT_LEAF)
+		return;
+	if (ctx == NULL) {
+		c->phase = FRONT_OPEN;
+		c->proto->over(c, FRONT_NO_LEAF);
 		return;
 	}
-	/* The one byte goes in clear: nothing else is waiting to be written. */
-	front_conn_put(c, STR("S"), false);
-	written = flush(c) && c->out.n == 0;
-	tlsio_start(&c->io, ssl);
-	if (!written) {
-		front_conn_end(c);
-		return;
-	}
-	c->state = FRONT_HANDSHAKE;
+	front_tls_peer_use(&c->peer, ctx);
+	front_conn_put(c, c->clear);
+	c->phase = FRONT_CLEAR;
 	front_hub_queue(c);
 }
 
@@ -351,26 +415,15 @@ discard(struct front_conn *c)
 	}
 }
 
-void
-front_conn_kick(struct front_conn *c)
-{
-	front_pg_input(c);
-	if (c->blocked && c->in.n < c->in.max) {
-		c->blocked = false;
-		read_more(c);
-	}
-	front_hub_queue(c);
-}
-
 static void
 on_io(void *arg, uint32_t events)
 {
 	struct front_conn *c = arg;
 
 	(void)events;
-	if (c->state == FRONT_CLOSING)
+	if (c->phase == FRONT_CLOSING)
 		discard(c);
-	else if (c->state == FRONT_HANDSHAKE)
+	else if (c->phase == FRONT_HANDSHAKE)
 		handshake(c);
 	else
 		read_more(c);

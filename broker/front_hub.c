@@ -1,9 +1,9 @@
 /*
- * The wires of cofferdam-front and who gets what came in. Core says which sessions stand and
- * what is refused; upstream brings answers. A connection that is not there any more is no error:
- * clients leave when they like. When core is gone nobody judges: everything ends.
+ * The wires of cofferdam-front and who gets what came in. Core says which listeners there are
+ * and what is refused; upstream brings answers. A connection that is not there any more is no
+ * error: clients leave when they like. When core is gone nobody judges: everything ends.
  */
-#include "broker/front.h"
+#include "broker/front_pg.h"
 
 #include "common/hash.h"
 #include "common/log.h"
@@ -37,8 +37,8 @@ front_hub_queue(struct front_conn *c)
 
 /* --- messages -------------------------------------------------------------------- */
 
-static int
-malformed(struct err *err)
+int
+front_hub_malformed(struct err *err)
 {
 	return err_set(err, ERR_PROTOCOL, "malformed");
 }
@@ -46,16 +46,17 @@ malformed(struct err *err)
 static int
 on_listen(struct front_hub *h, struct rd *b, int *fds, struct err *err)
 {
-	uint32_t id = rd_u32(b);
-	uint8_t proto = rd_u8(b);
-	struct str run = rd_lstr(b), target = rd_lstr(b), host = rd_lstr(b);
+	struct front_listener_spec s = {.id = rd_u32(b), .proto = rd_u8(b)};
+	uint32_t port;
 
-	if (!rd_end(b))
-		return malformed(err);
-	if (proto != 1)
-		return err_set(
-		    err, ERR_UNSUPPORTED, "protocol %u, only 1 (postgresql) is known", proto);
-	return front_listen_add(h, id, run, target, host, TAKE_FD(fds[0]), err);
+	s.run = rd_lstr(b);
+	s.target = rd_lstr(b);
+	s.host = rd_lstr(b);
+	port = b->n != 0 ? rd_u32(b) : 0;
+	if (!rd_end(b) || port > UINT16_MAX)
+		return front_hub_malformed(err);
+	s.port = (uint16_t)port;
+	return front_listen_add(h, &s, TAKE_FD(fds[0]), err);
 }
 
 static int
@@ -65,8 +66,8 @@ on_unlisten(struct front_hub *h, struct rd *b, int *fds, struct err *err)
 
 	(void)fds;
 	if (!rd_end(b))
-		return malformed(err);
-	front_listen_drop(h, &run, "57P01", "the run has ended");
+		return front_hub_malformed(err);
+	front_listen_drop(h, &run, FRONT_RUN_ENDED);
 	return 0;
 }
 
@@ -74,124 +75,21 @@ static int
 on_leaf(struct front_hub *h, struct rd *b, int *fds, struct err *err)
 {
 	uint32_t id = rd_u32(b);
-	struct str pem = rd_lstr(b);
+	struct str host = rd_lstr(b), pem = rd_lstr(b);
 
 	(void)fds;
 	if (!rd_end(b))
-		return malformed(err);
-	return front_listen_on_leaf(h, id, pem, err);
+		return front_hub_malformed(err);
+	return front_leaf_on(h, id, host, pem, err);
 }
 
-static int
-on_opened(struct front_hub *h, struct rd *b, int *fds, struct err *err)
-{
-	struct pgwire_param p[2 * PGWIRE_STARTUP_PARAMS];
-	uint64_t id = rd_u64(b);
-	uint32_t n = rd_u32(b);
-	struct front_conn *c;
-
-	(void)fds;
-	if (n > ARRAY_LEN(p))
-		return err_set(err, ERR_PROTOCOL, "%u parameters, limit %zu", n, ARRAY_LEN(p));
-	for (uint32_t i = 0; i < n; i++) {
-		p[i].key = rd_lstr(b);
-		p[i].value = rd_lstr(b);
-	}
-	if (!rd_end(b))
-		return malformed(err);
-	c = front_conn_find(h, id);
-	if (c != NULL)
-		front_pg_opened(c, p, n);
-	return 0;
-}
-
-static int
-on_refused(struct front_hub *h, struct rd *b, int *fds, struct err *err)
-{
-	struct front_refusal r = {0};
-	uint64_t id = rd_u64(b);
-	struct front_conn *c;
-
-	(void)fds;
-	r.act = rd_u64(b);
-	r.how = rd_u8(b);
-	r.e.sqlstate = rd_lstr(b);
-	r.e.message = rd_lstr(b);
-	r.e.detail = rd_lstr(b);
-	r.e.hint = rd_lstr(b);
-	if (!rd_end(b) || r.how > 1)
-		return malformed(err);
-	c = front_conn_find(h, id);
-	if (c != NULL)
-		front_pg_refused(c, &r);
-	return 0;
-}
-
-static int
-on_done(struct front_hub *h, struct rd *b, int *fds, struct err *err)
-{
-	uint64_t id = rd_u64(b), act = rd_u64(b), bytes = rd_u64(b);
-	struct front_conn *c;
-
-	(void)fds;
-	if (!rd_end(b))
-		return malformed(err);
-	c = front_conn_find(h, id);
-	if (c != NULL)
-		front_pg_done(c, act, bytes);
-	return 0;
-}
-
-static int
-on_conn_gone(struct front_hub *h, struct rd *b, int *fds, struct err *err)
-{
-	uint64_t id = rd_u64(b);
-	struct str sqlstate = rd_lstr(b), message = rd_lstr(b);
-	struct front_conn *c;
-
-	(void)fds;
-	if (!rd_end(b))
-		return malformed(err);
-	c = front_conn_find(h, id);
-	if (c != NULL) {
-		AUTO_FREE char *state = str_dup(sqlstate), *text = str_dup(message);
-
-		c->core_knows = false;
-		front_conn_fatal(c, state, text);
-	}
-	return 0;
-}
-
-static int
-on_data(struct front_hub *h, struct rd *b, int *fds, struct err *err)
-{
-	uint64_t id = rd_u64(b), act = rd_u64(b);
-	uint8_t hold = rd_u8(b);
-	struct str bytes = rd_lstr(b);
-	struct front_conn *c;
-
-	(void)fds;
-	if (!rd_end(b) || hold > 1)
-		return malformed(err);
-	c = front_conn_find(h, id);
-	if (c != NULL)
-		front_pg_data(c, act, hold == 1, bytes);
-	return 0;
-}
-
-static const struct {
-	uint16_t type;
-	int (*fn)(struct front_hub *h, struct rd *body, int *fds, struct err *err);
-} messages[] = {
+static const struct front_msg common_messages[] = {
     {MSG_F_LISTEN, on_listen},
     {MSG_F_UNLISTEN, on_unlisten},
     {MSG_F_LEAF, on_leaf},
-    {MSG_PG_OPENED, on_opened},
-    {MSG_PG_REFUSED, on_refused},
-    {MSG_PG_DONE, on_done},
-    {MSG_PG_GONE, on_conn_gone},
-    {MSG_UF_DATA, on_data},
+    {0, NULL},
 };
+static const struct front_msg *const tables[] = {common_messages, front_pg_messages};
 
 static int
 on_message(void *arg, struct ipc *w, uint16_t type, struct rd *body, int *fds, size_t nfds,
@@ -200,37 +98,31 @@ on_message(void *arg, struct ipc *w, uint16_t type, struct rd *body, int *fds, s
 	(void)w;
 	(void)nfds;
 	/* The wire's own table has settled who may send what. */
-	for (size_t i = 0; i < ARRAY_LEN(messages); i++)
-		if (messages[i].type == type)
-			return messages[i].fn(arg, body, fds, err);
+	for (size_t i = 0; i < ARRAY_LEN(tables); i++)
+		for (const struct front_msg *m = tables[i]; m->type != 0; m++)
+			if (m->type == type)
+				return m->fn(arg, body, fds, err);
 	return err_set(err, ERR_PROTOCOL, "not expected here");
 }
 
 /* --- wires ----------------------------------------------------------------------- */
 
-/* Sessions live on both sides of upstream: without it those that have one are over. */
 static void
-end_sessions(struct front_hub *h)
+wire_lost(struct front_hub *h, bool core)
 {
+	if (core) {
+		front_listen_drop(h, NULL, FRONT_CORE_LOST);
+		return;
+	}
 	for (size_t i = 0; i < FRONT_BUCKETS; i++) {
 		struct front_conn *c, *after;
 
 		for (c = LIST_FIRST(&h->conns[i]); c != NULL; c = after) {
 			after = LIST_NEXT(c, link);
-			if (c->state >= FRONT_OPENING && c->state <= FRONT_ACT)
-				front_conn_fatal(
-				    c, "08006", "the connection to the server was lost");
+			if (c->listener != NULL)
+				c->proto->over(c, FRONT_UPSTREAM_LOST);
 		}
 	}
-}
-
-static void
-wire_lost(struct front_hub *h, bool core)
-{
-	if (core)
-		front_listen_drop(h, NULL, "57P01", "the broker restarts");
-	else
-		end_sessions(h);
 }
 
 static void
@@ -270,11 +162,26 @@ front_hub_wire(struct front_hub *h, enum ipc_role peer, int fd, struct err *err)
 
 /* --- before each sleep ----------------------------------------------------------- */
 
-/* Units that waited for the wire to core. */
+bool
+front_hub_busy(struct front_conn *c, const struct ipc *wire)
+{
+	if (wire == NULL || ipc_queued(wire) <= FRONT_CORE_HIGH)
+		return false;
+	c->stalled = c->hub->stalled = true;
+	return true;
+}
+
+static bool
+behind(const struct ipc *wire)
+{
+	return wire != NULL && ipc_queued(wire) > FRONT_CORE_LOW;
+}
+
+/* What waited for a wire. */
 static void
 catch_up(struct front_hub *h)
 {
-	if (!h->stalled || (h->core != NULL && ipc_queued(h->core) > FRONT_CORE_LOW))
+	if (!h->stalled || behind(h->core) || behind(h->upstream))
 		return;
 	h->stalled = false;
 	for (size_t i = 0; i < FRONT_BUCKETS; i++) {
@@ -282,7 +189,10 @@ catch_up(struct front_hub *h)
 
 		for (c = LIST_FIRST(&h->conns[i]); c != NULL; c = after) {
 			after = LIST_NEXT(c, link);
-			if (c->state == FRONT_READY)
+			if (!c->stalled)
+				continue;
+			c->stalled = false;
+			if (c->phase == FRONT_OPEN)
 				front_conn_kick(c);
 		}
 	}
@@ -311,6 +221,7 @@ front_hub_new(struct loop *loop)
 	h->loop = loop;
 	LIST_INIT(&h->listeners);
 	TAILQ_INIT(&h->dirty);
+	TAILQ_INIT(&h->leaves);
 	for (size_t i = 0; i < FRONT_BUCKETS; i++)
 		LIST_INIT(&h->conns[i]);
 	/* A front that was restarted must not meet ids of the one before. */
@@ -325,7 +236,7 @@ front_hub_free(struct front_hub *h)
 {
 	if (h == NULL)
 		return;
-	front_listen_drop(h, NULL, "57P01", "the broker stops");
+	front_listen_drop(h, NULL, FRONT_STOPPING);
 	before_sleep(h); /* the last words go out as far as the sockets take them */
 	for (size_t i = 0; i < FRONT_BUCKETS; i++)
 		while (!LIST_EMPTY(&h->conns[i]))

@@ -1,6 +1,6 @@
 /*
  * The runs' listeners: sockets made inside the sandboxes, which tell by themselves whose
- * connection came in. Runs in front. Each has a TLS key of its own, made when first needed.
+ * connection came in. Runs in front.
  */
 #include "broker/front.h"
 
@@ -10,10 +10,8 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
-#include "broker/front_tls.h"
+#include "broker/front_pg.h"
 #include "common/log.h"
-#include "common/ossl.h"
-#include <openssl/ssl.h>
 #include "common/xalloc.h"
 
 #include "common/banned.h"
@@ -35,10 +33,16 @@ run_total(const struct front_listener *l, bool sockets)
 	return n;
 }
 
-size_t
-front_listen_sessions(const struct front_listener *l)
+bool
+front_listen_count(struct front_conn *c)
 {
-	return run_total(l, false);
+	if (c->counted)
+		return true;
+	if (run_total(c->listener, false) >= FRONT_CONNS_MAX)
+		return false;
+	c->counted = true;
+	c->listener->sessions++;
+	return true;
 }
 
 struct front_listener *
@@ -104,8 +108,6 @@ listener_free(struct front_listener *l)
 	loop_io_del(l->io);
 	loop_timer_del(l->rest);
 	(void)close(l->fd);
-	EVP_PKEY_free(l->key);
-	SSL_CTX_free(l->ctx);
 	LIST_REMOVE(l, link);
 	l->hub->nlisteners--;
 	free(l->run);
@@ -127,16 +129,20 @@ check_socket(int fd, struct err *err)
 	return 0;
 }
 
+/* In the order of F_LISTEN's numbers. */
+static const struct front_proto *const protos[] = {NULL, &front_pg_proto};
+
 int
-front_listen_add(struct front_hub *h, uint32_t id, struct str run, struct str target,
-    struct str host, int fd, struct err *err)
+front_listen_add(struct front_hub *h, const struct front_listener_spec *s, int fd, struct err *err)
 {
 	AUTO_FD int owned = fd;
 	struct front_listener *l;
 	int rc = check_socket(fd, err);
 
-	if (rc == 0 && front_listen_find(h, id) != NULL)
-		rc = err_set(err, ERR_EXISTS, "listener %u is there already", id);
+	if (rc == 0 && (s->proto >= ARRAY_LEN(protos) || protos[s->proto] == NULL))
+		rc = err_set(err, ERR_UNSUPPORTED, "protocol %u is not known", s->proto);
+	if (rc == 0 && front_listen_find(h, s->id) != NULL)
+		rc = err_set(err, ERR_EXISTS, "listener %u is there already", s->id);
 	if (rc == 0 && h->nlisteners >= FRONT_LISTENERS_MAX)
 		rc = err_set(err, ERR_TOO_LARGE, "%zu listeners, limit %d", h->nlisteners,
 		    FRONT_LISTENERS_MAX);
@@ -144,10 +150,12 @@ front_listen_add(struct front_hub *h, uint32_t id, struct str run, struct str ta
 		return rc;
 	l = xcalloc(1, sizeof(*l));
 	l->hub = h;
-	l->id = id;
-	l->run = str_dup(run);
-	l->target = str_dup(target);
-	l->host = str_dup(host);
+	l->proto = protos[s->proto];
+	l->id = s->id;
+	l->run = str_dup(s->run);
+	l->target = str_dup(s->target);
+	l->host = str_dup(s->host);
+	l->port = s->port;
 	l->fd = TAKE_FD(owned);
 	l->io = loop_io_add(h->loop, l->fd, EPOLLIN, on_ready, l);
 	LIST_INSERT_HEAD(&h->listeners, l, link);
@@ -157,8 +165,7 @@ front_listen_add(struct front_hub *h, uint32_t id, struct str run, struct str ta
 
 /* A connection whose last words are on their way needs no listener any more. */
 void
-front_listen_drop(
-    struct front_hub *h, const struct str *run, const char *sqlstate, const char *message)
+front_listen_drop(struct front_hub *h, const struct str *run, enum front_why why)
 {
 	struct front_listener *l, *next;
 
@@ -168,7 +175,7 @@ front_listen_drop(
 		for (c = LIST_FIRST(&h->conns[i]); c != NULL; c = after) {
 			after = LIST_NEXT(c, link);
 			if (c->listener != NULL && (run == NULL || str_eqz(*run, c->listener->run)))
-				front_conn_fatal(c, sqlstate, message);
+				c->proto->over(c, why);
 		}
 	}
 	for (l = LIST_FIRST(&h->listeners); l != NULL; l = next) {
@@ -177,83 +184,5 @@ front_listen_drop(
 			continue;
 		listener_free(l);
 	}
-}
-
-/* --- certificates ---------------------------------------------------------------- */
-
-static int
-ask(struct front_listener *l, struct err *err)
-{
-	AUTO_BUF struct buf spki = BUF(4000);
-	AUTO_BUF struct buf b = BUF(4096);
-	int rc = 0;
-
-	if (l->key == NULL)
-		rc = front_tls_key(&l->key, err);
-	if (rc == 0)
-		rc = front_tls_spki(l->key, &spki, err);
-	if (rc != 0)
-		return rc;
-	buf_u32(&b, l->id);
-	buf_lstr(&b, buf_str(&spki));
-	front_hub_core(l->hub, MSG_F_LEAF_ASK, &b);
-	l->asked = true;
-	return 0;
-}
-
-bool
-front_listen_leaf(struct front_listener *l)
-{
-	struct err err = {0};
-
-	if (l->ctx != NULL && front_tls_fresh(l->ctx))
-		return true;
-	if (!l->asked && ask(l, &err) != 0)
-		log_error("run %s, host %s: %s", l->run, l->host, err.msg);
-	return false;
-}
-
-/* Everybody who waits for it goes on, or hears that there is none. */
-static void
-wake(struct front_listener *l, bool ok)
-{
-	for (size_t i = 0; i < FRONT_BUCKETS; i++) {
-		struct front_conn *c, *after;
-
-		for (c = LIST_FIRST(&l->hub->conns[i]); c != NULL; c = after) {
-			after = LIST_NEXT(c, link);
-			if (c->listener != l || c->state != FRONT_LEAF)
-				continue;
-			if (ok)
-				front_conn_tls(c);
-			else
-				front_conn_fatal(
-				    c, "57P03", "the broker has no certificate for this host");
-		}
-	}
-}
-
-int
-front_listen_on_leaf(struct front_hub *h, uint32_t id, struct str pem, struct err *err)
-{
-	struct front_listener *l = front_listen_find(h, id);
-	struct err why = {0};
-	SSL_CTX *ctx = NULL;
-
-	(void)err;
-	if (l == NULL || !l->asked)
-		return 0;
-	l->asked = false;
-	if (pem.n == 0)
-		(void)err_set(&why, ERR_DENIED, "core refuses a certificate");
-	else
-		(void)front_tls_context(l->key, pem, &ctx, &why);
-	if (why.code != 0) {
-		log_error("run %s, host %s: %s", l->run, l->host, why.msg);
-	} else {
-		SSL_CTX_free(l->ctx);
-		l->ctx = ctx;
-	}
-	wake(l, why.code == 0);
-	return 0;
+	front_leaf_drop(h, run);
 }

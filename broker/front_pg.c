@@ -4,157 +4,61 @@
  * as upstream sends it, its end only when core says so. Nothing is decided here, and what does
  * not parse ends the connection before anybody else sees it.
  */
-#include "broker/front.h"
+#include "broker/front_pg.h"
 
 #include "common/hash.h"
+#include "common/xalloc.h"
 
 #include "common/banned.h"
 
 #define REPLY_MAX 65536
 
-/* --- start-up -------------------------------------------------------------------- */
+/* --- what is written --------------------------------------------------------------- */
 
-static void
-on_ssl(struct front_conn *c)
+/* Bytes for the client; from the server when `answer`: then followed for message boundaries. */
+void
+front_pg_put(struct front_conn *c, struct str bytes, bool answer)
 {
-	if (c->ssl_asked) {
-		front_conn_fatal(c, "08P01", "a second SSLRequest on one connection");
+	if (c->phase == FRONT_DEAD || c->phase == FRONT_CLOSING)
+		return;
+	if (answer && !pgwire_track_add(&c->pg->track, bytes)) {
+		front_conn_end(c);
 		return;
 	}
-	c->ssl_asked = true;
-	/* Bytes in clear behind it would be taken for the client's own words (CVE-2021-23222). */
-	if (c->in.n != c->in_at) {
-		front_conn_fatal(c, "08P01", "received unencrypted data after SSL request");
-		return;
-	}
-	c->state = FRONT_LEAF;
-	if (front_listen_leaf(c->listener))
-		front_conn_tls(c);
+	front_conn_put(c, bytes);
 }
 
-static void
-on_gss(struct front_conn *c)
-{
-	if (c->gss_asked || c->ssl_asked) {
-		front_conn_fatal(c, "08P01",
-		    c->ssl_asked ? "a GSSENCRequest after SSLRequest"
-				 : "a second GSSENCRequest on one connection");
-		return;
-	}
-	c->gss_asked = true;
-	front_conn_put(c, STR("N"), false);
-}
-
-static void
-open_ask(struct front_conn *c, const struct pgwire_startup *s)
-{
-	AUTO_BUF struct buf b = BUF(65536);
-
-	buf_u64(&b, c->id);
-	buf_u32(&b, c->listener->id);
-	buf_u32(&b, s->version);
-	buf_u32(&b, (uint32_t)s->n);
-	for (size_t i = 0; i < s->n; i++) {
-		buf_lstr(&b, s->params[i].key);
-		buf_lstr(&b, s->params[i].value);
-	}
-	front_hub_core(c->hub, MSG_PG_OPEN, &b);
-	c->core_knows = true;
-	c->state = FRONT_OPENING;
-}
-
-static bool
-has_user(const struct pgwire_startup *s)
-{
-	for (size_t i = 0; i < s->n; i++)
-		if (str_eqz(s->params[i].key, "user") && s->params[i].value.n != 0)
-			return true;
-	return false;
-}
-
-static void
-on_v3(struct front_conn *c, const struct pgwire_startup *s)
+/* FATAL, where the stream allows one, then the end. */
+void
+front_pg_last_error(struct front_conn *c, const struct pgwire_error *e)
 {
 	AUTO_BUF struct buf b = BUF(REPLY_MAX);
 
-	if (!has_user(s)) {
-		front_conn_fatal(c, "28000", "no PostgreSQL user name specified in startup packet");
+	if (c->phase == FRONT_DEAD || c->phase == FRONT_CLOSING)
+		return;
+	/* In the middle of a message, or of a handshake, no error can be told. */
+	if (c->phase == FRONT_HANDSHAKE || !pgwire_track_boundary(&c->pg->track)) {
+		front_conn_end(c);
 		return;
 	}
-	if (front_listen_sessions(c->listener) >= FRONT_CONNS_MAX) {
-		front_conn_fatal(c, "53300", "the run has 1024 connections, which is the limit");
-		return;
-	}
-	if (c->hub->core == NULL || c->hub->upstream == NULL) {
-		front_conn_fatal(c, "57P03", "the broker is starting up");
-		return;
-	}
-	if (s->version != PGWIRE_V3 || s->noptions != 0) {
-		pgwire_put_negotiate(&b, s->options, s->noptions);
-		front_conn_put(c, buf_str(&b), false);
-	}
-	c->counted = true;
-	c->listener->sessions++;
-	open_ask(c, s);
-}
-
-/* False: more bytes are needed, or the state has changed. */
-static bool
-startup(struct front_conn *c)
-{
-	struct pgwire_startup s;
-	struct err err = {0};
-	int n = pgwire_startup_parse(str_mem(c->in.p + c->in_at, c->in.n - c->in_at), &s, &err);
-
-	if (n == 0)
-		return false;
-	if (n < 0) {
-		front_conn_fail(c, &err);
-		return false;
-	}
-	c->in_at += (size_t)n;
-	switch (s.kind) {
-	case PGWIRE_STARTUP_SSL: on_ssl(c); break;
-	case PGWIRE_STARTUP_GSS: on_gss(c); break;
-	/* A cancel gets no answer, whether or not it hits anything. */
-	case PGWIRE_STARTUP_CANCEL: front_conn_end(c); break;
-	case PGWIRE_STARTUP_V3: on_v3(c, &s); break;
-	case PGWIRE_STARTUP_NONE: break;
-	}
-	return c->state == FRONT_START;
+	pgwire_put_error(&b, "FATAL", e);
+	front_pg_put(c, buf_str(&b), false);
+	front_conn_close(c);
 }
 
 void
-front_pg_opened(struct front_conn *c, const struct pgwire_param *params, size_t n)
+front_pg_last_words(struct front_conn *c, const char *sqlstate, const char *message)
 {
-	AUTO_BUF struct buf b = BUF(REPLY_MAX * 2);
-	uint32_t key[2];
-
-	if (c->state != FRONT_OPENING)
-		return;
-	/* A key of our own: the server's would be worth something to whoever guesses it. */
-	rand_bytes(key, sizeof(key));
-	pgwire_put_auth_ok(&b);
-	for (size_t i = 0; i < n; i++)
-		pgwire_put_parameter(&b, params[i].key, params[i].value);
-	pgwire_put_key_data(&b, key[0] >> 1, key[1]);
-	pgwire_put_ready(&b, 'I');
-	front_conn_put(c, buf_str(&b), false);
-	c->state = FRONT_READY;
-	front_conn_started(c);
-	front_conn_kick(c);
+	front_pg_last_error(
+	    c, &(struct pgwire_error){.sqlstate = str_z(sqlstate), .message = str_z(message)});
 }
 
 /* --- units ----------------------------------------------------------------------- */
 
-/* Core is behind: the hub kicks this connection when it has caught up. */
 static bool
 core_busy(struct front_conn *c)
 {
-	if (c->hub->core == NULL || ipc_queued(c->hub->core) <= FRONT_CORE_HIGH)
-		return false;
-	c->hub->stalled = true;
-	return true;
+	return front_hub_busy(c, c->hub->core);
 }
 
 static void
@@ -163,16 +67,16 @@ act_send(struct front_conn *c, enum front_kind kind, struct str bytes)
 	AUTO_BUF struct buf b = BUF(bytes.n + 64);
 
 	buf_u64(&b, c->id);
-	buf_u64(&b, ++c->act);
+	buf_u64(&b, ++c->pg->act);
 	buf_u8(&b, (uint8_t)kind);
 	buf_lstr(&b, bytes);
 	front_hub_core(c->hub, MSG_PG_ACT, &b);
-	c->kind = kind;
-	c->got = c->want = 0;
-	c->done = false;
-	c->state = FRONT_ACT;
-	buf_free(&c->unit);
-	c->nunit = 0;
+	c->pg->kind = kind;
+	c->pg->got = c->pg->want = 0;
+	c->pg->done = false;
+	c->pg->state = FRONT_PG_ACT;
+	buf_free(&c->pg->unit);
+	c->pg->nunit = 0;
 }
 
 /* True: the message was consumed. */
@@ -183,8 +87,8 @@ on_simple(struct front_conn *c, const struct pgwire_msg *m)
 {
 	if (core_busy(c))
 		return false;
-	if (c->nunit != 0) {
-		act_send(c, FRONT_CUT, buf_str(&c->unit));
+	if (c->pg->nunit != 0) {
+		act_send(c, FRONT_CUT, buf_str(&c->pg->unit));
 		return false;
 	}
 	act_send(c, FRONT_QUERY, m->whole);
@@ -194,14 +98,14 @@ on_simple(struct front_conn *c, const struct pgwire_msg *m)
 static bool
 on_extended(struct front_conn *c, const struct pgwire_msg *m)
 {
-	if (c->nunit != 0 &&
-	    (c->nunit >= PGWIRE_UNIT_MESSAGES || c->unit.n + m->whole.n > PGWIRE_UNIT_BYTES)) {
+	if (c->pg->nunit != 0 && (c->pg->nunit >= PGWIRE_UNIT_MESSAGES ||
+				     c->pg->unit.n + m->whole.n > PGWIRE_UNIT_BYTES)) {
 		if (!core_busy(c))
-			act_send(c, FRONT_CUT, buf_str(&c->unit));
+			act_send(c, FRONT_CUT, buf_str(&c->pg->unit));
 		return false;
 	}
-	buf_put_str(&c->unit, m->whole);
-	c->nunit++;
+	buf_put_str(&c->pg->unit, m->whole);
+	c->pg->nunit++;
 	return true;
 }
 
@@ -209,12 +113,12 @@ static bool
 on_end(struct front_conn *c, const struct pgwire_msg *m)
 {
 	/* All that was sent before has been answered: there is nothing to flush. */
-	if (m->type == 'H' && c->nunit == 0)
+	if (m->type == 'H' && c->pg->nunit == 0)
 		return true;
 	if (core_busy(c))
 		return false;
-	buf_put_str(&c->unit, m->whole);
-	act_send(c, m->type == 'S' ? FRONT_SYNC : FRONT_FLUSH, buf_str(&c->unit));
+	buf_put_str(&c->pg->unit, m->whole);
+	act_send(c, m->type == 'S' ? FRONT_SYNC : FRONT_FLUSH, buf_str(&c->pg->unit));
 	return true;
 }
 
@@ -239,7 +143,7 @@ static bool
 on_password(struct front_conn *c, const struct pgwire_msg *m)
 {
 	(void)m;
-	front_conn_fatal(c, "08P01", "a password was sent that nobody asked for");
+	front_pg_last_words(c, "08P01", "a password was sent that nobody asked for");
 	return true;
 }
 
@@ -268,8 +172,8 @@ put_ready(struct front_conn *c)
 {
 	AUTO_BUF struct buf b = BUF(16);
 
-	pgwire_put_ready(&b, c->txn);
-	front_conn_put(c, buf_str(&b), false);
+	pgwire_put_ready(&b, c->pg->txn);
+	front_pg_put(c, buf_str(&b), false);
 }
 
 /*
@@ -283,10 +187,10 @@ skipped(struct front_conn *c, const struct pgwire_msg *m)
 		return on_terminate(c, m);
 	if (m->type != 'S')
 		return true;
-	if (c->unsynced && core_busy(c))
+	if (c->pg->unsynced && core_busy(c))
 		return false;
-	c->skip = false;
-	if (c->unsynced)
+	c->pg->skip = false;
+	if (c->pg->unsynced)
 		act_send(c, FRONT_SYNC, m->whole);
 	else
 		put_ready(c);
@@ -299,16 +203,15 @@ message(struct front_conn *c)
 {
 	struct pgwire_msg m;
 	struct err err = {0};
-	bool consumed = true, skip = c->skip;
-	int rc = pgwire_next(
-	    str_mem(c->in.p + c->in_at, c->in.n - c->in_at), PGWIRE_MESSAGE_MAX, &m, &err);
+	bool consumed = true, skip = c->pg->skip;
+	int rc = pgwire_next(front_conn_in(c), PGWIRE_MESSAGE_MAX, &m, &err);
 
 	if (rc == 0)
 		return false;
 	if (rc > 0)
 		rc = pgwire_check_frontend(&m, &err);
 	if (rc < 0) {
-		front_conn_fail(c, &err);
+		front_pg_last_words(c, err_sqlstate(err.code), err.msg);
 		return false;
 	}
 	if (skip)
@@ -321,34 +224,23 @@ message(struct front_conn *c)
 	}
 	if (consumed)
 		c->in_at += m.whole.n;
-	return consumed && c->state == FRONT_READY;
+	return consumed && c->phase == FRONT_OPEN && c->pg->state == FRONT_PG_READY;
 }
 
 static const struct {
-	enum front_state state;
+	enum front_pg_state state;
 	bool (*step)(struct front_conn *c);
 } steps[] = {
-    {FRONT_START, startup},
-    {FRONT_READY, message},
+    {FRONT_PG_START, front_pg_startup},
+    {FRONT_PG_READY, message},
 };
 
-void
-front_pg_input(struct front_conn *c)
+static void
+input(struct front_conn *c)
 {
 	for (size_t i = 0; i < ARRAY_LEN(steps); i++)
-		while (c->state == steps[i].state && steps[i].step(c))
+		while (c->phase == FRONT_OPEN && c->pg->state == steps[i].state && steps[i].step(c))
 			;
-	if (c->in_at == c->in.n) {
-		/* An idle session needs no buffer. */
-		if (c->in.cap > FRONT_OUT_LOW)
-			buf_free(&c->in);
-		else
-			buf_reset(&c->in);
-		c->in_at = 0;
-	} else if (c->in_at != 0) {
-		buf_drop(&c->in, c->in_at);
-		c->in_at = 0;
-	}
 }
 
 /* --- answers --------------------------------------------------------------------- */
@@ -358,25 +250,26 @@ front_pg_refused(struct front_conn *c, const struct front_refusal *r)
 {
 	AUTO_BUF struct buf b = BUF(REPLY_MAX);
 
-	if (r->act == 0 ? c->state != FRONT_OPENING : c->state != FRONT_ACT || r->act != c->act)
+	if (r->act == 0 ? c->pg->state != FRONT_PG_OPENING
+			: c->pg->state != FRONT_PG_ACT || r->act != c->pg->act)
 		return;
 	if (r->how == 0 || r->act == 0) {
-		c->core_knows = false;
-		front_conn_fatal_error(c, &r->e);
+		c->pg->core_knows = false;
+		front_pg_last_error(c, &r->e);
 		return;
 	}
 	pgwire_put_error(&b, "ERROR", &r->e);
-	front_conn_put(c, buf_str(&b), false);
-	c->state = FRONT_READY;
-	if (c->kind == FRONT_QUERY || (c->kind == FRONT_SYNC && !c->unsynced))
+	front_pg_put(c, buf_str(&b), false);
+	c->pg->state = FRONT_PG_READY;
+	if (c->pg->kind == FRONT_QUERY || (c->pg->kind == FRONT_SYNC && !c->pg->unsynced))
 		put_ready(c);
 	else
-		c->skip = true;
+		c->pg->skip = true;
 	/* That unit's own Sync is gone with it, and the server still waits for one. */
-	if (c->kind == FRONT_SYNC && c->unsynced) {
+	if (c->pg->kind == FRONT_SYNC && c->pg->unsynced) {
 		AUTO_BUF struct buf sync = BUF(16);
 
-		c->skip = false;
+		c->pg->skip = false;
 		pgwire_put_sync(&sync);
 		act_send(c, FRONT_SYNC, buf_str(&sync));
 	}
@@ -387,54 +280,155 @@ front_pg_refused(struct front_conn *c, const struct front_refusal *r)
 static void
 complete(struct front_conn *c)
 {
-	struct str tail = buf_str(&c->hold);
+	struct str tail = buf_str(&c->pg->hold);
 
-	if (!c->done || c->got < c->want)
+	if (!c->pg->done || c->pg->got < c->pg->want)
 		return;
-	if (c->got > c->want) {
-		front_conn_fatal(c, "08006", "the answer is longer than what was recorded");
+	if (c->pg->got > c->pg->want) {
+		front_pg_last_words(c, "08006", "the answer is longer than what was recorded");
 		return;
 	}
 	if (tail.n >= 6 && memcmp(tail.p + tail.n - 6, "Z\0\0\0\5", 5) == 0)
-		c->txn = tail.p[tail.n - 1];
-	front_conn_put(c, tail, true);
-	if (c->state != FRONT_ACT)
+		c->pg->txn = tail.p[tail.n - 1];
+	front_pg_put(c, tail, true);
+	if (c->phase != FRONT_OPEN)
 		return;
-	buf_free(&c->hold);
-	c->unsynced = c->kind == FRONT_FLUSH || c->kind == FRONT_CUT;
-	c->state = FRONT_READY;
+	buf_free(&c->pg->hold);
+	c->pg->unsynced = c->pg->kind == FRONT_FLUSH || c->pg->kind == FRONT_CUT;
+	c->pg->state = FRONT_PG_READY;
 	front_conn_kick(c);
 }
 
 void
 front_pg_done(struct front_conn *c, uint64_t act, uint64_t bytes)
 {
-	if (c->state != FRONT_ACT || act != c->act)
+	if (c->pg->state != FRONT_PG_ACT || act != c->pg->act)
 		return;
-	c->done = true;
-	c->want = bytes;
+	c->pg->done = true;
+	c->pg->want = bytes;
 	complete(c);
 }
 
 void
 front_pg_data(struct front_conn *c, uint64_t act, bool hold, struct str bytes)
 {
-	bool ours = c->state == FRONT_ACT && act == c->act;
+	bool ours = c->pg->state == FRONT_PG_ACT && act == c->pg->act;
 
-	if (c->state < FRONT_READY || (act != 0 && !ours))
+	if (c->pg->state < FRONT_PG_READY || (act != 0 && !ours))
 		return;
-	if (!hold && c->hold.n == 0) {
-		front_conn_put(c, bytes, true);
+	if (!hold && c->pg->hold.n == 0) {
+		front_pg_put(c, bytes, true);
 	} else {
-		buf_put_str(&c->hold, bytes);
-		if (buf_over(&c->hold)) {
-			front_conn_fatal(
+		buf_put_str(&c->pg->hold, bytes);
+		if (buf_over(&c->pg->hold)) {
+			front_pg_last_words(
 			    c, "54000", "the answer is larger than 8 MiB can be held back");
 			return;
 		}
 	}
 	if (ours) {
-		c->got += bytes.n;
+		c->pg->got += bytes.n;
 		complete(c);
 	}
 }
+
+void
+front_pg_gone(struct front_conn *c, const struct pgwire_error *e)
+{
+	c->pg->core_knows = false;
+	front_pg_last_error(c, e);
+}
+
+/* --- the connection's life --------------------------------------------------------- */
+
+static void
+start(struct front_conn *c)
+{
+	c->pg = xcalloc(1, sizeof(*c->pg));
+	c->pg->state = FRONT_PG_START;
+	c->pg->txn = 'I';
+	buf_init(&c->pg->unit, PGWIRE_MESSAGE_MAX + PGWIRE_UNIT_BYTES);
+	buf_init(&c->pg->hold, PGWIRE_HOLD_MAX);
+	front_conn_deadline(c, FRONT_STARTUP_MS);
+}
+
+static void
+pg_free(struct front_conn *c)
+{
+	buf_free(&c->pg->unit);
+	buf_free(&c->pg->hold);
+	free(c->pg);
+}
+
+static bool
+reads(const struct front_conn *c)
+{
+	(void)c;
+	return true;
+}
+
+static void
+secured(struct front_conn *c)
+{
+	(void)c; /* a start-up packet again: the clock of the first one goes on */
+}
+
+/* Sessions live on both sides of upstream: without it those that have one are over. */
+static void
+over(struct front_conn *c, enum front_why why)
+{
+	switch (why) {
+	case FRONT_RUN_ENDED: front_pg_last_words(c, "57P01", "the run has ended"); break;
+	case FRONT_CORE_LOST: front_pg_last_words(c, "57P01", "the broker restarts"); break;
+	case FRONT_STOPPING: front_pg_last_words(c, "57P01", "the broker stops"); break;
+	case FRONT_NO_LEAF:
+		front_pg_last_words(c, "57P03", "the broker has no certificate for this host");
+		break;
+	case FRONT_UPSTREAM_LOST:
+		if (c->pg->state != FRONT_PG_START)
+			front_pg_last_words(c, "08006", "the connection to the server was lost");
+		break;
+	}
+}
+
+static void
+timeout(struct front_conn *c)
+{
+	front_pg_last_words(c, "08006", "start-up took longer than 60 s");
+}
+
+static void
+hold_server(struct front_conn *c, bool on)
+{
+	AUTO_BUF struct buf b = BUF(64);
+
+	buf_u64(&b, c->id);
+	buf_u8(&b, on);
+	front_hub_upstream(c->hub, MSG_FU_PAUSE, &b);
+}
+
+static void
+gone(struct front_conn *c)
+{
+	AUTO_BUF struct buf b = BUF(64);
+
+	if (!c->pg->core_knows)
+		return;
+	buf_u64(&b, c->id);
+	front_hub_core(c->hub, MSG_PG_CLOSE, &b);
+	c->pg->core_knows = false;
+}
+
+const struct front_proto front_pg_proto = {
+    .alpn = "postgresql",
+    .in_max = FRONT_PG_IN_MAX,
+    .start = start,
+    .free = pg_free,
+    .reads = reads,
+    .input = input,
+    .secured = secured,
+    .over = over,
+    .timeout = timeout,
+    .pause = hold_server,
+    .gone = gone,
+};

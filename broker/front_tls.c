@@ -4,13 +4,18 @@
  */
 #include "broker/front_tls.h"
 
+#include <arpa/inet.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "common/http.h"
 #include "common/ossl.h"
 #include <openssl/ec.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
-
 #include "common/tlsio.h"
+#include "common/xalloc.h"
 
 #include "common/banned.h"
 
@@ -71,22 +76,106 @@ use_chain(SSL_CTX *ctx, struct str pem, struct err *err)
 	return 0;
 }
 
+/* --- what the client asks for ------------------------------------------------------ */
+
+static struct front_tls_peer *
+peer(const SSL *ssl)
+{
+	return SSL_get_app_data(ssl);
+}
+
+static void PRINTF_LIKE(2, 3) refuse(struct front_tls_peer *p, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(p->reason, sizeof(p->reason), fmt, ap);
+	va_end(ap);
+}
+
 /* Newer clients name the protocol; a handshake without a name is as good. */
 static int
 choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *outlen, const unsigned char *in,
     unsigned inlen, void *arg)
 {
-	static const unsigned char postgresql[] = "\012postgresql";
-	unsigned char *chosen = NULL;
+	struct front_tls_peer *p = peer(ssl);
+	struct rd offered = rd_init(str_mem(in, inlen));
 
-	(void)ssl;
 	(void)arg;
-	if (SSL_select_next_proto(&chosen, outlen, postgresql, sizeof(postgresql) - 1, in, inlen) !=
-	    OPENSSL_NPN_NEGOTIATED)
-		return SSL_TLSEXT_ERR_ALERT_FATAL;
-	*out = chosen;
-	return SSL_TLSEXT_ERR_OK;
+	while (!offered.bad && offered.n != 0) {
+		struct str s = rd_bytes(&offered, rd_u8(&offered));
+
+		if (s.n == 0 || !str_eqz(s, p->alpn))
+			continue;
+		*out = (const unsigned char *)s.p;
+		*outlen = (unsigned char)s.n;
+		return SSL_TLSEXT_ERR_OK;
+	}
+	refuse(p, "the client offers no %s by ALPN", p->alpn);
+	return SSL_TLSEXT_ERR_ALERT_FATAL;
 }
+
+static bool
+is_address(const char *host)
+{
+	struct in6_addr a;
+
+	return inet_pton(AF_INET, host, &a) == 1 || inet_pton(AF_INET6, host, &a) == 1;
+}
+
+/* Runs with and without a name. The certificate is for one host: who asks for another, or for
+ * nobody, means something else than the connection was made for. */
+static int
+check_name(SSL *ssl, int *alert, void *arg)
+{
+	const char *name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
+	struct front_tls_peer *p = peer(ssl);
+	uint16_t port = 0;
+	char host[HTTP_HOST_SIZE];
+
+	(void)arg;
+	if (name != NULL && http_authority_parse(str_z(name), host, &port, NULL) == 0 && port == 0)
+		(void)snprintf(p->name, sizeof(p->name), "%s", host);
+	if (!p->sni)
+		return SSL_TLSEXT_ERR_OK;
+	if (name == NULL && is_address(p->host))
+		return SSL_TLSEXT_ERR_OK;
+	if (name != NULL && strcmp(p->name, p->host) == 0)
+		return SSL_TLSEXT_ERR_OK;
+	*alert = name == NULL ? SSL_AD_MISSING_EXTENSION : SSL_AD_UNRECOGNIZED_NAME;
+	if (name == NULL)
+		refuse(p, "the client names no host (SNI)");
+	else
+		refuse(p, "the client names host \"%s\" (SNI)", name);
+	return SSL_TLSEXT_ERR_ALERT_FATAL;
+}
+
+void
+front_tls_peer_init(struct front_tls_peer *p, const char *host, bool sni, const char *alpn)
+{
+	front_tls_peer_free(p);
+	p->host = xstrdup(host);
+	p->sni = sni;
+	p->alpn = alpn;
+}
+
+void
+front_tls_peer_use(struct front_tls_peer *p, struct ssl_ctx_st *ctx)
+{
+	(void)SSL_CTX_up_ref(ctx);
+	SSL_CTX_free(p->ctx);
+	p->ctx = ctx;
+}
+
+void
+front_tls_peer_free(struct front_tls_peer *p)
+{
+	free(p->host);
+	SSL_CTX_free(p->ctx);
+	*p = (struct front_tls_peer){0};
+}
+
+/* --- contexts -------------------------------------------------------------------- */
 
 int
 front_tls_context(struct evp_pkey_st *key, struct str pem, struct ssl_ctx_st **ret, struct err *err)
@@ -108,6 +197,7 @@ front_tls_context(struct evp_pkey_st *key, struct str pem, struct ssl_ctx_st **r
 	(void)SSL_CTX_set_options(ctx, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION |
 					   SSL_OP_NO_TICKET | SSL_OP_CIPHER_SERVER_PREFERENCE);
 	SSL_CTX_set_alpn_select_cb(ctx, choose_protocol, NULL);
+	(void)SSL_CTX_set_tlsext_servername_callback(ctx, check_name);
 	*ret = TAKE_PTR(ctx);
 	return 0;
 }
@@ -124,13 +214,19 @@ front_tls_fresh(const struct ssl_ctx_st *ctx)
 }
 
 int
-front_tls_accept(struct ssl_ctx_st *ctx, int fd, struct ssl_st **ret, struct err *err)
+front_tls_accept(struct front_tls_peer *p, int fd, struct ssl_st **ret, struct err *err)
 {
-	AUTO(ssl) SSL *ssl = SSL_new(ctx);
+	AUTO(ssl) SSL *ssl = SSL_new(p->ctx);
 
-	if (ssl == NULL || SSL_set_fd(ssl, fd) != 1)
+	if (ssl == NULL || SSL_set_fd(ssl, fd) != 1 || SSL_set_app_data(ssl, p) != 1)
 		return err_set(err, ERR_CRYPTO, "TLS cannot be set up");
 	SSL_set_accept_state(ssl);
 	*ret = TAKE_PTR(ssl);
 	return 0;
+}
+
+bool
+front_tls_pending(const struct ssl_st *ssl)
+{
+	return ssl != NULL && SSL_pending(ssl) > 0;
 }

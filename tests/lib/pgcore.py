@@ -14,7 +14,7 @@ import struct
 import subprocess
 import threading
 
-VERSION = 1
+VERSION = 2
 PARENT, FRONT, CORE, PARSER, UPSTREAM, WRITER = 1, 2, 3, 4, 5, 6
 (P_CONFIG, P_WIRE, P_FD, P_GO, P_STOP, C_READY, C_LOG) = range(1, 8)
 (F_LISTEN, F_UNLISTEN, F_LEAF_ASK, F_LEAF, PG_OPEN, PG_OPENED, PG_ACT, PG_REFUSED, PG_DONE, PG_CLOSE,
@@ -319,7 +319,8 @@ class Core:
         return s.getsockname()[1]
 
     def tell_listen(self, i, s, host, run):
-        self.front.send(F_LISTEN, struct.pack(">IB", i, 1) + lstr(run) + lstr("db") + lstr(host), [s.fileno()])
+        self.front.send(F_LISTEN, struct.pack(">IB", i, 1) + lstr(run) + lstr("db") + lstr(host) +
+                        struct.pack(">I", 5432), [s.fileno()])
 
     def unlisten(self, run):
         with self.lock:
@@ -330,10 +331,10 @@ class Core:
     # --- front
     def from_front(self, typ, rd):
         if typ == F_LEAF_ASK:
-            i, spki = rd.num("I"), rd.lstr()
+            i, host, spki = rd.num("I"), rd.lstr(), rd.lstr()
             rd.end()
             pem = b"" if self.refuse_leaf else self.leaf(self.listeners[i][1], spki)
-            self.front.send(F_LEAF, struct.pack(">I", i) + lstr(pem))
+            self.front.send(F_LEAF, struct.pack(">I", i) + lstr(host) + lstr(pem))
         elif typ == PG_OPEN:
             c = Conn(rd.num("Q"))
             rd.num("I")

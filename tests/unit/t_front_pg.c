@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <cmocka.h>
 
-#include "broker/front.h"
+#include "broker/front_pg.h"
 
 #include "common/banned.h"
 
@@ -121,6 +121,7 @@ listen_on(const char *run, uint32_t id)
 	buf_lz(&b, run);
 	buf_lz(&b, "db");
 	buf_lz(&b, "db.internal");
+	buf_u32(&b, 5432);
 	ipc_send(core, MSG_F_LISTEN, &b, &fd, 1);
 	pump(10);
 }
@@ -585,6 +586,7 @@ no_certificate_no_tls(void **state UNUSED)
 	say(fd, STR("\0\0\0\010\004\322\026\057"));
 	(void)expect(MSG_F_LEAF_ASK);
 	buf_u32(&b, 1);
+	buf_lz(&b, "db.internal");
 	buf_lz(&b, "");
 	ipc_send(core, MSG_F_LEAF, &b, NULL, 0);
 	assert_string_equal(hear(fd), "E$");
