@@ -335,13 +335,15 @@ class HostRun:
     def __init__(self, stack):
         self.p = subprocess.Popen([BUILD + "/tool_hostrun", stack.state + "/run/agent.sock"],
                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8")
-        self.stack, self.id, self.port, self.address = stack, None, {}, {}
+        self.stack, self.id, self.port, self.address, self.env = stack, None, {}, {}, {}
         for line in self.p.stdout:
             w = line.split()
             if w[0] == "run":
                 self.id = w[1]
             elif w[0] == "listen":
                 self.address[w[1]], self.port[w[1]] = w[2], int(w[3])
+            elif w[0] == "env":
+                self.env[w[1]] = w[2]
             elif w[0] == "started":
                 break
         else:
