@@ -59,10 +59,11 @@ int http_head_end(struct str in, size_t *scanned, size_t *ret, struct err *err);
  * *ret is zero then. Refused: what reference cases of request smuggling use, and every other
  * ambiguity of framing or authority:
  *   two Content-Lengths, equal or not, or one that is not a plain decimal up to 2^63 - 1; it beside
- *   Transfer-Encoding; Transfer-Encoding in 1.0, twice, or of anything but one "chunked";
+ *   Transfer-Encoding; Transfer-Encoding in 1.0, twice, or of anything but one "chunked"; a tab
+ *   around either;
  *   obs-fold, white space before a colon, bare CR or LF, a name that is no token,
  *   Content_Length and Transfer_Encoding; a Connection that names Host, Authorization, Cookie,
- *   Expect or Content-*; CONNECT with a body;
+ *   Expect or Content-*; CONNECT with a body; two of Authorization or Content-Type;
  *   no Host (1.0 may lack one where the target has the authority) or two, Host unlike the target,
  *   user information; a target that is no URI reference without fragment (in a query anything
  *   printable but '#' passes, clients send {}|" unescaped; escapes must be whole everywhere);

@@ -83,6 +83,14 @@ is_disguise(struct str name)
 	return http_name_is(name, "Content_Length") || http_name_is(name, "Transfer_Encoding");
 }
 
+/* White space that RFC 9112 allows but known readers of these two fields trip over. */
+static bool
+has_odd_space(struct str name, struct str value)
+{
+	return (http_name_is(name, "Content-Length") || http_name_is(name, "Transfer-Encoding")) &&
+	       value.n != 0 && memchr(value.p, '\t', value.n) != NULL;
+}
+
 static int
 read_field(struct str line, size_t at, struct http_field *ret, struct err *err)
 {
@@ -97,7 +105,7 @@ read_field(struct str line, size_t at, struct http_field *ret, struct err *err)
 	if (is_disguise(name))
 		return err_set(
 		    err, ERR_SYNTAX, "field %zu: %.*s could be read as framing", at, STR_ARG(name));
-	if (!http_is_value(line))
+	if (!http_is_value(line) || has_odd_space(name, line))
 		return err_set(
 		    err, ERR_SYNTAX, "field %zu: %.*s has a control character", at, STR_ARG(name));
 	*ret = (struct http_field){name, str_trim(line)};

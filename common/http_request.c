@@ -193,6 +193,18 @@ read_expect(struct http_request *r, struct err *err)
 	return 0;
 }
 
+/* Fields that servers read the first or the last of, and that a judgement may hang on. */
+static int
+check_single(const struct http_request *r, struct err *err)
+{
+	static const char *const single[] = {"Authorization", "Content-Type"};
+
+	for (size_t i = 0; i < ARRAY_LEN(single); i++)
+		if (http_field_count(r->fields, r->nfields, single[i]) > 1)
+			return err_set(err, ERR_SYNTAX, "more than one %s", single[i]);
+	return 0;
+}
+
 static int
 read_framing(struct http_request *r, struct err *err)
 {
@@ -225,6 +237,8 @@ http_request_parse(struct str head, struct http_request *ret, struct err *err)
 		rc = read_host(ret, err);
 	if (rc == 0)
 		rc = read_framing(ret, err);
+	if (rc == 0)
+		rc = check_single(ret, err);
 	if (rc != 0)
 		*ret = (struct http_request){0};
 	return rc;
