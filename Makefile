@@ -129,16 +129,26 @@ TESTEXT	= -lcurl -lssl -lcrypto -lcares -lcjson -lseccomp -lsodium -lpg_query -l
 $(B)/t_%: $(B)/tests/unit/t_%.o $(TESTLIBS)
 	$(call say,LD,$@)$(CC) $(LD_) $(LDFLAGS) -o $@ $< -Wl,--start-group $(TESTLIBS) -Wl,--end-group $(TESTEXT) -lcmocka
 $(B)/fuzz_%: $(B)/tests/fuzz/fuzz_%.o $(TESTLIBS)
-	$(call say,LD,$@)$(CC) $(LDFUZZ) $(LDFLAGS) -o $@ $< -Wl,--start-group $(TESTLIBS) -Wl,--end-group $(TESTEXT)
+	$(call say,LD,$@)$(CC) $(LDFUZZ) $(LDFLAGS) -o $@ $< $(BESIDE) -Wl,--start-group $(TESTLIBS) -Wl,--end-group $(TESTEXT)
 
 # The same fuzz targets, fed from the corpus by a plain main: part of `make check`.
 $(B)/replay_%: $(B)/tests/fuzz/fuzz_%.o $(B)/tests/fuzz/replay_main.o $(TESTLIBS)
-	$(call say,LD,$@)$(CC) $(LD_) $(LDFLAGS) -o $@ $< $(B)/tests/fuzz/replay_main.o -Wl,--start-group $(TESTLIBS) -Wl,--end-group $(TESTEXT)
+	$(call say,LD,$@)$(CC) $(LD_) $(LDFLAGS) -o $@ $< $(B)/tests/fuzz/replay_main.o $(BESIDE) -Wl,--start-group $(TESTLIBS) -Wl,--end-group $(TESTEXT)
 REPLAY	= $(FUZZ:fuzz_%=$(B)/replay_%)
 # Small drivers and probes that system tests run: tests/tools/NAME.c -> $(B)/tool_NAME.
 TOOLS	= $(patsubst tests/tools/%.c,$(B)/tool_%,$(wildcard tests/tools/*.c))
 $(B)/tool_%: $(B)/tests/tools/%.o $(TESTLIBS)
-	$(call say,LD,$@)$(CC) $(LD_) $(LDFLAGS) -o $@ $< -Wl,--start-group $(TESTLIBS) -Wl,--end-group $(TESTEXT)
+	$(call say,LD,$@)$(CC) $(LD_) $(LDFLAGS) -o $@ $< $(BESIDE) -Wl,--start-group $(TESTLIBS) -Wl,--end-group $(TESTEXT)
+# What stands beside our HTTP reader in its differential: llhttp, from Debian's source, strict.
+LLHTTP	= /usr/share/llhttp
+LLHTTPO	= $(patsubst %,$(B)/llhttp/%.o,api http llhttp) $(B)/tests/fuzz/llhttp_check.o
+LLHTTPI	= -DLLHTTP_STRICT_MODE=1 -isystem /usr/share/include/llhttp
+$(B)/llhttp/%.o: $(LLHTTP)/%.c Makefile
+	@mkdir -p $(@D)
+	$(call say,CC,$<)$(CC) $(STD) $(OPT) -w $(LLHTTPI) -c -o $@ $<
+$(B)/tests/fuzz/llhttp_check.o: override CPPFLAGS += $(LLHTTPI)
+$(B)/fuzz_http_llhttp $(B)/replay_http_llhttp $(B)/tool_http_differential: BESIDE = $(LLHTTPO)
+$(B)/fuzz_http_llhttp $(B)/replay_http_llhttp $(B)/tool_http_differential: $(LLHTTPO)
 BENCH	= $(patsubst tests/bench/%.c,$(B)/bench_%,$(wildcard tests/bench/*.c))
 $(B)/bench_%: $(B)/tests/bench/%.o $(TESTLIBS)
 	$(call say,LD,$@)$(CC) $(LD_) $(LDFLAGS) -o $@ $< -Wl,--start-group $(TESTLIBS) -Wl,--end-group $(TESTEXT)
