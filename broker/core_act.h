@@ -42,6 +42,7 @@ struct core_act {
 	size_t send;			     /* bytes of msgs that are leased */
 	struct hash sent;
 	bool wrap;
+	bool copy_in; /* an allowed action asks for COPY data */
 	char poison[64];
 	uint64_t sent_us, answer_bytes;
 };
@@ -65,6 +66,13 @@ struct hash core_act_digest(
 /* The sealed head: statement and parameters. */
 int core_act_head(const struct core_run *run, const struct core_action *a, struct buf *frame,
     struct blob_ref *ret, struct err *err);
+
+/* core_act_effects.c */
+void core_act_facts(struct core_action *a, struct core_facts *f);
+void core_act_executes(const struct core_stmts *s, struct core_action *a);
+/* A record of an action or outcome is durable, or is not: with the last one the act goes on. */
+void core_act_acked(void *arg, const struct core_ack *ack);
+void core_act_proceed(struct core_act *act);
 
 int core_act_on_act(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
 int core_act_on_done(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);

@@ -128,6 +128,8 @@ put_dispatch(struct jcs *j, const struct core_data_action *d)
 	bool sent = d->sent != NULL, own = d->wrap || d->poison != NULL;
 
 	jcs_open(j, "dispatch");
+	if (sent && d->a->facts != NULL && d->a->facts->view.copy_in)
+		jcs_bool(j, "copy_in", true);
 	if (sent) {
 		jcs_z(j, "credential", d->from->credential);
 		jcs_z(j, "credential_fp", d->from->credential_fp);
@@ -196,6 +198,12 @@ core_data_outcome(struct buf *out, const struct core_data_outcome *d)
 	jcs_z(&j, "action", d->action);
 	jcs_int(&j, "action_seq", (int64_t)d->seq);
 	put_count(&j, "answer_bytes", d->answer_bytes);
+	if (d->copied != NULL) {
+		jcs_open(&j, "copy");
+		put_count(&j, "bytes", d->copied_bytes);
+		put_hash(&j, "sha256", d->copied);
+		jcs_close(&j);
+	}
 	put_count(&j, "duration_us", d->duration_us);
 	if (d->shared > 1)
 		jcs_int(&j, "exchange", d->shared);

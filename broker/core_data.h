@@ -27,7 +27,9 @@ struct core_data_outcome {
 	const char *status;
 	struct str tag, sqlstate;
 	uint64_t rows, answer_bytes, duration_us;
-	const struct hash *sent;    /* NULL: "" */
+	const struct hash *sent;   /* NULL: "" */
+	const struct hash *copied; /* COPY data from the client; NULL: none was asked for */
+	uint64_t copied_bytes;
 	unsigned shared;	    /* actions in the same exchange, when more than one */
 	struct str peer, peer_cert; /* connect: who answered */
 };

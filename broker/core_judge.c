@@ -16,7 +16,6 @@
 #include "common/banned.h"
 
 #define SHOWN_MAX ((size_t)65536) /* an action larger than that is not put before people */
-#define INNER_MAX ((size_t)262144)
 
 struct walk {
 	struct core_act *act;
@@ -24,82 +23,6 @@ struct walk {
 	size_t at;    /* of the message */
 	size_t facts; /* texts seen */
 };
-
-/* --- what an action does --------------------------------------------------------- */
-
-static void
-rels_add(struct core_action *a, const struct core_facts *f)
-{
-	for (size_t i = 0; i < f->rel.n && a->nrels < CORE_ACTION_RELS; i++)
-		a->rels[a->nrels++] = f->rel.s[i];
-}
-
-/* PREPARE alone changes nothing yet; its EXECUTE is judged when it comes. */
-static bool
-only_prepares(const struct core_facts *f)
-{
-	return f->prep.n != 0 && f->view.statements == 1;
-}
-
-static void
-facts_add(struct core_action *a, struct core_facts *f)
-{
-	a->facts = core_facts_ref(f);
-	a->effects |= f->view.effects;
-	a->statements = f->view.statements;
-	a->dml = f->view.dml != 0 && !only_prepares(f);
-	a->hidden_dml = f->view.hidden_dml && !only_prepares(f);
-	a->fence = f->view.fence;
-	a->txn = f->txn;
-	rels_add(a, f);
-}
-
-static bool
-name_in(const struct core_names *l, struct str name)
-{
-	for (size_t i = 0; i < l->n; i++)
-		if (str_eq(l->s[i], name))
-			return true;
-	return false;
-}
-
-/*
- * EXECUTE p(...): with the effects of what p holds, if core knows that. Otherwise the mark
- * stays what it is, opaque. What this very text prepares is among its own effects already.
- */
-static void
-executes_add(struct walk *w, struct core_action *a)
-{
-	AUTO_BUF struct buf b = BUF(INNER_MAX);
-	const struct core_facts *f = a->facts;
-	uint32_t inner = 0;
-
-	for (size_t i = 0; i < f->exec.n; i++) {
-		const struct core_name *n =
-		    core_stmts_get(&w->conn->stmts, CORE_NAME_STMT, f->exec.s[i]);
-		const struct core_facts *g =
-		    n != NULL && !n->unknown && n->stmt != NULL ? n->stmt->facts : NULL;
-
-		if (n == NULL && name_in(&f->prep, f->exec.s[i]))
-			continue;
-		if (g == NULL || g->status != CORE_FACTS_OK || g->exec.n != 0)
-			return;
-		inner |= g->view.effects;
-		a->dml = a->dml || g->view.dml != 0;
-		a->hidden_dml = a->hidden_dml || g->view.hidden_dml;
-		a->fence = a->fence || g->view.fence;
-		a->txn = a->txn || g->txn;
-		a->commits = a->commits || g->commit;
-		rels_add(a, g);
-		buf_printf(&b, "%s%.*s: %.*s", i != 0 ? "; " : "", STR_ARG(f->exec.s[i]),
-		    STR_ARG(str_mem(n->stmt->text, n->stmt->n)));
-	}
-	if (f->exec.n == 0 || buf_over(&b))
-		return;
-	a->effects = f->view.effects_resolved | inner;
-	if (b.n != 0)
-		a->inner = buf_dup_z(&b);
-}
 
 /* In a failed transaction a lone COMMIT rolls back: it commits nothing. */
 static bool
@@ -109,6 +32,12 @@ commits(const struct walk *w, const struct core_facts *f)
 }
 
 /* --- one verdict ----------------------------------------------------------------- */
+
+static bool
+copies_in(const struct core_action *a)
+{
+	return a->facts != NULL && a->facts->view.copy_in;
+}
 
 static const char *
 uncountable(const struct walk *w, const struct core_action *a)
@@ -121,6 +50,8 @@ uncountable(const struct walk *w, const struct core_action *a)
 	if (a->txn || a->fence)
 		return "a change under a row limit cannot be sent together with transaction "
 		       "control";
+	if (copies_in(a) && a->statements > 1)
+		return "COPY FROM STDIN under a row limit must be the only statement of its text";
 	if (w->act->nexec > 1 || w->conn->pipeline)
 		return "a change under a row limit must be the only statement of its exchange: "
 		       "send it alone, or in a transaction that is open already";
@@ -135,6 +66,11 @@ limits(struct walk *w, struct core_action *a)
 
 	if (a->d.verdict == VERDICT_DENY)
 		return;
+	if (a->d.verdict == VERDICT_NEEDS_APPROVAL && copies_in(a)) {
+		core_decide_refuse(&w->conn->from, a, &act->txn, "0A000",
+		    effects_sql_unapprovable(&a->facts->view));
+		return;
+	}
 	if (a->d.max_rows >= 0)
 		why = uncountable(w, a);
 	if (why != NULL) {
@@ -204,6 +140,7 @@ judge(struct walk *w, struct core_action *a)
 	if ((a->effects & CORE_EFFECTS_SCHEMA) != 0)
 		core_approve_schema_changed(&w->conn->from, a->request);
 	act->wrap = act->wrap || (a->d.max_rows >= 0 && a->dml);
+	act->copy_in = act->copy_in || copies_in(a);
 	apply(w, a);
 	return true;
 }
@@ -242,15 +179,23 @@ sql_names(struct walk *w, struct core_action *a)
 	}
 }
 
+/* Behind it comes its data, or a Sync that the server reads over, and nothing else. */
 static void
-unserved(struct core_action *a, const struct core_facts *f)
+copy_must_be_last(const struct walk *w, struct core_action *a)
 {
-	const char *why = effects_sql_unserved(&f->view);
+	struct str s = buf_str(&w->act->msgs);
+	struct pgwire_msg m;
 
-	if (why == NULL)
+	if (!copies_in(a))
 		return;
-	a->refuse_state = "0A000";
-	a->refuse_why = why;
+	s = str_mem(s.p + w->at, s.n - w->at);
+	for (size_t i = 0; pgwire_next(s, SIZE_MAX, &m, NULL) == 1; i++) {
+		if (i != 0 && m.type != 'S' && m.type != 'H') {
+			a->refuse_state = "08P01";
+			a->refuse_why = "something else than its data follows COPY FROM STDIN";
+		}
+		s = str_mem(s.p + m.whole.n, s.n - m.whole.n);
+	}
 }
 
 static bool
@@ -260,10 +205,9 @@ on_query(struct walk *w, struct rd *r)
 	struct core_facts *f = w->act->facts[w->facts++];
 
 	a->text = pgwire_rd_z(r);
-	facts_add(a, f);
-	executes_add(w, a);
+	core_act_facts(a, f);
+	core_act_executes(&w->conn->stmts, a);
 	a->commits = a->commits || commits(w, f);
-	unserved(a, f);
 	if (!judge(w, a))
 		return false;
 	/* A simple Query ends the unnamed ones. */
@@ -290,7 +234,7 @@ refuse_parse(struct walk *w, struct str text, struct core_facts *f, const struct
 	struct core_action *a = core_action_new(CORE_OP_PREPARE);
 
 	a->text = text;
-	facts_add(a, f);
+	core_act_facts(a, f);
 	if (err != NULL)
 		cannot(a, err);
 	return judge(w, a);
@@ -374,10 +318,10 @@ on_execute(struct walk *w, struct rd *r)
 	body = str_mem(n->params, n->nparams);
 	if (has_params(body))
 		a->params = body;
-	facts_add(a, n->stmt->facts);
-	executes_add(w, a);
+	core_act_facts(a, n->stmt->facts);
+	core_act_executes(&w->conn->stmts, a);
 	a->commits = a->commits || commits(w, n->stmt->facts);
-	unserved(a, n->stmt->facts);
+	copy_must_be_last(w, a);
 	if (!judge(w, a))
 		return false;
 	sql_names(w, a);

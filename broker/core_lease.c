@@ -67,6 +67,7 @@ core_lease_send(struct core_act *act, struct err *err)
 	buf_lz(&b, poison ? last->message : "");
 	buf_lz(&b, poison ? last->detail : "");
 	buf_lz(&b, poison ? last->hint : "");
+	buf_u8(&b, act->copy_in ? 1 : 0);
 	if (buf_over(&b))
 		return err_set(err, ERR_TOO_LARGE, "exchange is over %zu bytes", b.max);
 	core_send(c->upstream, MSG_U_SEND, &b);

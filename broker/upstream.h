@@ -40,8 +40,9 @@ struct upstream_hub {
 	struct resolver *resolver;
 	struct upstream_conns conns[UPSTREAM_BUCKETS];
 	size_t nconns;
-	struct upstream_conns dead; /* ended, freed before the loop sleeps */
-	bool throttled;		    /* some connection waits for the wire to front to drain */
+	struct upstream_conns cancels; /* not sessions: they are not looked up */
+	struct upstream_conns dead;    /* ended, freed before the loop sleeps */
+	bool throttled;		       /* some connection waits for the wire to front to drain */
 };
 
 enum upstream_state {
@@ -50,11 +51,27 @@ enum upstream_state {
 	UP_CONNECTING,
 	UP_SSL_ASKED,
 	UP_HANDSHAKE,
+	UP_CANCELLING, /* a connection to cancel a statement: all was said, the end is awaited */
 	UP_AUTH,
 	UP_STARTING, /* authenticated; parameters until the first ReadyForQuery */
 	UP_READY,
 	UP_DEAD,
 };
+
+/* COPY FROM STDIN, of the act that had it last. */
+enum upstream_copy_state {
+	COPY_NONE = 0,
+	COPY_OPEN,    /* the server waits for data */
+	COPY_ENDED,   /* it has the end of the data */
+	COPY_STOPPED, /* it has failed the statement; front may not know yet */
+};
+struct upstream_copy {
+	uint64_t act;
+	enum upstream_copy_state state;
+	size_t credit; /* bytes that front may still send */
+};
+
+#define UPSTREAM_KEY_LEN 8 /* BackendKeyData of protocol 3.0: process id, secret */
 
 struct upstream_conn {
 	LIST_ENTRY(upstream_conn) link;
@@ -91,7 +108,16 @@ struct upstream_conn {
 	bool skip;	/* the client's next Sync ends an error; nothing before it is sent */
 	bool executed;	/* something ran since the last ReadyForQuery */
 	struct upstream_act *act;
+	struct upstream_copy copy;
 	uint64_t own; /* counts names of own statements */
+
+	uint8_t key[UPSTREAM_KEY_LEN]; /* the server's, to cancel with; stays in this process */
+	bool has_key;
+	struct upstream_conn *cancel; /* the connection that cancels what this session runs */
+	bool cancels;		      /* this is such a connection, no session */
+	bool said;		      /* ... and its request was given to the socket */
+	struct upstream_conn *of;     /* ... and whose; NULL once that has ended */
+	uint64_t of_act;
 };
 
 /*
@@ -121,6 +147,10 @@ struct upstream_open { /* U_OPEN, read; all borrowed */
 /* Starts to connect. On error nothing is left; the caller answers U_OPENED. The secret is copied.
  */
 int upstream_conn_open(struct upstream_hub *h, const struct upstream_open *o, struct err *err);
+/* The same in two steps, for a second connection to where there is one. */
+struct upstream_conn *upstream_conn_new(struct upstream_hub *h, const struct upstream_open *o);
+/* To the next address, if there is one: *err is cleared when that one is under way. */
+void upstream_conn_next(struct upstream_conn *c, struct err *err);
 /* Bytes to the server, sent as far as the socket takes them. */
 void upstream_conn_send(struct upstream_conn *c, struct str bytes);
 void upstream_conn_pause(struct upstream_conn *c, bool on);

@@ -1,13 +1,13 @@
 /*
  * A leased exchange from U_SEND to U_DONE. Runs in upstream. What core judged is written to
- * the server byte for byte and hashed as written; nothing else of a client ever is. The end of
- * the answer goes to front marked "hold": it is let go when core has recorded the outcome.
+ * the server byte for byte and hashed as written; nothing else of a client ever is but the data
+ * of a COPY that the lease allows (upstream_copy.c).
  */
 #include "broker/upstream_act.h"
 
-#include <assert.h>
 #include <stdio.h>
 
+#include "broker/upstream_copy.h"
 #include "common/log.h"
 #include "common/xalloc.h"
 
@@ -16,94 +16,19 @@
 #define U_DONE_MAX 8192
 #define OWN_MAX 8192
 
-/* --- towards front --------------------------------------------------------------- */
-
-void
-upstream_act_frame(struct upstream_conn *c, uint64_t act, bool hold, struct str bytes)
-{
-	while (bytes.n != 0) {
-		size_t n = bytes.n < UPSTREAM_FRAME_BYTES ? bytes.n : UPSTREAM_FRAME_BYTES;
-		AUTO_BUF struct buf b = BUF(UPSTREAM_FRAME_BYTES + 64);
-
-		buf_u64(&b, c->id);
-		buf_u64(&b, act);
-		buf_u8(&b, hold);
-		buf_lstr(&b, str_mem(bytes.p, n));
-		upstream_hub_front(c->hub, MSG_UF_DATA, &b);
-		bytes.p += n;
-		bytes.n -= n;
-	}
-	if (c->hub->front != NULL && ipc_queued(c->hub->front) > UPSTREAM_QUEUE_HIGH)
-		c->throttled = c->hub->throttled = true;
-}
-
-static void
-drain(struct upstream_conn *c, struct buf *b, bool hold)
-{
-	assert(!buf_over(b)); /* what answer() lets in fits */
-	c->act->bytes += b->n;
-	upstream_act_frame(c, c->act->id, hold, buf_str(b));
-	buf_reset(b);
-}
-
-void
-upstream_act_flush(struct upstream_conn *c)
-{
-	if (c->act != NULL && c->act->stream.n != 0)
-		drain(c, &c->act->stream, false);
-}
-
-/* Withheld until counted, up to a bound; what is over it is read and forgotten. */
-static void
-hold(struct upstream_act *a, struct str bytes)
-{
-	buf_put_str(&a->held, bytes);
-	if (buf_over(&a->held) && a->over == ACT_OVER_NOT)
-		a->over = ACT_OVER_SIZE;
-}
-
-/* Behind a completion all waits, so that it goes out last; a long answer is not kept for that. */
-static void
-answer(struct upstream_conn *c, struct str bytes, bool tail)
-{
-	struct upstream_act *a = c->act;
-
-	if (a->hold_all) {
-		hold(a, bytes);
-		return;
-	}
-	if (!tail && a->tail.n == 0) {
-		buf_put_str(&a->stream, bytes);
-		if (a->stream.n >= UPSTREAM_FRAME_BYTES)
-			drain(c, &a->stream, false);
-		return;
-	}
-	if (a->tail.n + bytes.n > UPSTREAM_TAIL_BYTES) {
-		upstream_act_flush(c);
-		drain(c, &a->tail, false);
-	}
-	buf_put_str(&a->tail, bytes);
-}
-
-void
-upstream_act_body(struct upstream_conn *c, struct str bytes)
-{
-	/* Of an own statement only what the server adds by itself is for the client. */
-	if (c->act->phase == ACT_RUN ||
-	    (bytes.n != 0 && (bytes.p[0] == 'N' || bytes.p[0] == 'A' || bytes.p[0] == 'S')))
-		answer(c, bytes, false);
-}
-
 /* --- completions and errors ------------------------------------------------------ */
 
 static void
-completion(struct upstream_act *a, const struct pgwire_msg *m)
+completion(struct upstream_conn *c, const struct pgwire_msg *m)
 {
+	struct upstream_act *a = c->act;
 	struct str tag = m->body.n != 0 ? str_mem(m->body.p, m->body.n - 1) : STR(""), verb;
 	uint64_t n = 0;
 	bool counted = pgwire_tag_rows(tag, &verb, &n);
+	bool filled = c->copy.act == a->id && c->copy.state == COPY_ENDED;
 	bool changes = counted && (str_eqz(verb, "INSERT") || str_eqz(verb, "UPDATE") ||
-				      str_eqz(verb, "DELETE") || str_eqz(verb, "MERGE"));
+				      str_eqz(verb, "DELETE") || str_eqz(verb, "MERGE") ||
+				      (filled && str_eqz(verb, "COPY")));
 
 	upstream_text(tag, a->tag, sizeof(a->tag));
 	a->rows += n;
@@ -141,12 +66,13 @@ error(struct upstream_conn *c, const struct pgwire_msg *m, struct err *err)
 
 	if (rc != 0)
 		return rc;
+	upstream_copy_stop(c);
 	if (a->phase == ACT_POISON)
 		buf_reset(&a->held); /* what the statement answered is not true any more */
 	if (!carries_token(a, &e)) {
 		a->failed = true;
 		error_note(a, &e);
-		answer(c, m->whole, true);
+		upstream_answer_put(c, m->whole, true);
 		return 0;
 	}
 	a->poisoned = true;
@@ -154,7 +80,7 @@ error(struct upstream_conn *c, const struct pgwire_msg *m, struct err *err)
 	if (rc != 0)
 		return rc;
 	error_note(a, &ours);
-	answer(c, buf_str(&a->refusal), true);
+	upstream_answer_put(c, buf_str(&a->refusal), true);
 	return 0;
 }
 
@@ -171,7 +97,7 @@ ready(struct upstream_conn *c, const struct pgwire_msg *m, struct err *err)
 	c->executed = false;
 	/* Under a limit the last word is ours, when the state is known. */
 	if (c->act->phase == ACT_RUN && !c->act->wrap)
-		answer(c, m->whole, true);
+		upstream_answer_put(c, m->whole, true);
 	return 0;
 }
 
@@ -202,8 +128,8 @@ upstream_act_tail(struct upstream_conn *c, const struct pgwire_msg *m, struct er
 		return error(c, m, err);
 	a->held_last = a->held.n;
 	if (m->type == 'C')
-		completion(a, m);
-	answer(c, m->whole, true);
+		completion(c, m);
+	upstream_answer_put(c, m->whole, true);
 	return 0;
 }
 
@@ -220,9 +146,10 @@ status(const struct upstream_act *a)
 }
 
 static void
-tell_done(struct upstream_hub *h, uint64_t id, const struct upstream_act *a, uint8_t how, char txn)
+tell_done(struct upstream_hub *h, uint64_t id, struct upstream_act *a, uint8_t how, char txn)
 {
 	AUTO_BUF struct buf b = BUF(U_DONE_MAX);
+	struct hash data = {0};
 
 	buf_u64(&b, id);
 	buf_u64(&b, a->id);
@@ -234,6 +161,11 @@ tell_done(struct upstream_hub *h, uint64_t id, const struct upstream_act *a, uin
 	buf_lz(&b, a->sqlstate);
 	buf_lz(&b, a->message);
 	buf_put(&b, a->sent.b, HASH_LEN);
+	buf_u8(&b, a->copied != NULL);
+	if (a->copied != NULL)
+		data = hash_end(TAKE_PTR(a->copied));
+	buf_u64(&b, a->copied_bytes);
+	buf_put(&b, data.b, HASH_LEN);
 	upstream_hub_core(h, MSG_U_DONE, &b);
 }
 
@@ -243,6 +175,8 @@ act_free(struct upstream_act *a)
 	if (a == NULL)
 		return;
 	free(a->token);
+	if (a->copied != NULL)
+		(void)hash_end(a->copied);
 	buf_free(&a->messages);
 	buf_free(&a->refusal);
 	buf_free(&a->stream);
@@ -260,8 +194,8 @@ upstream_act_done(struct upstream_conn *c)
 
 	upstream_act_flush(c);
 	if (!lost) {
-		drain(c, &a->held, true);
-		drain(c, &a->tail, true);
+		upstream_answer_drain(c, &a->held, true);
+		upstream_answer_drain(c, &a->tail, true);
 	}
 	tell_done(c->hub, c->id, a, status(a), c->txn);
 	c->act = NULL;
@@ -288,6 +222,14 @@ upstream_act_next(struct upstream_conn *c, struct err *err)
 {
 	struct upstream_act *a = c->act;
 
+	if (a->sync_owed) {
+		AUTO_BUF struct buf sync = BUF(16);
+
+		a->sync_owed = false;
+		pgwire_put_sync(&sync);
+		upstream_act_phase(c, ACT_RUN, &sync);
+		return 0;
+	}
 	if (a->wrap)
 		return upstream_wrap_next(c, err);
 	c->skip = a->plan.skip;
@@ -339,9 +281,10 @@ upstream_act_run(struct upstream_conn *c)
 		pgwire_put_query(&out, str_z(a->token));
 	else if (a->token[0] != '\0')
 		pgwire_put_parse(&out, str_z(a->token), str_z(a->token));
-	if (a->kind == ACT_SYNC)
+	a->sync_owed = a->kind == ACT_SYNC && a->copy_in;
+	if (a->kind == ACT_SYNC && !a->sync_owed)
 		pgwire_put_sync(&out);
-	else if (a->kind == ACT_FLUSH || a->kind == ACT_CUT)
+	else if (a->kind != ACT_QUERY)
 		pgwire_put_flush(&out);
 	a->sent = hash_sha256(all);
 	buf_free(&a->messages);
@@ -391,6 +334,7 @@ act_new(const struct upstream_send *s)
 	a->kind = (enum act_kind)s->kind;
 	a->wrap = s->wrap != 0;
 	a->hold_all = s->hold_all != 0 || a->wrap;
+	a->copy_in = s->copy_in != 0;
 	a->token = str_dup(s->token);
 	a->sent = hash_sha256(STR(""));
 	buf_init(&a->messages, IPC_BODY_MAX);
@@ -421,7 +365,7 @@ skipped(struct upstream_conn *c)
 		return true;
 	}
 	c->skip = false;
-	a->wrap = a->hold_all = false;
+	a->wrap = a->hold_all = a->copy_in = false;
 	a->token[0] = '\0';
 	buf_reset(&a->messages);
 	pgwire_put_sync(&a->messages);
@@ -451,12 +395,23 @@ start(struct upstream_conn *c, struct err *err)
 }
 
 void
+upstream_act_begin(struct upstream_conn *c)
+{
+	unsigned long long id = c->act->id;
+	struct err err = {0};
+
+	c->act->waits = false;
+	if (start(c, &err) != 0 && c->state != UP_DEAD) {
+		log_error("lease %llu is not sent: %s", id, err.msg);
+		upstream_conn_end(c, err_sqlstate(err.code), err.msg);
+	}
+}
+
+void
 upstream_act_send(struct upstream_hub *h, const struct upstream_send *s)
 {
 	AUTO(act) struct upstream_act *a = act_new(s);
 	struct upstream_conn *c = upstream_hub_find(h, s->id);
-	struct err err = {0};
-	int rc = 0;
 
 	if (c == NULL || c->state != UP_READY) {
 		(void)snprintf(a->sqlstate, sizeof(a->sqlstate), "08003");
@@ -464,14 +419,15 @@ upstream_act_send(struct upstream_hub *h, const struct upstream_send *s)
 		tell_done(h, s->id, a, 4, 'I');
 		return;
 	}
-	if (c->act != NULL)
-		rc = err_set(&err, ERR_PROTOCOL, "an exchange is in flight already");
-	else
-		c->act = TAKE_PTR(a);
-	if (rc == 0)
-		rc = start(c, &err);
-	if (rc != 0 && c->state != UP_DEAD) {
-		log_error("lease %llu is not sent: %s", (unsigned long long)s->act, err.msg);
-		upstream_conn_end(c, err_sqlstate(err.code), err.msg);
+	if (c->act != NULL) {
+		log_error(
+		    "lease %llu is not sent: another is in flight", (unsigned long long)s->act);
+		upstream_conn_end(c, "08P01", "an exchange is in flight already");
+		return;
 	}
+	c->act = TAKE_PTR(a);
+	/* A cancel that is late must not hit what comes next. */
+	c->act->waits = c->cancel != NULL;
+	if (!c->act->waits)
+		upstream_act_begin(c);
 }

@@ -9,7 +9,7 @@
 
 struct upstream_send { /* U_SEND, read; all borrowed */
 	uint64_t id, act;
-	uint8_t kind, wrap, hold_all;
+	uint8_t kind, wrap, hold_all, copy_in;
 	uint64_t max_rows;
 	struct str messages, token;
 	struct pgwire_error refusal; /* what the token's syntax error becomes */
@@ -37,9 +37,12 @@ struct upstream_act {
 	enum act_kind kind;
 	enum act_phase phase;
 	bool wrap, hold_all;
-	bool begun;    /* inside a BEGIN of ours */
-	bool poisoned; /* the token's error came */
-	bool failed;   /* any error of the client's messages */
+	bool copy_in;	/* the server may ask for COPY data */
+	bool sync_owed; /* its Sync is kept back until it is known whether the server does */
+	bool waits;	/* not begun: a cancel of the one before is under way */
+	bool begun;	/* inside a BEGIN of ours */
+	bool poisoned;	/* the token's error came */
+	bool failed;	/* any error of the client's messages */
 	enum act_over over;
 	struct upstream_plan plan; /* of the phase */
 	struct buf messages;	   /* of the client, until sent */
@@ -48,23 +51,33 @@ struct upstream_act {
 	struct buf refusal; /* the ErrorResponse the token becomes */
 	struct buf stream, tail, held;
 	size_t held_last; /* where the last completion in `held` begins */
-	uint64_t rows, changed, bytes;
+	uint64_t rows, changed, bytes, copied_bytes;
+	struct hash_ctx *copied; /* NULL: the server asked for no data */
 	char tag[64], sqlstate[6];
 	char message[600];
 };
 
 /* Begin (or, for a connection that is gone, answer at once). */
 void upstream_act_send(struct upstream_hub *h, const struct upstream_send *s);
+/* One that waits begins. */
+void upstream_act_begin(struct upstream_conn *c);
 /* A counted reply, whole: completion, error or ReadyForQuery. */
 int upstream_act_tail(struct upstream_conn *c, const struct pgwire_msg *m, struct err *err);
-/* Bytes of any other reply, in pieces as they come. */
-void upstream_act_body(struct upstream_conn *c, struct str bytes);
 /* The last owed reply was counted: the next phase, or the end. */
 int upstream_act_next(struct upstream_conn *c, struct err *err);
-/* What streams goes to front now. */
-void upstream_act_flush(struct upstream_conn *c);
 /* The connection ends under it. */
 void upstream_act_lost(struct upstream_conn *c, const char *sqlstate, const char *message);
+
+/* --- upstream_answer.c: towards front */
+/* Bytes of a reply that is not counted, in pieces as they come. */
+void upstream_act_body(struct upstream_conn *c, struct str bytes);
+/* Of a counted one (tail), or not: all behind the first of those is withheld with it. */
+void upstream_answer_put(struct upstream_conn *c, struct str bytes, bool tail);
+void upstream_answer_drain(struct upstream_conn *c, struct buf *b, bool hold);
+/* What streams goes to front now. */
+void upstream_act_flush(struct upstream_conn *c);
+/* All of the answer so far goes to front now, and behind it `last`: the client must see it. */
+void upstream_act_release(struct upstream_conn *c, struct str last);
 /* UF_DATA. */
 void upstream_act_frame(struct upstream_conn *c, uint64_t act, bool hold, struct str bytes);
 

@@ -233,9 +233,12 @@ upstream_auth_message(struct upstream_conn *c, const struct pgwire_msg *m, struc
 			return upstream_auth_parameter(c, m->body, err);
 		break;
 	case 'K':
-		if (starting)
-			return 0; /* the server's cancel key stays here */
-		break;
+		if (!starting)
+			break;
+		c->has_key = m->body.n == sizeof(c->key);
+		if (c->has_key)
+			memcpy(c->key, m->body.p, sizeof(c->key));
+		return 0;
 	case 'Z':
 		if (starting)
 			return opened(c, m->body, err);

@@ -12,6 +12,8 @@
 #include <sys/socket.h>
 
 #include "broker/upstream_act.h"
+#include "broker/upstream_cancel.h"
+#include "broker/upstream_copy.h"
 #include "broker/upstream_tls.h"
 #include "common/log.h"
 #include "common/xalloc.h"
@@ -19,10 +21,10 @@
 #include "common/banned.h"
 
 #define OUT_MAX ((size_t)4 << 20)
+#define OUT_DROP ((size_t)256 << 10) /* written: taken out of the buffer */
 #define READ_CHUNK ((size_t)64 << 10)
 
 static void on_io(void *arg, uint32_t events);
-static void try_next(struct upstream_conn *c, struct err *err);
 
 /* --- life ------------------------------------------------------------------------ */
 
@@ -46,6 +48,7 @@ conn_free(struct upstream_conn *c)
 	buf_free(&c->in);
 	buf_free(&c->out);
 	buf_free(&c->params);
+	explicit_bzero(c->key, sizeof(c->key));
 	free(c);
 }
 
@@ -88,8 +91,9 @@ upstream_conn_end(struct upstream_conn *c, const char *sqlstate, const char *mes
 {
 	if (c->state == UP_DEAD)
 		return;
+	upstream_cancel_forget(c);
 	upstream_act_lost(c, sqlstate, message);
-	if (sqlstate != NULL)
+	if (sqlstate != NULL && !c->cancels)
 		tell_end(c, sqlstate, message);
 	if (c->state == UP_READY && sqlstate == NULL && c->out.n == c->out_at) {
 		AUTO_BUF struct buf b = BUF(16);
@@ -106,6 +110,7 @@ upstream_conn_end(struct upstream_conn *c, const char *sqlstate, const char *mes
 	LIST_REMOVE(c, link);
 	LIST_INSERT_HEAD(&c->hub->dead, c, link); /* a caller may still look at it */
 	c->hub->nconns--;
+	upstream_cancel_over(c, message);
 }
 
 static void
@@ -142,13 +147,18 @@ flush(struct upstream_conn *c, struct err *err)
 		ssize_t n = tlsio_write(&c->io, c->out.p + c->out_at, c->out.n - c->out_at, err);
 
 		if (n == TLSIO_AGAIN)
-			return 0;
+			break;
 		if (n < 0)
 			return err->code;
 		c->out_at += (size_t)n;
 	}
-	buf_reset(&c->out);
-	c->out_at = 0;
+	if (c->out_at == c->out.n) {
+		buf_reset(&c->out);
+		c->out_at = 0;
+	} else if (c->out_at > OUT_DROP) {
+		buf_drop(&c->out, c->out_at);
+		c->out_at = 0;
+	}
 	return 0;
 }
 
@@ -241,7 +251,8 @@ upstream_conn_pause(struct upstream_conn *c, bool on)
 static void
 go_auth(struct upstream_conn *c)
 {
-	c->state = UP_AUTH;
+	c->state = c->cancels ? UP_CANCELLING : UP_AUTH;
+	c->said = true;
 	upstream_conn_send(c, buf_str(&c->startup));
 	buf_free(&c->startup);
 }
@@ -303,7 +314,7 @@ do_connected(struct upstream_conn *c, struct err *err)
 		e = errno;
 	if (e != 0) {
 		(void)err_sys(err, ERR_UPSTREAM, e, "cannot connect to %s", c->peer);
-		try_next(c, err);
+		upstream_conn_next(c, err);
 		return err->code;
 	}
 	(void)setsockopt(c->io.fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
@@ -322,9 +333,8 @@ do_connected(struct upstream_conn *c, struct err *err)
 	return 0;
 }
 
-/* The next address, if there is one: *err is cleared when that one is under way. */
-static void
-try_next(struct upstream_conn *c, struct err *err)
+void
+upstream_conn_next(struct upstream_conn *c, struct err *err)
 {
 	while (c->addr < c->naddrs) {
 		const struct resolve_addr *a = &c->addrs[c->addr++];
@@ -368,12 +378,15 @@ on_io(void *arg, uint32_t events)
 	case UP_CONNECTING: rc = do_connected(c, &err); break;
 	case UP_SSL_ASKED: rc = do_ssl_answer(c, &err); break;
 	case UP_HANDSHAKE: rc = do_handshake(c, &err); break;
+	case UP_CANCELLING: rc = upstream_cancel_read(c, &err); break;
 	case UP_AUTH:
 	case UP_STARTING:
 	case UP_READY: rc = pump(c, &err); break;
 	}
 	if (rc != 0 && c->state != UP_DEAD)
 		fail(c, &err);
+	if (c->state == UP_READY)
+		upstream_copy_more(c);
 	watch(c);
 }
 
@@ -389,7 +402,7 @@ on_addresses(void *arg, const struct resolve_addr *addrs, size_t n, const char *
 	if (n == 0)
 		(void)err_set(&err, ERR_UPSTREAM, "host %s cannot be resolved: %s", c->host, why);
 	else
-		try_next(c, &err);
+		upstream_conn_next(c, &err);
 	if (err.code != 0)
 		fail(c, &err);
 }
@@ -423,8 +436,8 @@ open_check(const struct upstream_hub *h, const struct upstream_open *o, struct e
 	return 0;
 }
 
-static struct upstream_conn *
-conn_new(struct upstream_hub *h, const struct upstream_open *o)
+struct upstream_conn *
+upstream_conn_new(struct upstream_hub *h, const struct upstream_open *o)
 {
 	struct upstream_conn *c = xcalloc(1, sizeof(*c));
 
@@ -455,7 +468,7 @@ upstream_conn_open(struct upstream_hub *h, const struct upstream_open *o, struct
 
 	if (rc != 0)
 		return rc;
-	c = conn_new(h, o);
+	c = upstream_conn_new(h, o);
 	if (address[0] != '\0' && !resolve_numeric(address, c->port, &c->addrs[0])) {
 		rc = err_set(err, ERR_CONFIG, "address \"%s\" is not numeric", address);
 		conn_free(c);

@@ -8,6 +8,8 @@
 #include <assert.h>
 
 #include "broker/upstream_act.h"
+#include "broker/upstream_cancel.h"
+#include "broker/upstream_copy.h"
 #include "common/log.h"
 #include "common/proc.h"
 #include "common/xalloc.h"
@@ -68,6 +70,8 @@ end_all(struct upstream_hub *h, const char *sqlstate, const char *message)
 	for (size_t i = 0; i < UPSTREAM_BUCKETS; i++)
 		while (!LIST_EMPTY(&h->conns[i]))
 			upstream_conn_end(LIST_FIRST(&h->conns[i]), sqlstate, message);
+	while (!LIST_EMPTY(&h->cancels))
+		upstream_conn_end(LIST_FIRST(&h->cancels), sqlstate, message);
 }
 
 /* --- what core asks -------------------------------------------------------------- */
@@ -150,6 +154,7 @@ on_send(struct upstream_hub *h, struct rd *b, struct err *err)
 	s.refusal.message = rd_lstr(b);
 	s.refusal.detail = rd_lstr(b);
 	s.refusal.hint = rd_lstr(b);
+	s.copy_in = rd_u8(b);
 	if (!rd_end(b))
 		return err_set(err, ERR_PROTOCOL, "malformed");
 	upstream_act_send(h, &s);
@@ -185,6 +190,33 @@ on_pause(struct upstream_hub *h, struct rd *b, struct err *err)
 	return 0;
 }
 
+static int
+on_cancel(struct upstream_hub *h, struct rd *b, struct err *err)
+{
+	uint64_t id = rd_u64(b), act = rd_u64(b);
+
+	if (!rd_end(b))
+		return err_set(err, ERR_PROTOCOL, "malformed");
+	upstream_cancel_on(h, id, act);
+	return 0;
+}
+
+static int
+on_copy(struct upstream_hub *h, struct rd *b, struct err *err)
+{
+	uint64_t id = rd_u64(b), act = rd_u64(b);
+	uint8_t how = rd_u8(b);
+	struct str bytes = rd_lstr(b);
+	struct upstream_conn *c;
+
+	if (!rd_end(b))
+		return err_set(err, ERR_PROTOCOL, "malformed");
+	c = upstream_hub_find(h, id);
+	if (c != NULL)
+		upstream_copy_on(c, act, how, bytes);
+	return 0;
+}
+
 static const struct {
 	uint16_t type;
 	int (*fn)(struct upstream_hub *h, struct rd *body, struct err *err);
@@ -192,7 +224,9 @@ static const struct {
     {MSG_U_OPEN, on_open},
     {MSG_U_SEND, on_send},
     {MSG_U_CLOSE, on_close},
+    {MSG_U_CANCEL, on_cancel},
     {MSG_FU_PAUSE, on_pause},
+    {MSG_FU_COPY, on_copy},
 };
 
 static int
@@ -279,6 +313,7 @@ upstream_hub_new(struct loop *loop, struct resolver *resolver)
 
 	h->loop = loop;
 	h->resolver = resolver;
+	LIST_INIT(&h->cancels);
 	LIST_INIT(&h->dead);
 	for (size_t i = 0; i < UPSTREAM_BUCKETS; i++)
 		LIST_INIT(&h->conns[i]);

@@ -6,6 +6,7 @@
 #include "broker/upstream.h"
 
 #include "broker/upstream_act.h"
+#include "broker/upstream_copy.h"
 
 #include "common/banned.h"
 
@@ -71,9 +72,7 @@ message(struct upstream_conn *c, const struct pgwire_msg *m, struct err *err)
 		if (rc != 0)
 			return rc;
 		break;
-	case UPSTREAM_STEP_COPY_IN:
-		return err_set(
-		    err, ERR_UNSUPPORTED, "the server asks for COPY data, which is never given");
+	case UPSTREAM_STEP_COPY_IN: return upstream_copy_open(c, m, err);
 	case UPSTREAM_STEP_BAD:
 		return err_set(err, ERR_PROTOCOL, "the server sent message type %u out of order",
 		    (unsigned)(uint8_t)m->type);

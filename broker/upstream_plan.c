@@ -75,7 +75,7 @@ failed(struct upstream_plan *p)
 	char head = p->owed[p->at];
 
 	p->failed = true;
-	p->copying = false;
+	p->copying = p->filling = false;
 	if (head == 'Q' || head == 'F' || head == 'Z')
 		return UPSTREAM_STEP_TAIL; /* its ReadyForQuery follows */
 	while (p->at < p->n && p->owed[p->at] != 'Z')
@@ -89,6 +89,8 @@ static enum upstream_step
 statement(struct upstream_plan *p, char type, bool *ret_end)
 {
 	*ret_end = false;
+	if (p->filling)
+		return UPSTREAM_STEP_BAD;
 	switch (type) {
 	case 'D': return p->copying ? UPSTREAM_STEP_BAD : UPSTREAM_STEP_BODY;
 	case 'H':
@@ -109,8 +111,11 @@ statement(struct upstream_plan *p, char type, bool *ret_end)
 		*ret_end = true;
 		return UPSTREAM_STEP_TAIL;
 	case 'G':
-	case 'W': return UPSTREAM_STEP_COPY_IN;
-	default: return UPSTREAM_STEP_BAD;
+		if (p->copying)
+			return UPSTREAM_STEP_BAD;
+		p->filling = true;
+		return UPSTREAM_STEP_COPY_IN;
+	default: return UPSTREAM_STEP_BAD; /* 'W', too: COPY both ways is replication's */
 	}
 }
 
@@ -119,10 +124,12 @@ query(struct upstream_plan *p, char type)
 {
 	bool end;
 
+	bool within = p->copying || p->filling;
+
 	if (type == 'Z')
-		return p->copying ? UPSTREAM_STEP_BAD : pop(p, UPSTREAM_STEP_TAIL);
+		return within ? UPSTREAM_STEP_BAD : pop(p, UPSTREAM_STEP_TAIL);
 	if (type == 'T')
-		return p->copying ? UPSTREAM_STEP_BAD : UPSTREAM_STEP_BODY;
+		return within ? UPSTREAM_STEP_BAD : UPSTREAM_STEP_BODY;
 	return statement(p, type, &end);
 }
 
@@ -132,7 +139,7 @@ execute(struct upstream_plan *p, char type)
 	enum upstream_step s;
 	bool end;
 
-	if (type == 's' && !p->copying)
+	if (type == 's' && !p->copying && !p->filling)
 		return pop(p, UPSTREAM_STEP_TAIL);
 	s = statement(p, type, &end);
 	return end ? pop(p, s) : s;
@@ -144,6 +151,12 @@ call(struct upstream_plan *p, char type)
 	if (type == 'V')
 		return UPSTREAM_STEP_BODY;
 	return type == 'Z' ? pop(p, UPSTREAM_STEP_TAIL) : UPSTREAM_STEP_BAD;
+}
+
+void
+upstream_plan_filled(struct upstream_plan *p)
+{
+	p->filling = false;
 }
 
 enum upstream_step

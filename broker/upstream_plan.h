@@ -18,6 +18,7 @@ enum act_kind { ACT_QUERY = 1, ACT_SYNC = 2, ACT_FLUSH = 3, ACT_CUT = 4 };
 struct upstream_plan {
 	uint16_t n, at;
 	bool copying;  /* inside COPY TO STDOUT */
+	bool filling;  /* inside COPY FROM STDIN: the server waits for data */
 	bool failed;   /* an ErrorResponse came */
 	bool skip;     /* ... and no Sync is owed: the server ignores all until the next one */
 	bool executes; /* a Query, Execute or FunctionCall is among them */
@@ -33,10 +34,12 @@ enum upstream_step {
 	UPSTREAM_STEP_BAD = 0, /* not owed */
 	UPSTREAM_STEP_BODY,    /* belongs to an answer that goes on */
 	UPSTREAM_STEP_TAIL,    /* ends a statement, or an error, or ReadyForQuery */
-	UPSTREAM_STEP_COPY_IN, /* the server wants data: never given */
+	UPSTREAM_STEP_COPY_IN, /* the server asks for data */
 };
 /* Count one reply. NoticeResponse, ParameterStatus and NotificationResponse are not counted here.
  */
 enum upstream_step upstream_plan_step(struct upstream_plan *p, char type);
+/* The end of the data was sent: the statement's own end is owed again. */
+void upstream_plan_filled(struct upstream_plan *p);
 
 #endif

@@ -145,9 +145,7 @@ policy_sql_input(const struct policy *p, struct cmd_parser *parser, struct str t
 		return rc;
 	ret->input.effects = ret->facts.view.effects;
 	ret->input.statements = ret->facts.view.statements;
-	ret->unserved = effects_sql_unserved(&ret->facts.view);
-	if (ret->unserved != NULL) /* as core judges it: no policy permits opaque */
-		ret->input.effects |= EFFECT_opaque;
+	ret->unapprovable = effects_sql_unapprovable(&ret->facts.view);
 	if (!ret->facts.parsed)
 		return 0;
 	rc = json_parse(buf_str(&ret->facts.json), "facts", &ret->doc, err);
@@ -158,4 +156,17 @@ policy_sql_input(const struct policy *p, struct cmd_parser *parser, struct str t
 		ret->relations[ret->input.nrelations++] = json_str(json_at(rel, i));
 	ret->input.relations = ret->relations;
 	return 0;
+}
+
+bool
+policy_sql_judge(
+    const struct policy *p, const char *unapprovable, struct policy_input *in, struct decision *d)
+{
+	policy_eval(p, in, NULL, 0, d);
+	if (d->verdict != VERDICT_NEEDS_APPROVAL || unapprovable == NULL)
+		return false;
+	in->effects |= EFFECT_opaque;
+	policy_eval(p, in, NULL, 0, d);
+	d->verdict = VERDICT_DENY; /* no policy permits opaque */
+	return true;
 }

@@ -34,12 +34,16 @@ struct policy_sql {
 	struct json_doc *doc; /* facts */
 	struct str relations[FACTS_RELATIONS_MAX];
 	struct policy_input input;
-	const char *unserved; /* why core refuses it for reasons of its own; NULL: it does not */
+	const char
+	    *unapprovable; /* why core refuses it where it needs approval; NULL: it does not */
 };
 void policy_sql_free(struct policy_sql *s);
 #define AUTO_POLICY_SQL __attribute__((cleanup(policy_sql_free)))
 int policy_sql_input(const struct policy *p, struct cmd_parser *parser, struct str target,
     struct str sql, struct policy_sql *ret, struct err *err);
+/* The verdict. True: core itself refuses, as opaque (in *in, too), what nobody could sign for. */
+bool policy_sql_judge(
+    const struct policy *p, const char *unapprovable, struct policy_input *in, struct decision *d);
 
 /* Each prints its own errors and returns an exit status. argv[0] is the subcommand's name. */
 int policy_check_main(int argc, char **argv);

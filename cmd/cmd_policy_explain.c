@@ -48,7 +48,7 @@ explain_args_read(int argc, char **argv, struct explain_args *a)
 }
 
 static void
-print_input(const struct policy_sql *s, struct str sql)
+print_input(const struct policy_sql *s, struct str sql, bool refused)
 {
 	AUTO_BUF struct buf effects = BUF(256);
 	char at[CLOCK_TEXT_SIZE];
@@ -61,8 +61,9 @@ print_input(const struct policy_sql *s, struct str sql)
 	(void)printf("at         %s%s\n", at, s->input.at.known ? "" : " (clock not known)");
 	(void)printf("facts      %.*s\n", STR_ARG(buf_str(&s->facts.json)));
 	(void)printf("effects    %.*s\n", STR_ARG(buf_str(&effects)));
-	if (s->unserved != NULL)
-		(void)printf("broker     refuses it itself, as opaque (0A000): %s\n", s->unserved);
+	if (refused)
+		(void)printf(
+		    "broker     refuses it itself, as opaque (0A000): %s\n", s->unapprovable);
 }
 
 static void
@@ -95,6 +96,7 @@ explain(const struct explain_args *a, const struct policy *p, struct err *err)
 	AUTO_POLICY_SQL struct policy_sql s = {0};
 	AUTO_BUF struct buf table = BUF((size_t)4 << 20);
 	struct decision d;
+	bool refused;
 	int rc;
 
 	if (policy_target(p, str_z(a->target)) == NULL)
@@ -117,8 +119,8 @@ explain(const struct explain_args *a, const struct policy *p, struct err *err)
 	}
 	s.input.owner = a->owner != NULL ? str_z(a->owner) : STR_NONE;
 	s.input.agent = a->agent != NULL ? str_z(a->agent) : STR_NONE;
-	policy_eval(p, &s.input, NULL, 0, &d);
-	print_input(&s, str_z(a->sql));
+	refused = policy_sql_judge(p, s.unapprovable, &s.input, &d);
+	print_input(&s, str_z(a->sql), refused);
 	print_decision(&d);
 	policy_explain(p, &s.input, &table);
 	(void)printf("%.*s", STR_ARG(buf_str(&table)));

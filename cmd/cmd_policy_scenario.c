@@ -111,7 +111,7 @@ ask(struct scenario *s, struct err *err)
 	struct decision d;
 
 	s->sql.input.at = (struct instant){s->signed_us, true};
-	policy_eval(s->p, &s->sql.input, NULL, 0, &d);
+	(void)policy_sql_judge(s->p, s->sql.unapprovable, &s->sql.input, &d);
 	if (d.verdict != VERDICT_NEEDS_APPROVAL)
 		return err_set(err, ERR_INVALID, "would not go to approval: %s", d.text);
 	s->pending = (struct approval_pending){.action = s->action,

@@ -59,8 +59,8 @@ compare(struct policy_case_result *ret, const struct json *expect, const char *k
 }
 
 static void
-judge(struct runner *r, const struct policy_input *in, const struct json *expect,
-    struct policy_case_result *ret)
+judge(struct runner *r, struct policy_input *in, const char *unapprovable,
+    const struct json *expect, struct policy_case_result *ret)
 {
 	AUTO_BUF struct buf verdict = BUF(64);
 	AUTO_BUF struct buf effects = BUF(512);
@@ -68,7 +68,7 @@ judge(struct runner *r, const struct policy_input *in, const struct json *expect
 	AUTO_BUF struct buf slots = BUF(8192);
 	struct decision d;
 
-	policy_eval(r->p, in, NULL, 0, &d);
+	(void)policy_sql_judge(r->p, unapprovable, in, &d);
 	buf_put_z(&verdict, verdict_name(d.verdict));
 	effect_put(&effects, d.effects);
 	for (size_t i = 0; i < d.nrules; i++)
@@ -149,7 +149,7 @@ case_sql(struct runner *r, const struct json *c, struct policy_case_result *ret,
 	if (rc == 0)
 		rc = input_finish(c, &s.input, err);
 	if (rc == 0)
-		judge(r, &s.input, json_get(c, "expect"), ret);
+		judge(r, &s.input, s.unapprovable, json_get(c, "expect"), ret);
 	return rc;
 }
 
@@ -161,6 +161,7 @@ case_pipeline(
 	const struct json *list = json_get(json_get(c, "input"), "pipeline");
 	struct str target = policy_member_str(json_get(c, "input"), "target");
 	struct policy_input in = policy_input_for(r->p, target);
+	const char *unapprovable = NULL;
 	int rc;
 
 	for (size_t i = 0; i < json_count(list); i++) {
@@ -170,12 +171,14 @@ case_pipeline(
 		if (rc != 0)
 			return rc;
 		in.effects |= s.input.effects;
+		if (s.unapprovable != NULL)
+			unapprovable = s.unapprovable;
 		if (s.input.statements > in.statements)
 			in.statements = s.input.statements;
 	}
 	rc = input_finish(c, &in, err);
 	if (rc == 0)
-		judge(r, &in, json_get(c, "expect"), ret);
+		judge(r, &in, unapprovable, json_get(c, "expect"), ret);
 	return rc;
 }
 
@@ -196,7 +199,7 @@ case_message(
 		return err_set(err, ERR_INVALID, "unknown message \"%.*s\"", STR_ARG(message));
 	for (size_t i = 0; params != NULL && i < json_count(params); i++)
 		in.effects |= effects_pg_startup(json_key(params, i), json_str(json_at(params, i)));
-	judge(r, &in, json_get(c, "expect"), ret);
+	judge(r, &in, NULL, json_get(c, "expect"), ret);
 	return 0;
 }
 

@@ -296,9 +296,11 @@ effects_sql(const struct json *facts, struct facts_sql_view *ret)
 	ret->txn_only = n > 0 && !f.other && (f.flags & PLAIN) != 0;
 }
 
-/* The data that follows would be sent unjudged: rows cannot be shown, counted or signed for. */
+/* Nobody can sign for rows that come when the statement runs. */
 const char *
-effects_sql_unserved(const struct facts_sql_view *v)
+effects_sql_unapprovable(const struct facts_sql_view *v)
 {
-	return v->copy_in ? "COPY FROM STDIN is not supported" : NULL;
+	return v->copy_in ? "COPY FROM STDIN that needs approval is not supported: the data cannot "
+			    "be shown before it is sent"
+			  : NULL;
 }

@@ -15,6 +15,17 @@
  * statement names. "fence": true when a statement cannot run inside a transaction block.
  * "txn":["begin"|"commit"|"rollback"|"savepoint"|"release"|"rollback_to"...]: plain control, in
  * order.
+ *
+ * GraphQL facts JSON, of one request or of a batch; effects_http.c reads it:
+ *   {"graphql":[{"fields":["volumeDelete"],"nested":["id"],"operations":1,"type":"mutation"},
+ *    {"hash":"<64 hex digits>","name":"GetUser"},{"unknown":"why"}]}
+ * One element for each request, in order. type: of the operation that is selected: query, mutation,
+ * subscription. fields: names at its root (not aliases), through fragments; nested: of a mutation,
+ * names beneath them; sorted, unique. operations: in the document. hash: a document named by its
+ * SHA-256 alone; name: its operationName, if one was given. unknown: not to be told.
+ *
+ * Form facts JSON: {"form":"multipart","override":false,"parts":2}. form: urlencoded or multipart.
+ * override: one name of it would change the method (policy/webform.h).
  */
 #ifndef POLICY_FACTS_H
 #define POLICY_FACTS_H
@@ -27,8 +38,18 @@
 #define FACTS_JSON_MAX ((size_t)24576) /* bytes of facts; more is "too complex" */
 #define FACTS_RELATIONS_MAX 64
 
+#define FACTS_GRAPHQL_MAX ((size_t)1 << 20) /* bytes of a body that is judged as GraphQL */
+#define FACTS_GRAPHQL_BATCH_MAX 64
+#define FACTS_FORM_MAX ((size_t)16 << 20) /* bytes of a form */
+#define FACTS_FORM_PARTS_MAX 100000
+
 /* In cofferdam-parser alone. ERR_SYNTAX: the text is not SQL; ERR_TOO_COMPLEX: over a limit. */
 int facts_sql(struct str sql, struct buf *ret_json, struct err *err);
+/* The same of a GraphQL request: a URL's query string, or a body with its Content-Type. */
+int facts_graphql_query(struct str query, struct buf *ret_json, struct err *err);
+int facts_graphql_body(
+    struct str content_type, struct str body, struct buf *ret_json, struct err *err);
+int facts_form(struct str content_type, struct str body, struct buf *ret_json, struct err *err);
 
 struct facts_sql_view {
 	uint32_t effects;
@@ -43,8 +64,9 @@ struct facts_sql_view {
 /* Pure: facts JSON to effects. Anything not in the closed form gives EFFECT_opaque, never an error.
  */
 void effects_sql(const struct json *facts, struct facts_sql_view *ret);
-/* Why the broker refuses to carry it, whatever the policy says (0A000), in words; NULL: it does. */
-const char *effects_sql_unserved(const struct facts_sql_view *v);
+/* Why the broker refuses it where people would have to approve (0A000), in words; NULL: it does
+ * not. */
+const char *effects_sql_unapprovable(const struct facts_sql_view *v);
 
 /*
  * One start-up parameter ("application_name", "options", ...): harmless ones are EFFECT_read,

@@ -21,6 +21,8 @@ PARENT, FRONT, CORE, PARSER, UPSTREAM, WRITER = 1, 2, 3, 4, 5, 6
  PG_GONE) = range(20, 31)
 (U_OPEN, U_OPENED, U_SEND, U_DONE, U_CLOSE, U_GONE) = range(40, 46)
 
+COPY_IN = re.compile(rb"copy\b.*\bfrom\s+stdin", re.I | re.S)
+
 
 def lstr(b):
     if isinstance(b, str):
@@ -375,7 +377,7 @@ class Core:
             del self.conns[c.id]
             self.upstream.send(U_CLOSE, struct.pack(">Q", c.id))
             return
-        ms, limit, sent, executed, denied = messages(b), 0, b"", False, False
+        ms, limit, sent, executed, denied, copy_in = messages(b), 0, b"", False, False, False
         for typ, body, whole in ms:
             sql = None
             if typ == "Q":
@@ -394,6 +396,7 @@ class Core:
                 m = re.search(rb"/\*limit (\d+)\*/", sql)
                 limit = int(m.group(1)) if m else limit
                 denied = denied or bool(self.deny.search(sql))
+                copy_in = copy_in or bool(COPY_IN.search(sql))
             if denied:
                 break
             executed = executed or typ in "QE"
@@ -404,6 +407,7 @@ class Core:
         token = "cofferdam_refused_%s" % os.urandom(8).hex() if denied else ""
         body = struct.pack(">QQB", c.id, act, kind) + lstr(sent) + struct.pack(">BQB", 1 if limit else 0, limit, 0)
         body += lstr(token) + lstr("42501") + lstr("denied by policy: rule test") + lstr("action=a-test") + lstr("")
+        body += struct.pack(">B", 1 if copy_in else 0)
         self.upstream.send(U_SEND, body)
 
     # --- upstream
@@ -426,7 +430,8 @@ class Core:
                 self.refuse(c, 0, 0, o["sqlstate"], o["message"])
         elif typ == U_DONE:
             d = dict(conn=rd.num("Q"), act=rd.num("Q"), status=rd.num("B"), txn=chr(rd.num("B")), rows=rd.num("Q"),
-                     bytes=rd.num("Q"), tag=rd.text(), sqlstate=rd.text(), message=rd.text(), sent=rd.take(32).hex())
+                     bytes=rd.num("Q"), tag=rd.text(), sqlstate=rd.text(), message=rd.text(), sent=rd.take(32).hex(),
+                     copied=rd.num("B"), copied_bytes=rd.num("Q"), copied_sha256=rd.take(32).hex())
             rd.end()
             self.done.append(d)
             del self.done[:-2000]

@@ -109,9 +109,13 @@ run 0 "verdict    needs_approval" "explain reads a bundle as well" \
 run 0 "effects    invalid" "explain says what is no SQL" explain "$tmp/p.json" --target db --sql "DELETE FROM"
 run 1 'no target is named "dbx"' "explain refuses a target that is not there" explain "$tmp/p.json" --target dbx --sql "SELECT 1"
 
-run 0 "verdict    deny" "explain refuses COPY FROM STDIN as the broker does" \
+run 0 "verdict    allow" "explain lets COPY FROM STDIN pass where the policy does" \
 	explain "$tmp/p.json" --target db --sql "COPY t FROM STDIN" --at 2026-03-29T12:00:00Z
-grep -qF "broker     refuses it itself, as opaque (0A000): COPY FROM STDIN is not supported" "$tmp/out"
+! grep -q "^broker" "$tmp/out"
+ok $? "and the broker has nothing against it"
+run 0 "verdict    deny" "where it needs approval, explain refuses it as the broker does" \
+	explain "$tmp/p.json" --target db --sql "DELETE FROM t WHERE id = 2; COPY t FROM STDIN" --at 2026-03-29T12:00:00Z
+grep -qF "broker     refuses it itself, as opaque (0A000): COPY FROM STDIN that needs approval is not supported" "$tmp/out"
 ok $? "and says that it is the broker's own rule"
 run 0 "verdict    allow" "COPY TO STDOUT is only reading" \
 	explain "$tmp/p.json" --target db --sql "COPY t TO STDOUT" --at 2026-03-29T12:00:00Z

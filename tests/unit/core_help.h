@@ -71,7 +71,8 @@ struct world {
 	struct record records[2048];
 	uint64_t seq;
 	struct person olivia, dana, omar;
-	struct hash sent; /* of the last lease that leased() read */
+	struct hash sent;   /* of the last lease that leased() read */
+	const char *copied; /* COPY data that the next server_done() tells of */
 	char *policy_text;
 };
 
@@ -614,6 +615,14 @@ server_done(struct world *w, uint64_t conn, uint64_t act, uint8_t status, char t
 	buf_lz(&b, "");
 	buf_lz(&b, "");
 	buf_put(&b, w->sent.b, HASH_LEN);
+	buf_u8(&b, w->copied != NULL);
+	buf_u64(&b, w->copied != NULL ? strlen(w->copied) : 0);
+	{
+		struct hash data = hash_sha256(str_z(w->copied));
+
+		buf_put(&b, data.b, HASH_LEN);
+	}
+	w->copied = NULL;
 	say(&w->upstream, MSG_U_DONE, &b);
 	settle(w);
 }
@@ -621,7 +630,7 @@ server_done(struct world *w, uint64_t conn, uint64_t act, uint8_t status, char t
 /* What upstream was given. */
 struct lease {
 	uint64_t conn, act, max_rows;
-	uint8_t kind, wrap, hold_all;
+	uint8_t kind, wrap, hold_all, copy_in;
 	struct str msgs, token, sqlstate;
 };
 static inline struct lease
@@ -640,6 +649,9 @@ leased(struct world *w)
 	l.hold_all = rd_u8(&r);
 	l.token = rd_lstr(&r);
 	l.sqlstate = rd_lstr(&r);
+	for (int i = 0; i < 3; i++)
+		(void)rd_lstr(&r);
+	l.copy_in = rd_u8(&r);
 	return l;
 }
 

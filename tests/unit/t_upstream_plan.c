@@ -114,16 +114,59 @@ error_without_sync_leaves_the_server_skipping(void **state UNUSED)
 }
 
 static void
-copy_in_is_told_apart(void **state UNUSED)
+while_the_server_waits_for_data_it_may_only_fail(void **state UNUSED)
+{
+	static const char refused[] = "TDHdcCIZsGW";
+	struct upstream_plan p;
+
+	for (size_t i = 0; refused[i] != '\0'; i++) {
+		(void)play(&p, STR(Q), "");
+		assert_int_equal(upstream_plan_step(&p, 'G'), UPSTREAM_STEP_COPY_IN);
+		assert_int_equal(upstream_plan_step(&p, refused[i]), UPSTREAM_STEP_BAD);
+		(void)play(&p, STR(B E H), "2");
+		assert_int_equal(upstream_plan_step(&p, 'G'), UPSTREAM_STEP_COPY_IN);
+		assert_int_equal(upstream_plan_step(&p, refused[i]), UPSTREAM_STEP_BAD);
+	}
+	(void)play(&p, STR(Q), "G");
+	assert_int_equal(upstream_plan_step(&p, 'E'), UPSTREAM_STEP_TAIL);
+	assert_int_equal(upstream_plan_step(&p, 'Z'), UPSTREAM_STEP_TAIL);
+	assert_true(upstream_plan_done(&p) && p.failed);
+	(void)play(&p, STR(B E H), "2GE");
+	assert_true(upstream_plan_done(&p) && p.skip);
+}
+
+static void
+after_the_end_of_the_data_the_statement_ends(void **state UNUSED)
 {
 	struct upstream_plan p;
 
-	(void)play(&p, STR(Q), "");
-	assert_int_equal(upstream_plan_step(&p, 'G'), UPSTREAM_STEP_COPY_IN);
-	(void)play(&p, STR(B E S), "2");
-	assert_int_equal(upstream_plan_step(&p, 'W'), UPSTREAM_STEP_COPY_IN);
+	(void)play(&p, STR(Q), "G");
+	upstream_plan_filled(&p);
+	assert_int_equal(upstream_plan_step(&p, 'C'), UPSTREAM_STEP_TAIL);
+	assert_int_equal(upstream_plan_step(&p, 'G'), UPSTREAM_STEP_COPY_IN); /* a second one */
+	upstream_plan_filled(&p);
+	assert_int_equal(upstream_plan_step(&p, 'C'), UPSTREAM_STEP_TAIL);
+	assert_int_equal(upstream_plan_step(&p, 'Z'), UPSTREAM_STEP_TAIL);
+	assert_true(upstream_plan_done(&p));
+	(void)play(&p, STR(B E H), "2G");
+	upstream_plan_filled(&p);
+	assert_int_equal(upstream_plan_step(&p, 'C'), UPSTREAM_STEP_TAIL);
+	assert_true(upstream_plan_done(&p) && !p.failed);
+}
+
+static void
+data_is_asked_for_where_a_statement_runs_and_nowhere_else(void **state UNUSED)
+{
+	struct upstream_plan p;
+
 	(void)play(&p, STR(P S), "");
 	assert_int_equal(upstream_plan_step(&p, 'G'), UPSTREAM_STEP_BAD);
+	(void)play(&p, STR(F), "");
+	assert_int_equal(upstream_plan_step(&p, 'G'), UPSTREAM_STEP_BAD);
+	(void)play(&p, STR(Q), "H");
+	assert_int_equal(upstream_plan_step(&p, 'G'), UPSTREAM_STEP_BAD);
+	(void)play(&p, STR(Q), "");
+	assert_int_equal(upstream_plan_step(&p, 'W'), UPSTREAM_STEP_BAD);
 }
 
 static void
@@ -158,7 +201,9 @@ main(void)
 	    cmocka_unit_test(complete_answers_are_counted_off),
 	    cmocka_unit_test(replies_not_owed_are_refused),
 	    cmocka_unit_test(error_without_sync_leaves_the_server_skipping),
-	    cmocka_unit_test(copy_in_is_told_apart),
+	    cmocka_unit_test(while_the_server_waits_for_data_it_may_only_fail),
+	    cmocka_unit_test(after_the_end_of_the_data_the_statement_ends),
+	    cmocka_unit_test(data_is_asked_for_where_a_statement_runs_and_nowhere_else),
 	    cmocka_unit_test(only_whole_messages_of_known_types_are_sent),
 	    cmocka_unit_test(executing_is_noticed),
 	};
