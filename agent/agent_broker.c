@@ -81,11 +81,31 @@ expect(struct broker *b, uint16_t type, struct buf *body, struct err *err)
 	return rc;
 }
 
+static bool
+target_take(struct rd *r, struct broker_target *t)
+{
+	uint32_t port;
+	uint8_t listen;
+
+	t->target = str_dup(rd_lstr(r));
+	t->kind = str_dup(rd_lstr(r));
+	t->host = str_dup(rd_lstr(r));
+	port = rd_u32(r);
+	t->port = (uint16_t)(port <= 65535 ? port : 0);
+	t->address = str_dup(rd_lstr(r));
+	t->database = str_dup(rd_lstr(r));
+	t->user = str_dup(rd_lstr(r));
+	listen = rd_u8(r);
+	t->listen = (enum broker_listen)listen;
+	return listen <= BROKER_LISTEN_LOOP;
+}
+
 static int
 plan_take(struct broker *b, const struct buf *body, struct err *err)
 {
 	struct rd r = rd_init(buf_str(body));
 	struct broker_plan *p = &b->plan;
+	bool ok = true;
 	uint32_t n;
 
 	p->run = str_dup(rd_lstr(&r));
@@ -95,43 +115,46 @@ plan_take(struct broker *b, const struct buf *body, struct err *err)
 	if (n > BROKER_TARGETS_MAX)
 		return err_set(
 		    err, ERR_PROTOCOL, "broker: %u targets, limit %d", n, BROKER_TARGETS_MAX);
-	for (p->ntargets = 0; p->ntargets < n; p->ntargets++) {
-		struct broker_target *t = &p->targets[p->ntargets];
-		uint32_t port;
-
-		t->target = str_dup(rd_lstr(&r));
-		t->kind = str_dup(rd_lstr(&r));
-		t->host = str_dup(rd_lstr(&r));
-		port = rd_u32(&r);
-		t->port = (uint16_t)(port <= 65535 ? port : 0);
-		t->address = str_dup(rd_lstr(&r));
-		t->database = str_dup(rd_lstr(&r));
-		t->user = str_dup(rd_lstr(&r));
+	for (p->ntargets = 0; p->ntargets < n; p->ntargets++)
+		ok = target_take(&r, &p->targets[p->ntargets]) && ok;
+	n = rd_u32(&r);
+	if (n > BROKER_TARGETS_MAX)
+		return err_set(
+		    err, ERR_PROTOCOL, "broker: %u variables, limit %d", n, BROKER_TARGETS_MAX);
+	for (p->nenv = 0; p->nenv < n; p->nenv++) {
+		p->env[p->nenv].name = str_dup(rd_lstr(&r));
+		p->env[p->nenv].value = str_dup(rd_lstr(&r));
 	}
-	if (!rd_end(&r) || p->run[0] == '\0')
+	if (!rd_end(&r) || !ok || p->run[0] == '\0')
 		return err_set(err, ERR_PROTOCOL, "broker: malformed plan");
 	return 0;
 }
 
+static void
+open_put(const struct broker_ask *a, struct buf *out)
+{
+	buf_u32(out, IPC_VERSION);
+	buf_lz(out, a->agent);
+	buf_lz(out, a->task);
+	buf_u32(out, (uint32_t)a->ntargets);
+	for (size_t i = 0; i < a->ntargets; i++)
+		buf_lz(out, a->targets[i]);
+	buf_lz(out, "{\"back_end\":\"native\"}");
+	buf_u8(out, a->loop ? 1 : 0);
+}
+
 int
-broker_open(const char *path, const char *agent, const char *task, const char *const *targets,
-    size_t ntargets, struct broker **ret, struct err *err)
+broker_open(const struct broker_ask *a, struct broker **ret, struct err *err)
 {
 	AUTO(broker) struct broker *b = xcalloc(1, sizeof(*b));
 	AUTO_BUF struct buf out = BUF(IPC_BODY_MAX), in = BUF(IPC_BODY_MAX);
 	int rc;
 
 	b->fd = -1;
-	b->path = xstrdup(path);
-	if (ipc_connect(path, &b->fd, err) != 0)
+	b->path = xstrdup(a->socket);
+	if (ipc_connect(a->socket, &b->fd, err) != 0)
 		return err_wrap(err, "the broker's agent socket (is the broker running?)");
-	buf_u32(&out, IPC_VERSION);
-	buf_lz(&out, agent);
-	buf_lz(&out, task);
-	buf_u32(&out, (uint32_t)ntargets);
-	for (size_t i = 0; i < ntargets; i++)
-		buf_lz(&out, targets[i]);
-	buf_lz(&out, "{\"back_end\":\"native\"}");
+	open_put(a, &out);
 	if (out.n > 65536)
 		return err_set(
 		    err, ERR_TOO_LARGE, "task and targets: %zu bytes, limit 65536", out.n);
@@ -156,6 +179,10 @@ broker_free(struct broker *b)
 		free(t->address);
 		free(t->database);
 		free(t->user);
+	}
+	for (size_t i = 0; i < b->plan.nenv; i++) {
+		free(b->plan.env[i].name);
+		free(b->plan.env[i].value);
 	}
 	free(b->plan.run);
 	free(b->plan.owner);

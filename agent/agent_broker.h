@@ -8,28 +8,48 @@
 #include "common/buf.h"
 #include "common/err.h"
 
-#define BROKER_TARGETS_MAX 64
+#define BROKER_TARGETS_MAX 252
 
+enum broker_listen {
+	BROKER_LISTEN_NONE = 0,
+	BROKER_LISTEN_SANDBOX = 1, /* TCP at `address` and `port`, inside */
+	BROKER_LISTEN_LOOP = 2	   /* unix socket of this process */
+};
+
+/* kind: postgres, http, proxy or loop; the latter two have no name in the policy. */
 struct broker_target {
 	char *target, *kind, *host, *address, *database, *user;
 	uint16_t port;
+	enum broker_listen listen;
+};
+
+/* For the sandbox's environment: a placeholder in a credential's place. */
+struct broker_variable {
+	char *name, *value;
 };
 
 struct broker_plan {
 	char *run, *owner, *ca_pem;
 	struct broker_target targets[BROKER_TARGETS_MAX];
 	size_t ntargets;
+	struct broker_variable env[BROKER_TARGETS_MAX];
+	size_t nenv;
 };
 
 struct broker;
-/* Connects and registers a run; `targets` empty means all that the policy has. Plan lives as long
- * as the broker. */
-int broker_open(const char *path, const char *agent, const char *task, const char *const *targets,
-    size_t ntargets, struct broker **ret, struct err *err);
+struct broker_ask {
+	const char *socket, *agent, *task;
+	const char *const *targets; /* none: all that the policy has */
+	size_t ntargets;
+	bool loop; /* a loop listener is wanted; all model targets join */
+};
+/* Connects and registers a run. The plan lives as long as the broker. */
+int broker_open(const struct broker_ask *a, struct broker **ret, struct err *err);
 /* Ends the wire; without broker_end the core records an end by loss. NULL is fine. */
 void broker_free(struct broker *b);
 DEFINE_AUTO(broker, struct broker, broker_free)
 const struct broker_plan *broker_plan(const struct broker *b);
+/* Every entry of the plan that wants a listener gets one before broker_start. */
 int broker_listen(struct broker *b, size_t index, int fd, struct err *err);
 /* `level` is the sandbox's JSON. Returns when the listeners serve. */
 int broker_start(struct broker *b, const char *level, struct err *err);

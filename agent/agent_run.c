@@ -15,6 +15,7 @@
 #include "agent/agent_broker.h"
 #include "agent/agent_exec.h"
 #include "agent/agent_loop.h"
+#include "agent/agent_plan.h"
 #include "agent/agent_workspace.h"
 
 #include "common/banned.h"
@@ -27,75 +28,6 @@ socket_path(const struct agent_options *o)
 	if (o->state != NULL)
 		return xasprintf("%s/run/agent.sock", o->state);
 	return xstrdup(AGENT_SOCKET_DEFAULT);
-}
-
-/* Ordinary clients find the first database without being told; passwords are not asked for. */
-static void
-env_make(const struct broker_plan *p, char **env)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < p->ntargets && n == 0; i++) {
-		const struct broker_target *t = &p->targets[i];
-
-		if (strcmp(t->kind, "postgres") != 0)
-			continue;
-		env[n++] = xasprintf("PGHOST=%s", t->host);
-		env[n++] = xasprintf("PGPORT=%u", (unsigned)t->port);
-		env[n++] = xasprintf("PGDATABASE=%s", t->database);
-		env[n++] = xasprintf("PGUSER=%s", t->user);
-		env[n++] = xstrdup("PGSSLMODE=verify-full");
-	}
-	env[n] = NULL;
-}
-
-static int
-sandbox_for(const struct agent_options *o, struct broker *b, struct sandbox **ret, struct err *err)
-{
-	const struct broker_plan *p = broker_plan(b);
-	struct sandbox_target targets[BROKER_TARGETS_MAX];
-	char *env[8] = {0};
-	struct sandbox_spec spec = {.limits = o->limits,
-	    .workspace = o->workspace,
-	    .binds = o->binds,
-	    .nbinds = o->nbinds,
-	    .targets = targets,
-	    .ntargets = p->ntargets,
-	    .env = (const char *const *)env,
-	    .ca_pem = p->ca_pem[0] != '\0' ? p->ca_pem : NULL,
-	    .limits_optional = o->limits_optional};
-	int rc;
-
-	/* The loop keeps the time; this is the last resort behind it. */
-	spec.limits.wall_s =
-	    (uint32_t)(o->max_time_s != 0 ? o->max_time_s : LOOP_TIME_DEFAULT) + 60;
-	if (spec.limits.wall_s > 86400)
-		spec.limits.wall_s = 86400;
-	for (size_t i = 0; i < p->ntargets; i++)
-		targets[i] = (struct sandbox_target){.host = p->targets[i].host,
-		    .address = p->targets[i].address,
-		    .port = p->targets[i].port};
-	env_make(p, env);
-	rc = sandbox_create(&spec, ret, err);
-	for (size_t i = 0; env[i] != NULL; i++)
-		free(env[i]);
-	return rc;
-}
-
-static int
-listeners_give(
-    struct broker *b, struct sandbox *sb, const struct agent_workspace *ws, struct err *err)
-{
-	AUTO_FREE char *level = agent_workspace_level(ws, sandbox_level(sb));
-
-	for (size_t i = 0; i < broker_plan(b)->ntargets; i++) {
-		AUTO_FD int fd = sandbox_listener_take(sb, i);
-		int rc = broker_listen(b, i, fd, err);
-
-		if (rc != 0)
-			return rc;
-	}
-	return broker_start(b, level, err);
 }
 
 /* `run -- COMMAND`: on the record before it starts, like the loop's code. */
@@ -165,6 +97,20 @@ loop_run(const struct agent_options *o, struct broker *b, struct sandbox *sb, st
 }
 
 static int
+begin(const struct agent_options *o, struct broker *b, const struct agent_workspace *ws,
+    struct agent_socket *loop, struct sandbox **ret, struct err *err)
+{
+	AUTO_FREE char *level = NULL;
+	int rc;
+
+	if ((rc = agent_plan_sandbox(o, broker_plan(b), ret, err)) != 0 ||
+	    (rc = agent_plan_listen(b, *ret, loop, err)) != 0)
+		return rc;
+	level = agent_workspace_level(ws, sandbox_level(*ret));
+	return broker_start(b, level, err);
+}
+
+static int
 run_inside(const struct agent_options *o, const struct agent_workspace *ws, struct model *m,
     int *status, struct err *err)
 {
@@ -172,13 +118,18 @@ run_inside(const struct agent_options *o, const struct agent_workspace *ws, stru
 	const char *task = o->task != NULL ? o->task : o->command[0];
 	AUTO(broker) struct broker *b = NULL;
 	AUTO(sandbox) struct sandbox *sb = NULL;
+	AUTO_AGENT_SOCKET struct agent_socket loop = AGENT_SOCKET;
+	struct broker_ask ask = {.socket = path,
+	    .agent = o->agent != NULL ? o->agent : "cofferdam",
+	    .task = task,
+	    .targets = o->targets,
+	    .ntargets = o->ntargets};
 	struct err e = {0};
-	int rc = broker_open(path, o->agent != NULL ? o->agent : "cofferdam", task, o->targets,
-	    o->ntargets, &b, err);
+	int rc = broker_open(&ask, &b, err);
 
 	if (rc != 0)
 		return rc;
-	if ((rc = sandbox_for(o, b, &sb, err)) == 0 && (rc = listeners_give(b, sb, ws, err)) == 0)
+	if ((rc = begin(o, b, ws, &loop, &sb, err)) == 0)
 		rc = m != NULL ? loop_run(o, b, sb, m, status, err)
 			       : command_run(o, b, sb, status, err);
 	if (rc != 0)

@@ -22,7 +22,7 @@
 
 /* --- native_spec.c: the spec as the launcher holds it ---------------------------------- */
 struct native_target {
-	char *host, *address;
+	char *host, *address; /* host NULL: an address alone */
 	uint16_t port;
 };
 struct native_bind {
@@ -31,8 +31,9 @@ struct native_bind {
 struct native_spec {
 	struct sandbox_limits limits;
 	bool limits_optional;
-	char *workspace; /* NULL: private */
-	char *ca_pem;	 /* NULL: none */
+	char *workspace;		    /* NULL: private */
+	char *ca_pem, *ca_hash, *roots_pem; /* NULL: none */
+	struct str keystore;		    /* owned */
 	struct native_bind binds[SANDBOX_BINDS_MAX];
 	size_t nbinds;
 	struct native_target targets[SANDBOX_TARGETS_MAX];
@@ -100,7 +101,7 @@ void native_view_close(struct native_view *v);
 int native_root_enter(const struct native_spec *spec, struct native_view *v, struct err *err);
 /* Beneath the current directory (the new root): /etc and its files. */
 int native_etc_write(const struct native_spec *spec, struct err *err);
-int native_file_write(const char *path, const char *text, mode_t mode, struct err *err);
+int native_file_write(const char *path, struct str content, mode_t mode, struct err *err);
 
 /* --- native_net.c, native_lock.c, native_child.c, native_launch.c, native_init.c --------- */
 int native_net_up(const struct native_spec *spec, int *listeners, struct err *err);

@@ -69,12 +69,11 @@ code_write(struct order *o, struct str ext, struct str code, struct err *err)
 {
 	static unsigned counter;
 	size_t n = 0;
-	AUTO_FREE char *text = str_dup(code);
 
 	(void)mkdir("/tmp/.code", 0700);
 	o->code_path = xasprintf("/tmp/.code/%u.%.*s", ++counter, STR_ARG(ext));
 	(void)unlink(o->code_path);
-	if (native_file_write(o->code_path, text, 0600, err) != 0)
+	if (native_file_write(o->code_path, code, 0600, err) != 0)
 		return err->code;
 	while (o->argv[n] != NULL)
 		n++;

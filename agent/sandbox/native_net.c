@@ -34,11 +34,11 @@ listener_make(const struct native_target *t, int *ret, struct err *err)
 	AUTO_FD int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	if (fd < 0 || inet_pton(AF_INET, t->address, &a.sin_addr) != 1)
-		return err_sys(err, ERR_SYSTEM, errno, "sandbox: listener for %s", t->host);
+		return err_sys(err, ERR_SYSTEM, errno, "sandbox: listener at %s", t->address);
 	/* Only exactly this address: another name on the same port is another target. */
 	if (bind(fd, (const struct sockaddr *)&a, sizeof(a)) != 0 || listen(fd, 128) != 0)
-		return err_sys(err, ERR_SYSTEM, errno, "sandbox: listener for %s at %s:%u", t->host,
-		    t->address, (unsigned)t->port);
+		return err_sys(err, ERR_SYSTEM, errno, "sandbox: listener for %s at %s:%u",
+		    t->host != NULL ? t->host : "an address", t->address, (unsigned)t->port);
 	*ret = TAKE_FD(fd);
 	return 0;
 }

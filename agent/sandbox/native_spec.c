@@ -20,6 +20,14 @@ take_z(struct rd *r)
 	return s.n != 0 ? str_dup(s) : NULL;
 }
 
+static struct str
+take_bytes(struct rd *r)
+{
+	struct str s = rd_lstr(r);
+
+	return s.n != 0 ? (struct str){.p = str_dup(s), .n = s.n} : STR_NONE;
+}
+
 /* A string that must be there. */
 static char *
 need_z(struct rd *r)
@@ -47,6 +55,9 @@ native_spec_decode(struct str body, struct native_spec *s, struct err *err)
 	s->limits.workspace_mib = rd_u32(&r);
 	s->workspace = take_z(&r);
 	s->ca_pem = take_z(&r);
+	s->ca_hash = take_z(&r);
+	s->roots_pem = take_z(&r);
+	s->keystore = take_bytes(&r);
 	n = rd_u32(&r);
 	if (n > SANDBOX_BINDS_MAX)
 		return err_set(err, ERR_PROTOCOL, "sandbox: spec with %u binds", n);
@@ -58,7 +69,7 @@ native_spec_decode(struct str body, struct native_spec *s, struct err *err)
 	if (n > SANDBOX_TARGETS_MAX)
 		return err_set(err, ERR_PROTOCOL, "sandbox: spec with %u targets", n);
 	for (s->ntargets = 0; s->ntargets < n; s->ntargets++) {
-		s->targets[s->ntargets].host = need_z(&r);
+		s->targets[s->ntargets].host = take_z(&r);
 		s->targets[s->ntargets].address = need_z(&r);
 		s->targets[s->ntargets].port = rd_u16(&r);
 	}

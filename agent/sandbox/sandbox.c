@@ -14,6 +14,7 @@
 
 #include "common/proc_paths.h"
 #include "common/xalloc.h"
+#include "agent/sandbox/sandbox_env.h"
 #include "agent/sandbox/sandbox_result.h"
 #include "agent/sandbox/wire.h"
 
@@ -34,36 +35,6 @@ struct sandbox {
 	char **env;
 	uint64_t output_max;
 };
-
-/* HOME and the rest from nothing; then what each ecosystem reads its certificates from. */
-static const char *const base_env[] = {
-    "PATH=/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin", "HOME=/work", "USER=agent",
-    "LOGNAME=agent", "SHELL=/bin/bash", "LANG=C.UTF-8", "TMPDIR=/tmp", "TERM=dumb"};
-static const char *const ca_env[] = {"SSL_CERT_FILE", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE",
-    "GIT_SSL_CAINFO", "NODE_EXTRA_CA_CERTS", "AWS_CA_BUNDLE", "PIP_CERT", "PGSSLROOTCERT"};
-
-static char **
-env_build(const struct sandbox_spec *s)
-{
-	char **env =
-	    xcalloc(ARRAY_LEN(base_env) + ARRAY_LEN(ca_env) + SANDBOX_ENV_MAX + 1, sizeof(*env));
-	size_t n = 0;
-
-	for (size_t i = 0; i < ARRAY_LEN(base_env); i++)
-		env[n++] = xstrdup(base_env[i]);
-	for (size_t i = 0; s->ca_pem != NULL && i < ARRAY_LEN(ca_env); i++)
-		env[n++] = xasprintf("%s=/etc/cofferdam/ca.pem", ca_env[i]);
-	for (size_t i = 0; s->env != NULL && s->env[i] != NULL; i++) {
-		size_t len = (size_t)(strchr(s->env[i], '=') - s->env[i]) + 1, at = 0;
-
-		while (at < n && strncmp(env[at], s->env[i], len) != 0)
-			at++;
-		free(env[at]); /* NULL when new */
-		env[at] = xstrdup(s->env[i]);
-		n += at == n;
-	}
-	return env;
-}
 
 static int
 launcher_start(struct sandbox *sb, struct err *err)
@@ -145,7 +116,7 @@ sandbox_create(const struct sandbox_spec *s, struct sandbox **ret, struct err *e
 	if (sandbox_spec_check(s, err) != 0)
 		return err != NULL ? err->code : ERR_INVALID;
 	sb->output_max = (uint64_t)mib << 20;
-	sb->env = env_build(s);
+	sb->env = sandbox_env_make(s);
 	sandbox_spec_encode(s, &b);
 	if (launcher_start(sb, &e) != 0 || wire_send(sb->wire, WIRE_CREATE, &b, NULL, 0, &e) != 0 ||
 	    wire_recv(sb->wire, CREATE_MS, WIRE_BODY_MAX, &m, &e) != 0)

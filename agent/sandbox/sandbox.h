@@ -10,11 +10,12 @@
 #include "common/buf.h"
 #include "common/err.h"
 
-#define SANDBOX_TARGETS_MAX 64
+#define SANDBOX_TARGETS_MAX 252 /* listeners; SCM_RIGHTS takes 253 descriptors */
 #define SANDBOX_BINDS_MAX 32
-#define SANDBOX_ENV_MAX 256
+#define SANDBOX_ENV_MAX 512
 #define SANDBOX_ARGS_MAX 4096
 #define SANDBOX_CODE_MAX ((size_t)1 << 20)
+#define SANDBOX_TRUST_MAX ((size_t)1 << 20) /* bytes of each form of certificates */
 
 /* Zero in any field means its default (sandbox_limits_default). */
 struct sandbox_limits {
@@ -27,7 +28,7 @@ struct sandbox_limits {
 };
 
 struct sandbox_target {
-	const char *host;    /* name that resolves inside */
+	const char *host;    /* name that resolves inside to address; "": none */
 	const char *address; /* 127.x.y.z, not 127.0.0.1 */
 	uint16_t port;
 };
@@ -47,7 +48,11 @@ struct sandbox_spec {
 	const struct sandbox_target *targets;
 	size_t ntargets;
 	const char *const *env; /* "NAME=value", NULL-terminated; NULL is none */
-	const char *ca_pem;	/* certificates that programs inside trust; NULL: none */
+	const char *ca_pem;	/* CA of the run, that programs inside trust; NULL: none */
+	const char *ca_hash;	/* its OpenSSL subject hash, 8 hex digits, for lookup by directory;
+				   NULL: unknown */
+	const char *roots_pem;	/* public authorities for the system's bundle; NULL: none */
+	struct str keystore;	/* the bundle as PKCS #12, for Java; empty: none */
 	bool limits_optional;	/* for tests: run without memory, pids and CPU limits if cgroups
 				   cannot be had */
 };

@@ -144,7 +144,8 @@ targets_check(const struct sandbox_spec *s, struct err *err)
 		const struct sandbox_target *t = &s->targets[i];
 		struct in_addr a;
 
-		if (!host_is_plain(t->host) || strcmp(t->host, "localhost") == 0)
+		if ((t->host[0] != '\0' && !host_is_plain(t->host)) ||
+		    strcmp(t->host, "localhost") == 0)
 			return err_set(err, ERR_INVALID,
 			    "sandbox: target host \"%s\" is not a host name", t->host);
 		if (inet_pton(AF_INET, t->address, &a) != 1 || ntohl(a.s_addr) >> 24 != 127 ||
@@ -214,6 +215,23 @@ workspace_check(const struct sandbox_spec *s, struct err *err)
 	return 0;
 }
 
+/* The hash becomes a file's name. */
+static int
+trust_check(const struct sandbox_spec *s, struct err *err)
+{
+	struct str ca = str_z(s->ca_pem), roots = str_z(s->roots_pem), hash = str_z(s->ca_hash);
+
+	if (ca.n > SANDBOX_TRUST_MAX || roots.n > SANDBOX_TRUST_MAX ||
+	    s->keystore.n > SANDBOX_TRUST_MAX)
+		return err_set(err, ERR_TOO_LARGE,
+		    "sandbox: certificates of %zu, %zu and %zu bytes, limit %zu each", ca.n,
+		    roots.n, s->keystore.n, SANDBOX_TRUST_MAX);
+	if (s->ca_hash != NULL && (hash.n != 8 || strspn(s->ca_hash, "0123456789abcdef") != 8))
+		return err_set(err, ERR_INVALID,
+		    "sandbox: CA hash \"%s\" must be 8 hexadecimal digits", s->ca_hash);
+	return 0;
+}
+
 int
 sandbox_spec_check(const struct sandbox_spec *s, struct err *err)
 {
@@ -223,15 +241,12 @@ sandbox_spec_check(const struct sandbox_spec *s, struct err *err)
 	    (rc = binds_check(s, err)) != 0 || (rc = targets_check(s, err)) != 0 ||
 	    (rc = env_check(s, err)) != 0)
 		return rc;
-	if (s->ca_pem != NULL && strlen(s->ca_pem) > 1 << 20)
-		return err_set(err, ERR_TOO_LARGE, "sandbox: CA text of %zu bytes, limit %d",
-		    strlen(s->ca_pem), 1 << 20);
-	return 0;
+	return trust_check(s, err);
 }
 
 /*
- * u8 flags, u32 each limit in the order of limit_rows, str workspace, str CA,
- * list(str host path, str inside), list(str host, str address, u16 port)
+ * u8 flags, u32 each limit in the order of limit_rows, str workspace, str CA, str CA hash, str
+ * roots, str keystore, list(str host path, str inside), list(str host, str address, u16 port)
  */
 void
 sandbox_spec_encode(const struct sandbox_spec *s, struct buf *out)
@@ -246,6 +261,9 @@ sandbox_spec_encode(const struct sandbox_spec *s, struct buf *out)
 	}
 	buf_lz(out, s->workspace);
 	buf_lz(out, s->ca_pem);
+	buf_lz(out, s->ca_hash);
+	buf_lz(out, s->roots_pem);
+	buf_lstr(out, s->keystore);
 	buf_u32(out, (uint32_t)s->nbinds);
 	for (size_t i = 0; i < s->nbinds; i++) {
 		buf_lz(out, s->binds[i].host_path);

@@ -16,7 +16,7 @@
 #include "common/err.h"
 
 #define WIRE_FD 3
-#define WIRE_FDS_MAX 64
+#define WIRE_FDS_MAX 252
 #define WIRE_BODY_MAX ((size_t)4 << 20)
 #define WIRE_INSIDE_MAX ((size_t)64 << 10) /* what pid 1 may send */
 #define WIRE_SEND_MS 10000

@@ -12,14 +12,17 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from harness import BUILD, Tap, Temp, wait_for
+from harness import BUILD, Tap, Temp, must, wait_for
 
 (A_OPEN, A_PLAN, A_LISTEN, A_START, A_STARTED, A_EVENT, A_EVENT_ACK, A_END, A_ENDED, A_RESUME, A_ERROR,
  A_KILL) = range(80, 92)
 AGENT = os.path.join(BUILD, "cofferdam-agent")
 BASE = [] if os.geteuid() == 0 else ["--limits-optional"]
 tap, temp = Tap(), Temp("loop")
-CA = "-----BEGIN CERTIFICATE-----\nplayed\n-----END CERTIFICATE-----\n"
+must(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+      "-subj", "/CN=played CA", "-keyout", temp.path + "/ca.key", "-out", temp.path + "/ca.pem"])
+with open(temp.path + "/ca.pem", encoding="ascii") as f:
+    CA = f.read()
 
 
 def u32(n):
@@ -57,9 +60,9 @@ class Rd:
 class Core(threading.Thread):
     """Speaks the A_* frames and writes down what it heard; `on` hooks an event's type."""
 
-    def __init__(self, targets=(), on=None, refuse=None):
+    def __init__(self, targets=(), on=None, refuse=None, env=()):
         super().__init__(daemon=True)
-        self.targets, self.on, self.refuse = list(targets), on or {}, refuse
+        self.targets, self.on, self.refuse, self.env = list(targets), on or {}, refuse, list(env)
         self.heard, self.listeners, self.events, self.level = [], {}, [], None
         self.open = self.end = self.conn = None
         self.drop_once = None
@@ -112,13 +115,14 @@ class Core(threading.Thread):
         self.heard.append(t)
         if t == A_OPEN:
             self.open = [r.u32(), r.s().decode(), r.s().decode(), [r.s().decode() for _ in range(r.u32())],
-                         r.s().decode(), r.b]
+                         r.s().decode(), r.take(1), r.b]
             if self.refuse:
                 self.send(A_ERROR, u32(self.refuse[0]) + s(self.refuse[1]))
                 return False
             self.send(A_PLAN, s("r-played") + s("alice") + s(CA) + u32(len(self.targets)) +
-                      b"".join(s(n) + s(k) + s(h) + u32(p) + s(a) + s(d) + s(u)
-                               for n, k, h, p, a, d, u in self.targets))
+                      b"".join(s(n) + s(k) + s(h) + u32(p) + s(a) + s(d) + s(u) + bytes([(how or [1])[0]])
+                               for n, k, h, p, a, d, u, *how in self.targets) +
+                      u32(len(self.env)) + b"".join(s(n) + s(v) for n, v in self.env))
         elif t == A_LISTEN:
             self.listeners[r.u32()] = socket.socket(fileno=fds[0])
         elif t == A_START:
@@ -187,8 +191,8 @@ DISPLAY
 All is well.
 """)
 tap.eq(r.returncode, 0, "a conversation runs to its end")
-tap.eq(core.open[:4], [1, "tester", "the task", []], "the run is registered with agent, task and targets")
-tap.eq(core.open[5], b"", "the registration has nothing behind it")
+tap.eq(core.open[:4], [2, "tester", "the task", []], "the run is registered with agent, task and targets")
+tap.eq(core.open[5:], [b"\0", b""], "no listener for models is asked for, and there is nothing behind it")
 tap.eq(core.types(), ["model", "exec", "result", "model", "exec", "result", "model", "exec", "result", "model"],
        "words, code and output are recorded in their order")
 tap.eq(order[0], ("exec", False), "code is on the record before it runs")
@@ -220,9 +224,11 @@ tap.ok(int(core.events[5][3].split()[1]) <= 3, "and processes do not", core.even
 tap.eq(core.events[5][3].split()[2:], ["2.sh"], "nor does an earlier turn's code")
 
 # --- targets -------------------------------------------------------------------------------
-def serve(core, fields):
+def serve(core, fields, only=None):
     def go():
         for i, l in core.listeners.items():
+            if only not in (None, i):
+                continue
             l.setblocking(True)
             c, _ = l.accept()
             c.sendall(b"hello from %d\n" % i)
@@ -235,7 +241,7 @@ core = Core(targets=[("db", "postgres", "db.internal", 5432, "127.70.0.1", "crm"
 r = agent(core, "--target", "db", "--target", "api", text="""## code bash
 for t in db.internal/5432 api.example.com/443; do exec 5<>/dev/tcp/$t; head -1 <&5; done
 getent hosts db.internal; echo "$PGHOST $PGPORT $PGDATABASE $PGUSER $PGSSLMODE"
-cat $SSL_CERT_FILE; cmp $SSL_CERT_FILE /etc/ssl/certs/ca-certificates.crt && echo same
+cat /etc/cofferdam/ca.pem; cmp $SSL_CERT_FILE /etc/ssl/certs/ca-certificates.crt && echo same
 (exec 6<>/dev/tcp/db.internal/5433) 2>/dev/null || echo other port refused
 ## done
 """)
@@ -243,8 +249,60 @@ out = core.events[2][3] if len(core.events) > 2 else r.stderr
 tap.eq(core.open[3], ["db", "api"], "the targets that were asked for are named")
 tap.ok("hello from 0\nhello from 1\n" in out, "each target's own name and port lead to its own listener, and out of the sandbox", out)
 tap.ok("127.70.0.1" in out and "db.internal 5432 crm agent verify-full" in out, "names and the database's variables are there", out)
-tap.ok("played" in out and "same" in out, "and the run's certificates where programs look", out)
+tap.ok(CA in out and "same" in out, "and the run's certificates where programs look", out)
 tap.ok("other port refused" in out, "another port of the same name leads nowhere", out)
+
+# --- http: the proxy, certificates, placeholders ---------------------------------------------
+MATRIX = ("SSL_CERT_FILE CURL_CA_BUNDLE REQUESTS_CA_BUNDLE GIT_SSL_CAINFO AWS_CA_BUNDLE PIP_CERT npm_config_cafile "
+          "CARGO_HTTP_CAINFO NIX_SSL_CERT_FILE CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE HTTPLIB2_CA_CERTS DENO_CERT "
+          "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH CODEX_CA_CERTIFICATE").split()
+core = Core(targets=[("db", "postgres", "one.test", 5432, "127.77.0.1", "crm", "agent"),
+                     ("api", "http", "one.test", 443, "127.77.0.1", "", ""),
+                     ("api2", "http", "one.test", 8443, "127.77.0.1", "", ""),
+                     ("star", "http", "*.ok.test", 443, "", "", "", 0),
+                     ("six", "http", "fd00::1", 443, "127.77.0.4", "", ""),
+                     ("four", "http", "192.0.2.1", 443, "127.77.0.5", "", ""),
+                     ("local", "http", "localhost", 8080, "127.77.0.6", "", ""),
+                     ("", "proxy", "proxy.cofferdam.internal", 3128, "127.77.0.7", "", "")],
+            env=[("GITHUB_TOKEN", "cfph_" + "a" * 26)], on={"exec": lambda c, f: serve(c, f, 7)})
+r = agent(core, text="""## code bash
+cat /etc/hosts
+for v in """ + " ".join(MATRIX) + """; do echo "$v=${!v}"; done
+echo "$NODE_EXTRA_CA_CERTS $PGSSLROOTCERT $SSL_CERT_DIR"
+## code bash
+for v in HTTP_PROXY HTTPS_PROXY http_proxy https_proxy ALL_PROXY all_proxy; do echo "$v=${!v}"; done
+echo "[$NO_PROXY][$no_proxy] $GITHUB_TOKEN"; exec 5<>/dev/tcp/proxy.cofferdam.internal/3128; head -1 <&5
+## code bash
+cmp /etc/ssl/cert.pem /etc/pki/tls/certs/ca-bundle.crt && cmp /etc/ssl/cert.pem $SSL_CERT_FILE && echo same
+openssl verify -CAfile $SSL_CERT_FILE /etc/cofferdam/ca.pem
+env -i openssl verify /etc/cofferdam/ca.pem
+env -i openssl verify -no-CAfile -no-CAstore -CApath /etc/ssl/certs /etc/cofferdam/ca.pem
+openssl pkcs12 -in /etc/ssl/certs/java/cacerts -passin pass:changeit -nokeys -info 2>&1 | grep -c 2.16.840.1.113894.746875.1.1
+grep -c BEGIN $SSL_CERT_FILE
+## done
+""")
+out = [e[3] for e in core.events if e[1] == "result"] or [r.stderr] * 3
+tap.eq(out[0].splitlines()[:6], ["127.0.0.1 localhost sandbox", "::1 localhost", "127.77.0.1 one.test",
+                                 "127.77.0.7 proxy.cofferdam.internal"] +
+       ["%s=/etc/ssl/certs/ca-certificates.crt" % v for v in MATRIX[:2]],
+       "a host of several targets is named once, an address, localhost and a wildcard not at all")
+tap.ok(all("\n%s=/etc/ssl/certs/ca-certificates.crt\n" % v in out[0] for v in MATRIX), "each ecosystem's variable leads to the bundle",
+       out[0])
+tap.has(out[0], "/etc/cofferdam/ca.pem /etc/cofferdam/ca.pem /etc/ssl/certs", "node adds the run's CA, libpq trusts it alone")
+tap.eq(out[1].splitlines()[:6], ["%s=http://127.77.0.7:3128" % v for v in
+                                 ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY", "all_proxy")],
+       "the proxy's variables, in both spellings")
+tap.has(out[1], "[localhost,127.0.0.1,::1][localhost,127.0.0.1,::1] cfph_" + "a" * 26, "what stays inside, and the placeholder")
+tap.has(out[1], "hello from 7", "the proxy's listener is its entry of the plan")
+tap.eq(sorted(core.listeners), [0, 1, 2, 4, 5, 6, 7], "every entry that wants a listener has one, the wildcard has none")
+lines = out[2].splitlines()
+tap.eq(lines[:4], ["same"] + ["/etc/cofferdam/ca.pem: OK"] * 3,
+       "the run's CA is trusted by variable, by the system's file, and by the system's directory")
+host_roots = 0
+if os.path.exists("/etc/ssl/certs/ca-certificates.crt"):
+    with open("/etc/ssl/certs/ca-certificates.crt", encoding="utf-8") as f:
+        host_roots = f.read().count("BEGIN CERTIFICATE")
+tap.eq(lines[4:], [str(host_roots + 1)] * 2, "bundle and Java's keystore hold this machine's authorities, too")
 
 # --- budgets, errors -----------------------------------------------------------------------
 core = Core()
@@ -298,7 +356,7 @@ def lose(core, fields):
 
 core = Core(on={"result": lose})
 r = agent(core, text="## code bash\necho one\n## code bash\necho two\n## done\nend\n")
-tap.ok(core.resumed == (1, "r-played", b"") and core.end == ("done", "end") and r.returncode == 0,
+tap.ok(core.resumed == (2, "r-played", b"") and core.end == ("done", "end") and r.returncode == 0,
        "a core that goes away before its acknowledgement is found again, and the run goes on", (r.stderr, core.types()))
 ids = [e[0] for e in core.events if e[1] == "result"]
 tap.ok(len(ids) == 3 and ids[0] == ids[1] and ids[2] > ids[1], "the event that was not acknowledged is sent again under its id", ids)

@@ -79,7 +79,7 @@ target_needs_a_loopback_address_of_its_own(void **state UNUSED)
 	static const char *const addresses[] = {
 	    "127.0.0.1", "128.0.0.1", "10.0.0.1", "0.0.0.0", "127.1", "::1", "", "127.0.0.1x"};
 	static const char *const hosts[] = {
-	    "", "localhost", "a b", "a\nb 1.2.3.4", "x#", ".x", "x.", "-x"};
+	    "localhost", "a b", "a\nb 1.2.3.4", "x#", ".x", "x.", "-x"};
 
 	spec_is(&(struct sandbox_spec){.targets = t, .ntargets = 2}, 0, "");
 	t[1].address = "127.70.0.1";
@@ -114,6 +114,33 @@ variable_must_be_name_and_value(void **state UNUSED)
 }
 
 static void
+a_ca_hash_is_eight_digits_and_certificates_have_a_limit(void **state UNUSED)
+{
+	static const char *const bad[] = {"", "0123456", "../../x", "0123456X", "012345678"};
+	AUTO_FREE char *big = xcalloc(1, SANDBOX_TRUST_MAX + 2);
+
+	spec_is(&(struct sandbox_spec){.ca_hash = "01234cde"}, 0, "");
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+		spec_is(&(struct sandbox_spec){.ca_hash = bad[i]}, ERR_INVALID, "8 hexadecimal");
+	memset(big, 'x', SANDBOX_TRUST_MAX);
+	spec_is(&(struct sandbox_spec){.roots_pem = big}, 0, "");
+	big[SANDBOX_TRUST_MAX] = 'x';
+	spec_is(&(struct sandbox_spec){.roots_pem = big}, ERR_TOO_LARGE, "certificates");
+	spec_is(&(struct sandbox_spec){.keystore = {big, SANDBOX_TRUST_MAX + 1}}, ERR_TOO_LARGE,
+	    "certificates");
+}
+
+static void
+a_target_without_a_name_is_an_address_alone(void **state UNUSED)
+{
+	struct sandbox_target t = {"", "127.70.0.1", 443};
+
+	spec_is(&(struct sandbox_spec){.targets = &t, .ntargets = 1}, 0, "");
+	t.host = "::1";
+	spec_is(&(struct sandbox_spec){.targets = &t, .ntargets = 1}, ERR_INVALID, "::1");
+}
+
+static void
 launcher_reads_what_the_caller_wrote(void **state UNUSED)
 {
 	const struct sandbox_bind b = {"/srv/data", "/opt/data"};
@@ -124,6 +151,8 @@ launcher_reads_what_the_caller_wrote(void **state UNUSED)
 	    .targets = &t,
 	    .ntargets = 1,
 	    .ca_pem = "PEM",
+	    .ca_hash = "00c0ffee",
+	    .keystore = {"\0\1", 2},
 	    .workspace = "/w"};
 	AUTO_BUF struct buf out = BUF(1 << 20);
 	struct native_spec n;
@@ -136,12 +165,17 @@ launcher_reads_what_the_caller_wrote(void **state UNUSED)
 	assert_int_equal(n.limits.wall_s, sandbox_limits_default().wall_s);
 	assert_string_equal(n.workspace, "/w");
 	assert_string_equal(n.ca_pem, "PEM");
+	assert_string_equal(n.ca_hash, "00c0ffee");
+	assert_null(n.roots_pem);
+	assert_true(str_eq(n.keystore, s.keystore));
 	assert_string_equal(n.binds[0].inside, "/opt/data");
 	assert_string_equal(n.targets[0].address, "127.70.0.1");
 	assert_int_equal(n.targets[0].port, 5432);
 	assert_false(n.limits_optional);
 	free(n.workspace);
 	free(n.ca_pem);
+	free(n.ca_hash);
+	free((void *)(uintptr_t)n.keystore.p);
 	free(n.binds[0].host_path);
 	free(n.binds[0].inside);
 	free(n.targets[0].host);
@@ -249,6 +283,8 @@ main(void)
 	    cmocka_unit_test(bind_cannot_cover_what_the_sandbox_builds),
 	    cmocka_unit_test(target_needs_a_loopback_address_of_its_own),
 	    cmocka_unit_test(variable_must_be_name_and_value),
+	    cmocka_unit_test(a_ca_hash_is_eight_digits_and_certificates_have_a_limit),
+	    cmocka_unit_test(a_target_without_a_name_is_an_address_alone),
 	    cmocka_unit_test(launcher_reads_what_the_caller_wrote),
 	    cmocka_unit_test(own_cgroup_is_found_in_either_version),
 	    cmocka_unit_test(output_is_cut_to_its_begin_and_end_with_the_count),
