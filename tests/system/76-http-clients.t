@@ -1,0 +1,155 @@
+#!/usr/bin/python3
+"""Ordinary clients, unmodified, in the real sandbox: curl, wget, git, Python, Node, openssl, Java and npm where they
+are installed. Each with the run's proxy variables, without them, and under `env -i`. TLS-01 and ENV-01 of the field cases."""
+import json
+import os
+import shutil
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import gitorigin
+from harness import Http, Stack, Tap, Temp, wait_for
+from origin import Ca, Origin
+
+tap = Tap()
+temp = Temp("http-clients")
+ca = Ca(temp.path + "/ca")
+o, plain, lab = Origin(temp.path, "api.test", ca=ca), Origin(temp.path, "plain.test", tls=False), Origin(temp.path, "git.test", ca=ca)
+http = {"api": Http(o, placeholder="API_TOKEN"), "plain": Http(plain, kind=None, env="lab"),
+        "git": Http(lab, kind="basic", user="agent", env="lab",
+                    read_posts=["/repo.git/git-upload-pack"])}
+os.makedirs(temp.path + "/git")
+gitorigin.repository(temp.path + "/git/repo.git", {"README": "cloned through the broker\n"})
+gitorigin.serve(lab, temp.path + "/git")
+st = Stack(temp, None, http=http, policy={"rules": [
+    {"id": "read-anywhere", "permit": {"effects": {"only": ["@data"]}}},
+    {"id": "lab-work", "permit": {"env": "lab", "effects": {"only": ["@data", "@change", "@destructive"]}}},
+    {"id": "no-escape", "forbid": {"effects": {"any": ["@escape"]}}, "override": "never"}]})
+URL = o.origin + "/ok?client="
+
+
+def inside(script, *opts):
+    return st.sandbox("/bin/bash", "-c", script, opts=opts)
+
+
+# --- the environment (ENV-01) --------------------------------------------------------------------------------
+r = inside("env")
+env = dict(l.split("=", 1) for l in r.stdout.splitlines() if "=" in l)
+PROXY_NAMES = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
+tap.ok(all(env.get(n, "").startswith("http://") for n in PROXY_NAMES), "ENV-01: the proxy in both cases, as http://", r.stdout + r.stderr)
+tap.eq({env.get(n) for n in PROXY_NAMES}, {"http://proxy.cofferdam.internal:3128"}, "ENV-01: by one name, without credentials")
+tap.ok("localhost" in env.get("no_proxy", "") and "127.0.0.1" in env.get("no_proxy", "") and "::1" in env.get("no_proxy", "") and
+       env.get("no_proxy") == env.get("NO_PROXY"), "ENV-01: what is inside needs no proxy", env.get("no_proxy"))
+tap.ok("all_proxy" not in env or env["all_proxy"].startswith("http://"), "ENV-01: no form that tools reject", env.get("all_proxy"))
+CA_NAMES = ("SSL_CERT_FILE", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "GIT_SSL_CAINFO", "AWS_CA_BUNDLE", "PIP_CERT",
+            "CARGO_HTTP_CAINFO", "npm_config_cafile")
+tap.eq([n for n in CA_NAMES if not env.get(n, "").startswith("/")], [], "TLS-01: the bundle stands in each variable of the matrix")
+r = inside("for n in %s; do f=${!n}; head -c 27 \"$f\" >/dev/null && grep -c BEGIN.CERTIFICATE \"$f\"; done; ls /etc/ssl/certs | head; "
+           "grep -l PRIVATE.KEY -r /etc 2>/dev/null" % " ".join(CA_NAMES))
+counts = [int(x) for x in r.stdout.split("\n")[:len(CA_NAMES)] if x.isdigit()]
+tap.ok(len(counts) == len(CA_NAMES) and min(counts) >= 1, "TLS-01: and is a file of certificates", r.stdout + r.stderr)
+if os.path.exists("/etc/ssl/certs/ca-certificates.crt"):
+    tap.ok(max(counts) > 50, "TLS-01: merged with the system's own authorities", counts)
+tap.ok("PRIVATE" not in r.stdout, "TLS-01: no private key is in the sandbox", r.stdout)
+r = inside("python3 - <<'E'\nimport os, urllib.parse\nfor n in ('http_proxy', 'HTTPS_PROXY'):\n"
+           "    u = urllib.parse.urlsplit(os.environ[n]); print(u.scheme, u.hostname, u.port, u.username)\n"
+           "import http.server, threading, urllib.request\n"
+           "s = http.server.HTTPServer(('127.0.0.1', 0), http.server.SimpleHTTPRequestHandler)\n"
+           "threading.Thread(target=s.serve_forever, daemon=True).start()\n"
+           "print(urllib.request.urlopen('http://127.0.0.1:%d/' % s.server_port).status)\n"
+           "print(urllib.request.urlopen('http://localhost:%d/' % s.server_port).status)\nE")
+tap.ok(r.stdout.split("\n")[:4] == ["http proxy.cofferdam.internal 3128 None"] * 2 + ["200", "200"], "ENV-01: what listens inside is reached directly", r.stdout + r.stderr)
+r = inside("curl -sS --max-time 5 --noproxy '*' http://127.0.0.1:%d/ok; echo \" $?\"; curl -sS --max-time 5 http://127.0.0.1:%d/ok; echo \" $?\"" % (plain.port, plain.port))
+tap.ok(r.stdout.count(" 7") == 2 and "ok" not in r.stdout, "ENV-01: this host's loopback is not reached", r.stdout + r.stderr)
+r = inside("curl -sS --max-time 5 -o /dev/null -w '%%{http_code}' -x http://proxy.cofferdam.internal:3128 http://127.0.0.1:%d/ok" % plain.port)
+tap.ok(r.stdout in ("403", "421", "400"), "ENV-01: nor through the proxy, but by a target's name", r.stdout + r.stderr)
+r = inside("git config --get http.proxy; git config --get http.sslCAInfo; python3 -m pip config list 2>/dev/null; true")
+tap.ok("socks" not in r.stdout, "ENV-01: no tool is configured into another proxy", r.stdout)
+
+# --- clients ---------------------------------------------------------------------------------------------------
+PY = "import urllib.request as u; print(u.urlopen('%s').read().decode())"
+REQ = "import requests as q; print(q.get('%s').text)"
+CLIENTS = {
+    "curl": ("curl", "curl -sS %s"),
+    "wget": ("wget", "wget -q -O - %s"),
+    "python urllib": ("python3", 'python3 -c "%s"' % PY),
+    "python requests": ("python3", 'python3 -c "%s"' % REQ),
+    "node https": ("node", "node -e \"require('https').get('%s', r => r.on('data', d => process.stdout.write(d)))\""),
+    "node fetch": ("node", "node -e \"fetch('%s').then(r => r.text()).then(t => console.log(t))\""),
+    "openssl s_client": ("openssl", "printf 'GET /ok?client=X HTTP/1.1\\r\\nHost: %s\\r\\nConnection: close\\r\\n\\r\\n' | openssl s_client -quiet "
+                         "-verify_return_error -verify_hostname api.test -servername api.test -connect %s 2>/dev/null | tail -1" % (o.authority, o.authority)),
+}
+if shutil.which("java"):
+    CLIENTS["java"] = ("java", None)
+HOW = {"with the proxy variables": "", "without them": "unset http_proxy https_proxy HTTP_PROXY HTTPS_PROXY all_proxy ALL_PROXY; ",
+       "under env -i": None}
+JAVA = """
+import java.net.*; import java.util.*;
+public class Get { public static void main(String[] a) throws Exception {
+    try (Scanner s = new Scanner(new URL(a[0]).openStream())) { System.out.println(s.nextLine()); } } }
+"""
+for name, (program, command) in CLIENTS.items():
+    if not shutil.which(program):
+        tap.ok(True, "%s # SKIP not installed" % name)
+        continue
+    for how, before in HOW.items():
+        o.forget()
+        tag = name.replace(" ", "-") + "-" + str(list(HOW).index(how))
+        if name == "java":
+            cmd = "cat > /tmp/Get.java <<'E'\n%s\nE\n" % JAVA + ("env -i PATH=$PATH HOME=/tmp " if before is None else "") + \
+                "java -Djava.io.tmpdir=/tmp /tmp/Get.java %s" % (URL + tag)
+        else:
+            cmd = command.replace("client=X", "client=" + tag) if "s_client" in name else command % (URL + tag)
+            if before is None:
+                cmd = "env -i PATH=/usr/bin:/bin " + (cmd if "|" not in cmd else "bash -c '%s'" % cmd.replace("'", "'\\''"))
+        r = inside((before or "") + cmd)
+        text = r.stdout.replace("Picked up JAVA_TOOL_OPTIONS", "")
+        ok = text.strip().endswith("ok") and [q.target for q in o.arrivals] == ["/ok?client=" + tag]
+        tap.ok(ok, "%s, %s" % (name, how), (r.stdout[-600:], r.stderr[-1500:], [q.target for q in o.arrivals]))
+        tap.ok(all(q.get("Authorization") == "Bearer " + http["api"].secret for q in o.arrivals) and o.arrivals, "%s, %s: the broker's credential arrives" % (name, how))
+for how, before in HOW.items():
+    lab.forget()
+    cmd = "git clone -q %s/repo.git /tmp/clone && cat /tmp/clone/README" % lab.origin
+    if before is None:
+        cmd = "env -i PATH=/usr/bin:/bin HOME=/tmp bash -c '%s'" % cmd
+    r = inside((before or "") + cmd)
+    tap.ok(r.stdout == "cloned through the broker\n", "git clone, %s" % how, (r.stdout, r.stderr[-1500:], [(q.method, q.target) for q in lab.arrivals]))
+lab.forget()
+r = inside("git clone -q %s/repo.git /work/c && cd /work/c && head -c 3000000 /dev/urandom > big && git add big && "
+           "git -c user.name=a -c user.email=a@a commit -q -m second && git push -q origin HEAD:refs/heads/topic && echo pushed" % lab.origin)
+tap.ok(r.stdout.endswith("pushed\n"), "git push of 3 MB, in chunks", (r.stdout, r.stderr[-1500:]))
+r = inside("git ls-remote %s/repo.git refs/heads/topic" % lab.origin)
+tap.ok("refs/heads/topic" in r.stdout, "and it is there", r.stdout + r.stderr)
+tap.ok(any(q.get("Transfer-Encoding") == "chunked" for q in lab.arrivals), "(it did go in chunks)")
+
+# --- what they see when they may not ------------------------------------------------------------------------
+o.forget()
+r = inside("curl -sS -X DELETE %s/things/7; echo; curl -sS -o /dev/null -w '%%{http_code}\\n' -X POST -d x %s/things" % (o.origin, o.origin))
+doc = {}
+try:
+    doc = json.loads(r.stdout.split("\n")[0])
+except ValueError:
+    pass
+tap.ok(doc.get("status") == 403 and "default" in r.stdout, "curl is told by a problem document which rule refused it", r.stdout + r.stderr)
+tap.ok(r.stdout.strip().endswith("403") and not o.arrivals, "and nothing arrives")
+r = inside("wget -q -O - %s/ok || wget -S -O /dev/null http://other.test/ 2>&1 | grep -c '403\\|400\\|failed'" % o.origin.replace("api", "other"))
+tap.ok("ok" not in r.stdout, "a host that is no target is not reached", r.stdout + r.stderr)
+r = inside("curl -sS -H \"Authorization: Bearer $API_TOKEN\" %s" % (URL + "placeholder"))
+tap.ok(r.stdout == "ok" and o.arrivals[-1].get("Authorization") == "Bearer " + http["api"].secret, "a client that insists on a token sends the run's placeholder", r.stdout + r.stderr)
+o.forget()
+r = inside("head -c 2500000 /dev/zero > /tmp/b; curl -sS -T /tmp/b %s/count" % lab.origin)
+tap.ok('"bytes": 2500000' in r.stdout, "curl's upload with Expect passes", r.stdout + r.stderr)
+r = inside("curl -sS %s/ok; curl -sS --http2 %s; curl -sS --http1.0 %s" % (plain.origin, URL + "h2", URL + "h10"))
+tap.eq(r.stdout, "okokok", "curl: plain http, --http2 falls back, HTTP/1.0")
+if shutil.which("npm"):
+    lab.on("/a-package", lambda req, c: c.reply(200, json.dumps({"name": "a-package", "dist-tags": {"latest": "1.2.3"}, "versions": {"1.2.3": {
+        "name": "a-package", "version": "1.2.3"}}}), [("Content-Type", "application/json")]))
+    for how in ("", "unset http_proxy https_proxy HTTP_PROXY HTTPS_PROXY; "):
+        r = inside("%scd /tmp && HOME=/tmp npm view --registry %s/ a-package version 2>&1" % (how, lab.origin))
+        tap.ok(r.stdout.strip().endswith("1.2.3"), "npm asks a registry, %s the proxy variables" % ("without" if how else "with"), r.stdout + r.stderr)
+else:
+    tap.ok(True, "npm # SKIP not installed")
+r = st.cli("replay", "whatif")
+tap.ok("100 %" in r.stdout and r.returncode == 0, "re-judged, all of this is unchanged", r.stdout[-1500:])
+tap.ok(wait_for(lambda: "VERIFIED" in st.verify().stdout, 8), "and the log verifies", st.verify().stdout)
+tap.done()
