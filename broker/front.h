@@ -24,6 +24,8 @@
 #define FRONT_OUT_MAX ((size_t)20 << 20)   /* what can come after a pause, and a hold let go */
 #define FRONT_CORE_HIGH ((size_t)16 << 20) /* waiting on a wire: nothing more is sent */
 #define FRONT_CORE_LOW ((size_t)4 << 20)
+#define FRONT_SPOOL_MAX ((size_t)256 << 20) /* bytes of bodies kept for core, in all */
+#define FRONT_SPOOL_RUN_MAX ((size_t)64 << 20)
 #define FRONT_BUCKETS 1024
 
 struct front_conn;
@@ -87,17 +89,29 @@ struct front_msg {
 	int (*fn)(struct front_hub *h, struct rd *body, int *fds, struct err *err);
 };
 
+/* What a listener speaks: F_LISTEN's numbers. */
+enum front_speaks {
+	FRONT_POSTGRESQL = 1,
+	FRONT_HTTP = 2,
+	FRONT_HTTPS = 3,
+	FRONT_PROXY = 4,
+	FRONT_LOOP = 5, /* HTTP on a unix socket, outside the sandbox */
+};
+
 struct front_listener {
 	LIST_ENTRY(front_listener) link;
 	struct front_hub *hub;
 	const struct front_proto *proto;
 	uint32_t id;
+	enum front_speaks kind;
 	char *run, *target, *host;
 	uint16_t port;
 	int fd;
 	struct loop_io *io;
 	struct loop_timer *rest; /* no descriptors left: accepting pauses */
-	size_t sockets, sessions;
+	size_t sockets, sessions, spooled;
+	uint64_t cancels_since; /* PostgreSQL: cancel requests in the second from then */
+	unsigned cancels;
 };
 
 enum front_phase {
@@ -162,6 +176,10 @@ void front_listen_drop(struct front_hub *h, const struct str *run, enum front_wh
 /* One more connection of the run in use; false: there are FRONT_CONNS_MAX. */
 bool front_listen_count(struct front_conn *c);
 
+/* So many bytes more are kept for that connection; false: too many are already. */
+bool front_listen_spool(struct front_listener *l, size_t n);
+void front_listen_unspool(struct front_listener *l, size_t n);
+
 /* --- front_leaf.c: keys and certificates, one for each run and host */
 /* NULL: front_conn_leaf() will be called for all that have this host. */
 struct ssl_ctx_st *front_leaf_get(struct front_listener *l, const char *host);
@@ -183,6 +201,8 @@ void front_conn_put(struct front_conn *c, struct str bytes);
 void front_conn_close(struct front_conn *c);
 /* The end at once. The object lives on until the loop sleeps. */
 void front_conn_end(struct front_conn *c);
+/* The end at once, and so that the client sees the stream break off, if need be by a reset. */
+void front_conn_cut(struct front_conn *c, bool reset);
 /* TLS under that name as soon as its certificate is there, behind `clear` (static). */
 void front_conn_secure(struct front_conn *c, const char *host, struct str clear);
 /* The certificate came; NULL: there is none. */

@@ -6,6 +6,7 @@
 #include "broker/front.h"
 
 #include <errno.h>
+#include <sys/socket.h>
 
 #include "common/log.h"
 #include "common/xalloc.h"
@@ -287,6 +288,19 @@ front_conn_put(struct front_conn *c, struct str bytes)
 		c->proto->pause(c, true);
 	}
 	front_hub_queue(c);
+}
+
+void
+front_conn_cut(struct front_conn *c, bool reset)
+{
+	const struct linger at_once = {.l_onoff = 1};
+
+	if (c->phase == FRONT_OPEN && !buf_over(&c->out))
+		(void)flush(c);
+	front_tls_silence(c->io.ssl);
+	if (reset && c->phase != FRONT_DEAD)
+		(void)setsockopt(c->io.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+	front_conn_end(c);
 }
 
 /* --- reading --------------------------------------------------------------------- */

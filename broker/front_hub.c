@@ -3,6 +3,7 @@
  * and what is refused; upstream brings answers. A connection that is not there any more is no
  * error: clients leave when they like. When core is gone nobody judges: everything ends.
  */
+#include "broker/front_http.h"
 #include "broker/front_pg.h"
 
 #include "common/hash.h"
@@ -89,7 +90,8 @@ static const struct front_msg common_messages[] = {
     {MSG_F_LEAF, on_leaf},
     {0, NULL},
 };
-static const struct front_msg *const tables[] = {common_messages, front_pg_messages};
+static const struct front_msg *const tables[] = {
+    common_messages, front_pg_messages, front_http_messages};
 
 static int
 on_message(void *arg, struct ipc *w, uint16_t type, struct rd *body, int *fds, size_t nfds,

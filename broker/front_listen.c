@@ -10,6 +10,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include "broker/front_http.h"
 #include "broker/front_pg.h"
 #include "common/log.h"
 #include "common/xalloc.h"
@@ -43,6 +44,29 @@ front_listen_count(struct front_conn *c)
 	c->counted = true;
 	c->listener->sessions++;
 	return true;
+}
+
+bool
+front_listen_spool(struct front_listener *l, size_t n)
+{
+	const struct front_listener *o;
+	size_t all = 0, run = 0;
+
+	LIST_FOREACH (o, &l->hub->listeners, link) {
+		all += o->spooled;
+		if (strcmp(o->run, l->run) == 0)
+			run += o->spooled;
+	}
+	if (n > FRONT_SPOOL_MAX - all || n > FRONT_SPOOL_RUN_MAX - run)
+		return false;
+	l->spooled += n;
+	return true;
+}
+
+void
+front_listen_unspool(struct front_listener *l, size_t n)
+{
+	l->spooled -= n;
 }
 
 struct front_listener *
@@ -129,8 +153,13 @@ check_socket(int fd, struct err *err)
 	return 0;
 }
 
-/* In the order of F_LISTEN's numbers. */
-static const struct front_proto *const protos[] = {NULL, &front_pg_proto};
+static const struct front_proto *const protos[] = {
+    [FRONT_POSTGRESQL] = &front_pg_proto,
+    [FRONT_HTTP] = &front_http_proto,
+    [FRONT_HTTPS] = &front_http_proto,
+    [FRONT_PROXY] = &front_http_proto,
+    [FRONT_LOOP] = &front_http_proto,
+};
 
 int
 front_listen_add(struct front_hub *h, const struct front_listener_spec *s, int fd, struct err *err)
@@ -151,6 +180,7 @@ front_listen_add(struct front_hub *h, const struct front_listener_spec *s, int f
 	l = xcalloc(1, sizeof(*l));
 	l->hub = h;
 	l->proto = protos[s->proto];
+	l->kind = (enum front_speaks)s->proto;
 	l->id = s->id;
 	l->run = str_dup(s->run);
 	l->target = str_dup(s->target);

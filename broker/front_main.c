@@ -19,7 +19,7 @@ struct front_main {
 	struct front_hub *hub;
 };
 
-static const char *const syscalls[] = {"accept4", "setsockopt", NULL};
+static const char *const syscalls[] = {"accept4", "setsockopt", "memfd_create", NULL};
 
 static int
 go(void *arg, struct err *err)

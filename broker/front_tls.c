@@ -230,3 +230,10 @@ front_tls_pending(const struct ssl_st *ssl)
 {
 	return ssl != NULL && SSL_pending(ssl) > 0;
 }
+
+void
+front_tls_silence(struct ssl_st *ssl)
+{
+	if (ssl != NULL)
+		SSL_set_quiet_shutdown(ssl, 1);
+}

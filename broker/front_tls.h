@@ -37,5 +37,7 @@ void front_tls_peer_free(struct front_tls_peer *p);
 int front_tls_accept(struct front_tls_peer *p, int fd, struct ssl_st **ret, struct err *err);
 /* Bytes that were read off the socket and not yet by us? */
 bool front_tls_pending(const struct ssl_st *ssl);
+/* No goodbye: the peer is to see that something is missing. NULL: no TLS. */
+void front_tls_silence(struct ssl_st *ssl);
 
 #endif
