@@ -1,0 +1,36 @@
+/*
+ * Takes a secret out of what a server sends back: an answer that repeats the credential would hand
+ * it to the sandbox. Each byte of it in any of the forms below is replaced by one byte, so lengths
+ * stay: the placeholder that stands for the secret, cut or padded with '*'. Pure, linear in the
+ * input, and holds back only what may be the beginning of a form.
+ *
+ * Forms: raw; percent-encoded, any of its characters, also as form data; JSON-escaped, any of its
+ * characters; hex in either case; base64, standard and URL-safe, at all three alignments, also
+ * itself percent-encoded or JSON-escaped. Of a secret under UPSTREAM_SCRUB_SHORT bytes not hex and
+ * base64: what is left of it there is so short that it is found in innocent text. At the edges of a
+ * base64 run up to 4 bits of the secret share a character with its neighbours, and stay.
+ */
+#ifndef BROKER_UPSTREAM_SCRUB_H
+#define BROKER_UPSTREAM_SCRUB_H
+
+#include "common/buf.h"
+
+#define UPSTREAM_SCRUB_SHORT 6
+#define UPSTREAM_SECRET_MAX ((size_t)8192)
+
+struct scrub;
+/*
+ * `secret`: 1 to UPSTREAM_SECRET_MAX bytes; copied into guarded memory. `user`: when `basic`, the
+ * base64 of user:secret is one more form.
+ */
+struct scrub *scrub_new(struct str secret, bool basic, struct str user, struct str placeholder);
+void scrub_free(struct scrub *s); /* NULL is fine */
+/* Appends to *out what is settled; the rest waits for more. */
+void scrub_feed(struct scrub *s, struct str in, struct buf *out);
+/* The text is over: appends the rest; what comes next is another text. */
+void scrub_end(struct scrub *s, struct buf *out);
+/* One whole text, between others. */
+void scrub_text(struct scrub *s, struct str in, struct buf *out);
+uint32_t scrub_count(const struct scrub *s); /* runs of bytes replaced so far */
+
+#endif
