@@ -17,8 +17,6 @@
 #define FRONT_LISTENERS_MAX 4096
 #define FRONT_CONNS_MAX 1024		 /* in use, per run: then refused with a reason */
 #define FRONT_SOCKETS_MAX 1280		 /* per run, start-up included: then closed at once */
-#define FRONT_STARTUP_MS 60000		 /* from accept to the session; for a TLS handshake */
-#define FRONT_LINGER_MS 3000		 /* for the client to read the last words */
 #define FRONT_OUT_HIGH ((size_t)1 << 20) /* beyond: the server is not read */
 #define FRONT_OUT_LOW ((size_t)256 << 10)
 #define FRONT_OUT_MAX ((size_t)20 << 20)   /* what can come after a pause, and a hold let go */
@@ -52,7 +50,7 @@ struct front_proto {
 	const char *alpn; /* the one protocol name that is agreed to */
 	bool sni;	  /* a name must be asked for, and be the leaf's */
 	size_t in_max;
-	uint64_t stall_ms; /* a client that reads nothing for so long is given up; 0: never */
+	bool stalls; /* a client that reads nothing for clocks.stall is given up */
 	void (*start)(struct front_conn *c);
 	void (*free)(struct front_conn *c);
 	/* Is the socket to be read? */
@@ -71,8 +69,19 @@ struct front_proto {
 	void (*gone)(struct front_conn *c);
 };
 
+/* Milliseconds. */
+struct front_clocks {
+	uint64_t startup; /* from accept to the session, and for a TLS handshake */
+	uint64_t linger;  /* for the client to read the last words */
+	uint64_t stall;	  /* without a byte that the client reads */
+	uint64_t head;	  /* of an HTTP request, from its first byte to its last */
+	uint64_t idle;	  /* between HTTP requests */
+	uint64_t body;	  /* without a byte of an HTTP body that is waited for */
+};
+
 struct front_hub {
 	struct loop *loop;
+	struct front_clocks clocks;
 	struct ipc *core, *upstream;
 	struct front_listeners listeners;
 	size_t nlisteners;

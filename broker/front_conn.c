@@ -44,15 +44,23 @@ front_conn_in(const struct front_conn *c)
 
 /* --- timers ---------------------------------------------------------------------- */
 
+/* When a client that does not read is given up; 0: never. */
+static uint64_t
+stalled_at(const struct front_conn *c)
+{
+	if (!c->proto->stalls || c->out.n == c->out_at)
+		return 0;
+	return c->moved + c->hub->clocks.stall;
+}
+
 /* One timer for both; it is set anew only where it would come too late. */
 static void
 arm(struct front_conn *c)
 {
-	uint64_t at = c->deadline, now = loop_now_ms(c->hub->loop);
+	uint64_t at = c->deadline, stall = stalled_at(c), now = loop_now_ms(c->hub->loop);
 
-	if (c->out.n != c->out_at && c->proto->stall_ms != 0 &&
-	    (at == 0 || at > c->moved + c->proto->stall_ms))
-		at = c->moved + c->proto->stall_ms;
+	if (stall != 0 && (at == 0 || at > stall))
+		at = stall;
 	if (at == 0 || c->phase == FRONT_DEAD || (c->timer != NULL && c->fires <= at))
 		return;
 	loop_timer_del(c->timer);
@@ -64,11 +72,10 @@ static void
 on_timer(void *arg)
 {
 	struct front_conn *c = arg;
-	uint64_t now = loop_now_ms(c->hub->loop);
+	uint64_t now = loop_now_ms(c->hub->loop), stall = stalled_at(c);
 
 	c->timer = NULL;
-	if (c->out.n != c->out_at && c->proto->stall_ms != 0 &&
-	    now >= c->moved + c->proto->stall_ms) {
+	if (stall != 0 && now >= stall) {
 		front_conn_end(c);
 	} else if (c->deadline != 0 && now >= c->deadline) {
 		c->deadline = 0;
@@ -138,7 +145,7 @@ front_conn_close(struct front_conn *c)
 	}
 	detach(c);
 	c->phase = FRONT_CLOSING;
-	front_conn_deadline(c, c->proto->stall_ms != 0 ? 0 : FRONT_LINGER_MS);
+	front_conn_deadline(c, c->proto->stalls ? 0 : c->hub->clocks.linger);
 	front_hub_queue(c);
 }
 
@@ -250,7 +257,7 @@ closing(struct front_conn *c)
 	/* A close with unread input would reset the stream, and the client never read why. */
 	c->shut = true;
 	tlsio_shut(&c->io);
-	front_conn_deadline(c, FRONT_LINGER_MS);
+	front_conn_deadline(c, c->hub->clocks.linger);
 }
 
 void

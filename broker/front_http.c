@@ -69,7 +69,7 @@ head(struct front_conn *c)
 	if (in.n == 0)
 		return;
 	if (!h->heading)
-		front_conn_deadline(c, FRONT_HTTP_HEAD_MS);
+		front_conn_deadline(c, c->hub->clocks.head);
 	h->heading = true;
 	if (front_hub_busy(c, c->hub->core))
 		return;
@@ -104,7 +104,7 @@ front_http_next(struct front_conn *c)
 	exchange_free(c);
 	exchange_init(x);
 	c->http->state = FRONT_HTTP_HEAD;
-	front_conn_deadline(c, FRONT_HTTP_IDLE_MS);
+	front_conn_deadline(c, c->hub->clocks.idle);
 	front_conn_kick(c);
 }
 
@@ -131,7 +131,7 @@ start(struct front_conn *c)
 	h->proxy = c->listener->kind == FRONT_PROXY;
 	h->loop = c->listener->kind == FRONT_LOOP;
 	exchange_init(&h->x);
-	front_conn_deadline(c, h->tls ? FRONT_STARTUP_MS : FRONT_HTTP_IDLE_MS);
+	front_conn_deadline(c, h->tls ? c->hub->clocks.startup : c->hub->clocks.idle);
 	if (h->tls)
 		front_conn_secure(c, c->listener->host, STR_NONE);
 }
@@ -156,7 +156,7 @@ secured(struct front_conn *c)
 {
 	c->http->tls = true;
 	c->http->state = FRONT_HTTP_HEAD;
-	front_conn_deadline(c, FRONT_HTTP_IDLE_MS);
+	front_conn_deadline(c, c->hub->clocks.idle);
 }
 
 static bool
@@ -249,7 +249,7 @@ const struct front_proto front_http_proto = {
     .alpn = "http/1.1",
     .sni = true,
     .in_max = FRONT_HTTP_IN_MAX,
-    .stall_ms = FRONT_HTTP_STALL_MS,
+    .stalls = true,
     .start = start,
     .free = http_free,
     .reads = reads,

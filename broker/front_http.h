@@ -14,10 +14,6 @@
 #define FRONT_HTTP_PART_MAX ((size_t)65536)   /* of a streamed body, in one FU_BODY */
 #define FRONT_HTTP_HELD_MAX ((size_t)4 << 20) /* of an answer, before core's word on it */
 #define FRONT_HTTP_RAW_MAX ((size_t)8192)     /* of a head that is not one, for the record */
-#define FRONT_HTTP_HEAD_MS 30000	      /* from the first byte of a head to its last */
-#define FRONT_HTTP_IDLE_MS 120000	      /* between requests */
-#define FRONT_HTTP_BODY_MS 60000	      /* without a byte of a body that we wait for */
-#define FRONT_HTTP_STALL_MS 120000	      /* without a byte that the client reads */
 
 enum front_http_state {
 	FRONT_HTTP_HEAD = 1, /* between requests, or in a head */

@@ -250,6 +250,6 @@ front_http_connected(struct front_conn *c, struct str host)
 		return;
 	h->connect = authority_text(h->host, h->port);
 	h->proxy = false;
-	front_conn_deadline(c, FRONT_STARTUP_MS);
+	front_conn_deadline(c, c->hub->clocks.startup);
 	front_conn_secure(c, h->host, STR("HTTP/1.1 200 Connection established\r\n\r\n"));
 }

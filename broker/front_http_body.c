@@ -223,7 +223,7 @@ set_clock(struct front_conn *c)
 	    (x->sink != FRONT_SINK_NONE && x->part.n < x->part.max && (!x->expect || x->continued));
 
 	if (c->phase == FRONT_OPEN)
-		front_conn_deadline(c, wants && !x->whole ? FRONT_HTTP_BODY_MS : 0);
+		front_conn_deadline(c, wants && !x->whole ? c->hub->clocks.body : 0);
 }
 
 void

@@ -214,6 +214,15 @@ before_sleep(void *arg)
 	}
 }
 
+static const struct front_clocks clocks = {
+    .startup = 60000,
+    .linger = 3000,
+    .stall = 120000,
+    .head = 30000,
+    .idle = 120000,
+    .body = 60000,
+};
+
 struct front_hub *
 front_hub_new(struct loop *loop)
 {
@@ -221,6 +230,7 @@ front_hub_new(struct loop *loop)
 	uint32_t start;
 
 	h->loop = loop;
+	h->clocks = clocks;
 	LIST_INIT(&h->listeners);
 	TAILQ_INIT(&h->dirty);
 	TAILQ_INIT(&h->leaves);

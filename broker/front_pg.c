@@ -349,7 +349,7 @@ start(struct front_conn *c)
 	c->pg->txn = 'I';
 	buf_init(&c->pg->unit, PGWIRE_MESSAGE_MAX + PGWIRE_UNIT_BYTES);
 	buf_init(&c->pg->hold, PGWIRE_HOLD_MAX);
-	front_conn_deadline(c, FRONT_STARTUP_MS);
+	front_conn_deadline(c, c->hub->clocks.startup);
 }
 
 static void
