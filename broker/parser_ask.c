@@ -1,14 +1,17 @@
 /*
  * Answers core's questions in cofferdam-parser. The text is the agent's, and libpg_query is a
  * large foreign parser in this address space: each question runs against a clock that kills
- * the process, under limits of stack and memory, with no descriptor but the two wires. A death
- * is an answer too: core refuses the text. Never keep anything of one question for the next.
+ * the process, under limits of stack and memory, with no descriptor but the two wires and the
+ * sealed body that is asked about. A death is an answer too: core refuses the text. Never keep
+ * anything of one question for the next.
  */
 #include "broker/parser_ask.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 
 #include "policy/facts.h"
@@ -71,49 +74,124 @@ clock_set(unsigned ms, struct err *err)
 	return 0;
 }
 
-/* Facts or a reason in *out; the status of X_FACTS. */
-static uint8_t
-classify(uint8_t dialect, struct str text, struct buf *out)
-{
-	struct err err = {0};
-	int rc = dialect != PARSER_DIALECT_POSTGRESQL
-		     ? err_set(&err, ERR_UNSUPPORTED, "dialect %u is not known", dialect)
-		     : facts_sql(text, out, &err);
+struct question {
+	uint64_t id;
+	uint8_t dialect;
+	struct str text; /* or what a body holds */
+	struct str content_type;
+	bool body;
+};
 
-	if (rc == 0)
-		return PARSER_OK;
-	buf_reset(out);
-	buf_put_z(out, err.msg);
-	return rc == ERR_TOO_COMPLEX ? PARSER_TOO_COMPLEX : PARSER_INVALID;
+static int
+facts(const struct question *q, struct buf *out, struct err *err)
+{
+	if (q->dialect == PARSER_DIALECT_POSTGRESQL && !q->body)
+		return facts_sql(q->text, out, err);
+	if (q->dialect == PARSER_DIALECT_GRAPHQL)
+		return q->body ? facts_graphql_body(q->content_type, q->text, out, err)
+			       : facts_graphql_query(q->text, out, err);
+	if (q->dialect == PARSER_DIALECT_FORM && q->body)
+		return facts_form(q->content_type, q->text, out, err);
+	return err_set(err, ERR_UNSUPPORTED, "dialect %u is not known", q->dialect);
+}
+
+/* Against the clock; X_FACTS goes out. */
+static int
+answer(struct ipc *w, const struct question *q, struct err *err)
+{
+	AUTO_BUF struct buf out = BUF(FACTS_JSON_MAX + ERR_MSG_MAX);
+	AUTO_BUF struct buf msg = BUF(1 << 17);
+	struct err why = {0};
+	int rc = clock_set(q->body ? PARSER_BODY_WALL_MS : PARSER_WALL_MS, err), got;
+
+	if (rc != 0)
+		return rc;
+	got = facts(q, &out, &why);
+	rc = clock_set(0, err);
+	if (rc != 0)
+		return rc;
+	if (got != 0) {
+		buf_reset(&out);
+		buf_put_z(&out, why.msg);
+	}
+	buf_u64(&msg, q->id);
+	buf_u8(&msg, got == 0		      ? PARSER_OK
+		     : got == ERR_TOO_COMPLEX ? PARSER_TOO_COMPLEX
+					      : PARSER_INVALID);
+	buf_lstr(&msg, buf_str(&out));
+	ipc_send(w, MSG_X_FACTS, &msg, NULL, 0);
+	return 0;
+}
+
+static int
+ask_text(struct ipc *w, struct rd *body, struct err *err)
+{
+	struct question q = {.id = rd_u64(body)};
+
+	q.dialect = rd_u8(body);
+	q.text = rd_lstr(body);
+	if (!rd_end(body))
+		return err_set(err, ERR_PROTOCOL, "malformed question");
+	return answer(w, &q, err);
+}
+
+/* Sealed, so that what is read here is what will be sent. */
+static int
+body_read(int fd, uint64_t length, struct buf *out, struct err *err)
+{
+	const int want = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+	int seals = fcntl(fd, F_GET_SEALS);
+	struct stat st;
+	size_t n = 0;
+	uint8_t *p;
+
+	if (seals < 0 || (seals & want) != want)
+		return err_set(err, ERR_PROTOCOL, "a body is not sealed");
+	if (fstat(fd, &st) != 0 || st.st_size < 0 || (uint64_t)st.st_size != length)
+		return err_set(err, ERR_PROTOCOL, "a body is not as long as core says");
+	p = buf_grow(out, (size_t)length);
+	if (p == NULL)
+		return err_set(err, ERR_PROTOCOL, "a body is over %zu bytes", FACTS_FORM_MAX);
+	while (n < length) {
+		ssize_t got = pread(fd, p + n, (size_t)length - n, (off_t)n);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			return err_sys(err, ERR_SYSTEM, errno, "reading a body");
+		n += (size_t)got;
+	}
+	return 0;
+}
+
+static int
+ask_body(struct ipc *w, struct rd *body, int *fds, size_t nfds, struct err *err)
+{
+	AUTO_BUF struct buf content = BUF(FACTS_FORM_MAX);
+	struct question q = {.id = rd_u64(body), .body = true};
+	uint64_t length;
+	int rc;
+
+	q.dialect = rd_u8(body);
+	q.content_type = rd_lstr(body);
+	length = rd_u64(body);
+	if (!rd_end(body) || nfds != 1)
+		return err_set(err, ERR_PROTOCOL, "malformed question");
+	rc = body_read(fds[0], length, &content, err);
+	if (rc != 0)
+		return rc;
+	q.text = buf_str(&content);
+	return answer(w, &q, err);
 }
 
 int
 parser_ask(void *arg, struct ipc *w, uint16_t type, struct rd *body, int *fds, size_t nfds,
     struct err *err)
 {
-	AUTO_BUF struct buf answer = BUF(FACTS_JSON_MAX + ERR_MSG_MAX);
-	AUTO_BUF struct buf msg = BUF(1 << 17);
-	uint64_t id = rd_u64(body);
-	uint8_t dialect = rd_u8(body);
-	struct str text = rd_lstr(body);
-	uint8_t status;
-	int rc;
-
 	(void)arg;
-	(void)fds;
-	(void)nfds;
-	if (type != MSG_X_ASK || !rd_end(body))
-		return err_set(err, ERR_PROTOCOL, "malformed question");
-	rc = clock_set(PARSER_WALL_MS, err);
-	if (rc != 0)
-		return rc;
-	status = classify(dialect, text, &answer);
-	rc = clock_set(0, err);
-	if (rc != 0)
-		return rc;
-	buf_u64(&msg, id);
-	buf_u8(&msg, status);
-	buf_lstr(&msg, buf_str(&answer));
-	ipc_send(w, MSG_X_FACTS, &msg, NULL, 0);
-	return 0;
+	if (type == MSG_X_ASK)
+		return ask_text(w, body, err);
+	if (type == MSG_X_BODY)
+		return ask_body(w, body, fds, nfds, err);
+	return err_set(err, ERR_PROTOCOL, "%s is no question", ipc_msg_name(type));
 }

@@ -4,20 +4,25 @@
 
 #include "common/ipc.h"
 
-#define PARSER_WALL_MS 200 /* per text; over it the process dies, and core refuses the text */
+#define PARSER_WALL_MS 200	 /* per text; over it the process dies, and core refuses the text */
+#define PARSER_BODY_WALL_MS 1000 /* the same per body, which may be 16 MiB */
 #define PARSER_STACK ((size_t)64 << 20)
 #define PARSER_STACK_LEAST ((size_t)8 << 20)
 #define PARSER_MEMORY ((size_t)512 << 20)
 #define PARSER_CPU_S 300 /* of the whole life of the process; the parent starts another */
 
 enum { PARSER_OK = 0, PARSER_INVALID = 1, PARSER_TOO_COMPLEX = 2 }; /* X_FACTS status */
-enum { PARSER_DIALECT_POSTGRESQL = 1 };				    /* X_ASK dialect */
+enum {
+	PARSER_DIALECT_POSTGRESQL = 1, /* X_ASK */
+	PARSER_DIALECT_GRAPHQL = 2,    /* X_ASK: a query string; X_BODY */
+	PARSER_DIALECT_FORM = 3,       /* X_BODY */
+};
 
 /* Stack, and the clock's signal; before anything is parsed. */
 int parser_limits_early(struct err *err);
 /* Memory and CPU time; before seccomp, after the last descriptor came. */
 int parser_limits(struct err *err);
-/* ipc_msg_fn of the wire to core: X_ASK in, X_FACTS out. */
+/* ipc_msg_fn of the wire to core: X_ASK and X_BODY in, X_FACTS out. */
 int parser_ask(void *arg, struct ipc *w, uint16_t type, struct rd *body, int *fds, size_t nfds,
     struct err *err);
 

@@ -1,7 +1,8 @@
 /*
- * cofferdam-parser: turns a SQL text into facts, for core. One per run, killed with it. It
- * trusts the parent; the text is the agent's. It holds no descriptor but its wires, reaches no
- * file, no network and no other process, and what it answers decides nothing by itself.
+ * cofferdam-parser: turns a SQL text, a GraphQL request or a form into facts, for core. One per
+ * run, killed with it. It trusts the parent; the text is the agent's. It holds no descriptor but
+ * its wires and the body in question, reaches no file, no network and no other process, and what
+ * it answers decides nothing by itself.
  */
 #include "broker/parser_ask.h"
 #include "common/log.h"

@@ -4,7 +4,13 @@
  */
 #include "policy/effects_http.h"
 
+#include "policy/effects_graphql.h"
+#include "policy/effects_http_path.h"
+#include "policy/webform.h"
+
 #include "common/banned.h"
+
+#define NOT_JUDGED "what it asks for was not told in a form that is known"
 
 const char *
 http_api_name(enum http_api a)
@@ -18,34 +24,348 @@ http_api_name(enum http_api a)
 	return "none";
 }
 
+/* Case matters (RFC 9110 9.1). */
+static uint32_t
+method_effects(struct str method)
+{
+	static const struct {
+		const char *name;
+		uint32_t effects;
+	} methods[] = {
+	    {"GET", EFFECT_read},
+	    {"HEAD", EFFECT_read},
+	    {"OPTIONS", EFFECT_read},
+	    {"POST", EFFECT_write},
+	    {"PUT", EFFECT_overwrite},
+	    {"PATCH", EFFECT_write},
+	    {"DELETE", EFFECT_delete},
+	    {"CONNECT", EFFECT_net},
+	    {"TRACE", EFFECT_net},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(methods); i++)
+		if (str_eqz(method, methods[i].name))
+			return methods[i].effects;
+	return EFFECT_invalid;
+}
+
+static bool
+is_get(const struct http_request *r)
+{
+	return str_eqz(r->method, "GET") || str_eqz(r->method, "HEAD");
+}
+
+static bool
+has_body(const struct http_request *r)
+{
+	return r->body != HTTP_BODY_NONE && !(r->body == HTTP_BODY_LENGTH && r->length == 0);
+}
+
+static void
+doubt(struct http_view *v, uint32_t effect, const char *why)
+{
+	v->effects |= effect;
+	if (v->fault == NULL)
+		v->fault = why;
+}
+
+/* --- what makes any request doubtful ------------------------------------------------- */
+
+/* '_' for '-', as CGI and its like take them. */
+static bool
+field_is(struct str name, const char *z)
+{
+	size_t n = strlen(z);
+
+	if (name.n != n)
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		char c = name.p[i] == '_' ? '-' : name.p[i];
+
+		if ((c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c) != z[i])
+			return false;
+	}
+	return true;
+}
+
+static void
+doubt_fields(const struct http_request *r, struct http_view *v)
+{
+	static const struct {
+		const char *name, *why;
+	} fields[] = {
+	    {"x-http-method-override", "a header names another method"},
+	    {"x-http-method", "a header names another method"},
+	    {"x-method-override", "a header names another method"},
+	    {"x-original-url", "a header names another path"},
+	    {"x-rewrite-url", "a header names another path"},
+	    {"upgrade", "it asks for another protocol"},
+	};
+
+	for (size_t i = 0; i < r->nfields; i++)
+		for (size_t k = 0; k < ARRAY_LEN(fields); k++)
+			if (field_is(r->fields[i].name, fields[k].name))
+				doubt(v, EFFECT_opaque, fields[k].why);
+	if (r->upgrade)
+		doubt(v, EFFECT_opaque, "it asks for another protocol");
+}
+
+static void
+doubt_request(const struct http_request *r, struct http_view *v)
+{
+	bool whole = r->form == HTTP_ORIGIN || r->form == HTTP_ABSOLUTE;
+
+	if ((v->effects & EFFECT_invalid) != 0)
+		doubt(v, EFFECT_invalid, "the method is not known");
+	if (whole && http_path_fault(r->path) != NULL)
+		doubt(v, EFFECT_invalid, http_path_fault(r->path));
+	if (r->form == HTTP_ASTERISK && !str_eqz(r->method, "OPTIONS"))
+		doubt(v, EFFECT_invalid, "only OPTIONS may ask for \"*\"");
+	doubt_fields(r, v);
+	if (r->has_query && webform_query_overrides(r->query))
+		doubt(v, EFFECT_opaque, "the query names another method");
+}
+
+/* --- what targets say ---------------------------------------------------------------- */
+
+static bool
+listed_exactly(const struct str *v, size_t n, struct str path)
+{
+	for (size_t i = 0; i < n; i++)
+		if (str_eq(v[i], path))
+			return true;
+	return false;
+}
+
+static bool
+listed_alike(const struct str *v, size_t n, struct str path)
+{
+	for (size_t i = 0; i < n; i++)
+		if (http_path_alike(v[i], path))
+			return true;
+	return false;
+}
+
+/*
+ * Calls that make a model answer. A provider may serve them beneath a path of its own, so that the
+ * end of the path counts.
+ */
+static bool
+is_model_call(enum target_model model, const struct http_request *r)
+{
+	static const struct {
+		enum target_model model;
+		const char *path;
+	} posts[] = {
+	    {TARGET_MODEL_ANTHROPIC, "/v1/messages"},
+	    {TARGET_MODEL_ANTHROPIC, "/v1/messages/count_tokens"},
+	    {TARGET_MODEL_OPENAI, "/v1/chat/completions"},
+	    {TARGET_MODEL_OPENAI, "/v1/responses"},
+	    {TARGET_MODEL_OPENAI, "/v1/embeddings"},
+	};
+	struct str parent = r->path;
+
+	if (model == TARGET_MODEL_NONE)
+		return false;
+	if (str_eqz(r->method, "GET")) {
+		while (parent.n != 0 && parent.p[parent.n - 1] != '/')
+			parent.n--;
+		return str_has_suffix(r->path, "/v1/models") ||
+		       str_has_suffix(parent, "/v1/models/");
+	}
+	for (size_t i = 0; i < ARRAY_LEN(posts); i++)
+		if (posts[i].model == model && str_eqz(r->method, "POST") &&
+		    str_has_suffix(r->path, posts[i].path))
+			return true;
+	return false;
+}
+
+static struct media_type
+content_type(const struct http_request *r)
+{
+	const struct http_field *f = http_field_find(r->fields, r->nfields, "Content-Type");
+
+	return media_type_parse(f != NULL ? f->value : STR(""));
+}
+
+static bool
+is_encoded(const struct http_request *r)
+{
+	const struct http_field *f = http_field_find(r->fields, r->nfields, "Content-Encoding");
+
+	return f != NULL && !str_ieqz(f->value, "identity");
+}
+
+/* --- GraphQL and forms --------------------------------------------------------------- */
+
+static bool
+is_graphql(const struct policy_target *t, const struct http_request *r)
+{
+	return http_path_is_graphql(r->path) ||
+	       listed_alike(t->graphql_paths, t->ngraphql_paths, r->path);
+}
+
+/* Until it is judged it counts as opaque, so that no caller who forgets lets it pass. */
+static void
+want(struct http_view *v, enum http_api api, bool *which)
+{
+	v->api = api;
+	v->effects |= EFFECT_opaque;
+	*which = true;
+}
+
+static void
+graphql_get(const struct http_request *r, struct http_view *v)
+{
+	if (has_body(r))
+		doubt(v, EFFECT_opaque, "a GraphQL request by GET with a body");
+	else if (r->has_query && r->query.n != 0)
+		want(v, HTTP_API_GRAPHQL, &v->query_wanted);
+}
+
+static void
+graphql_post(const struct http_request *r, struct http_view *v)
+{
+	struct media_type m = content_type(r);
+
+	if (r->has_query && webform_query_is_graphql(r->query))
+		doubt(v, EFFECT_opaque, "a GraphQL request in the query and in the body");
+	else if (!has_body(r))
+		doubt(v, EFFECT_opaque, "a GraphQL request without a body");
+	else if (is_encoded(r))
+		doubt(v, EFFECT_opaque, "a GraphQL request in a content coding");
+	else if (m.odd ||
+		 (m.media != MEDIA_JSON && m.media != MEDIA_GRAPHQL && m.media != MEDIA_FORM))
+		doubt(v, EFFECT_opaque, "a GraphQL request of another Content-Type");
+	else
+		want(v, HTTP_API_GRAPHQL, &v->body_wanted);
+}
+
+/*
+ * Servers look for another method in forms, some also where no Content-Type was given; in POST
+ * alone.
+ */
+static void
+form_post(const struct http_request *r, struct http_view *v)
+{
+	struct media_type m = content_type(r);
+
+	if (!has_body(r) || m.media == MEDIA_JSON || m.media == MEDIA_GRAPHQL ||
+	    m.media == MEDIA_OTHER)
+		return;
+	if (m.odd || m.media == MEDIA_MIXED)
+		doubt(v, EFFECT_opaque, "a form of a kind that is not known");
+	else if (is_encoded(r))
+		doubt(v, EFFECT_opaque, "a form in a content coding");
+	else
+		want(v, HTTP_API_FORM, &v->body_wanted);
+}
+
+/* --- the whole ----------------------------------------------------------------------- */
+
+/* A query or a body may name more than the path does. */
+static bool
+delete_is_bounded(const struct http_request *r)
+{
+	return http_path_names_one(r->path) && !(r->has_query && r->query.n != 0) && !has_body(r);
+}
+
+static void
+judge_on_target(const struct policy_target *t, const struct http_request *r, struct http_view *v)
+{
+	bool post = str_eqz(r->method, "POST");
+
+	if (is_get(r) && listed_alike(t->unsafe_gets, t->nunsafe_gets, r->path)) {
+		v->effects = EFFECT_write;
+	} else if (is_model_call(t->model, r)) {
+		v->effects = EFFECT_read;
+		v->api = HTTP_API_MODEL;
+	} else if (is_graphql(t, r)) {
+		if (is_get(r))
+			graphql_get(r, v);
+		else if (post)
+			graphql_post(r, v);
+	} else if (post) {
+		if (listed_exactly(t->read_posts, t->nread_posts, r->path))
+			v->effects = EFFECT_read;
+		form_post(r, v);
+	}
+}
+
 void
 effects_http(const struct policy_target *t, const struct http_request *r, struct http_view *ret)
 {
-	(void)t;
-	(void)r;
-	*ret = (struct http_view){.effects = EFFECT_opaque, .statements = 1};
+	struct http_view v = {.effects = method_effects(r->method), .statements = 1};
+
+	doubt_request(r, &v);
+	if (v.fault == NULL && v.effects == EFFECT_delete && !delete_is_bounded(r))
+		v.effects |= EFFECT_bulk;
+	if (v.fault == NULL && t != NULL && r->form != HTTP_ASTERISK)
+		judge_on_target(t, r, &v);
+	*ret = v;
 }
 
 void
 effects_http_fault(struct str method_claim, struct http_view *ret)
 {
-	(void)method_claim;
-	*ret = (struct http_view){.effects = EFFECT_invalid, .statements = 1};
+	*ret = (struct http_view){.effects = EFFECT_invalid | method_effects(method_claim),
+	    .fault = "the request is malformed",
+	    .statements = 1};
+}
+
+/* --- what the parser found ----------------------------------------------------------- */
+
+static bool
+form_valid(const struct json *f)
+{
+	struct str form = json_str(json_get(f, "form"));
+
+	return json_type(f) == JSON_OBJECT && json_count(f) == 3 &&
+	       (str_eqz(form, "urlencoded") || str_eqz(form, "multipart")) &&
+	       json_type(json_get(f, "override")) == JSON_BOOL &&
+	       json_type(json_get(f, "parts")) == JSON_INT;
+}
+
+static void
+judge_form(const struct json *facts, struct http_view *v)
+{
+	v->effects &= ~(uint32_t)EFFECT_opaque;
+	if (!form_valid(facts))
+		doubt(v, EFFECT_opaque, NOT_JUDGED);
+	else if (json_bool(json_get(facts, "override")))
+		doubt(v, EFFECT_opaque, "a field of the form names another method");
+}
+
+static void
+judge_graphql(const struct policy_target *t, const struct json *facts, struct http_view *v)
+{
+	struct graphql_view g;
+
+	effects_graphql(t, facts, &g);
+	v->effects = g.effects;
+	v->statements = g.requests;
+	if (g.fault != NULL)
+		doubt(v, EFFECT_opaque, g.fault);
+	/* A server must not run it (GraphQL over HTTP); if it does, it does not mind such rules. */
+	if (v->query_wanted && g.changes)
+		doubt(v, EFFECT_opaque, "a mutation by GET");
 }
 
 void
 effects_http_body(const struct policy_target *t, enum http_api api, const struct json *facts,
     struct http_view *view)
 {
-	(void)t;
-	(void)api;
-	(void)facts;
-	view->effects |= EFFECT_opaque;
+	if (t != NULL && api == view->api && api == HTTP_API_GRAPHQL)
+		judge_graphql(t, facts, view);
+	else if (api == view->api && api == HTTP_API_FORM)
+		judge_form(facts, view);
+	else
+		doubt(view, EFFECT_opaque, NOT_JUDGED);
 }
 
 void
 effects_http_body_fault(const char *why, struct http_view *view)
 {
-	view->effects |= EFFECT_invalid;
-	view->fault = why;
+	view->effects &= ~(uint32_t)EFFECT_opaque;
+	doubt(view, EFFECT_invalid, why);
 }

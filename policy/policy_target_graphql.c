@@ -6,6 +6,8 @@
 
 #include <stddef.h>
 
+#include "policy/graphql.h"
+
 #include "common/banned.h"
 
 #define FIELDS_MAX 1024
@@ -104,6 +106,21 @@ document_is_plain(struct str s)
 	return s.n != 0 && s.n <= DOCUMENT_MAX;
 }
 
+DEFINE_AUTO(arena, struct arena, arena_free)
+
+/* What could not be judged later is found where it was written. */
+static int
+check_document(struct reader *r, const struct json *v, struct err *err)
+{
+	AUTO(arena) struct arena *a = arena_new(GRAPHQL_ARENA_MAX);
+	struct graphql_doc *doc;
+	struct err why = {0};
+
+	if (graphql_parse(a, json_str(v), &doc, &why) != 0)
+		return json_err(r->doc, v, err, ERR_INVALID, "a persisted document: %s", why.msg);
+	return 0;
+}
+
 static int
 read_document(struct reader *r, const struct json *v, struct str key, struct policy_persisted *ret,
     struct err *err)
@@ -129,7 +146,7 @@ read_document(struct reader *r, const struct json *v, struct str key, struct pol
 		    "the document's SHA-256 is %s, not what it is named by", hex);
 	}
 	ret->text = read_keep(r, json_str(v));
-	return 0;
+	return check_document(r, v, err);
 }
 
 static int
