@@ -132,7 +132,7 @@ on_terminate(struct front_conn *c, const struct pgwire_msg *m)
 
 /* Outside COPY these are ignored, as the server does. */
 static bool
-on_copy(struct front_conn *c, const struct pgwire_msg *m)
+on_copy_end(struct front_conn *c, const struct pgwire_msg *m)
 {
 	(void)c;
 	(void)m;
@@ -161,9 +161,8 @@ static const struct {
     {'S', on_end},
     {'H', on_end},
     {'X', on_terminate},
-    {'d', on_copy},
-    {'c', on_copy},
-    {'f', on_copy},
+    {'c', on_copy_end},
+    {'f', on_copy_end},
     {'p', on_password},
 };
 
@@ -197,6 +196,24 @@ skipped(struct front_conn *c, const struct pgwire_msg *m)
 	return true;
 }
 
+/*
+ * CopyData where no COPY is open: dropped, as the server does. But what was collected before it may
+ * open one, for a client that does not wait to be asked. 1 done, 0 not now, -1 another message.
+ */
+static int
+stray_data(struct front_conn *c)
+{
+	struct str in = front_conn_in(c);
+
+	if (c->pg->copy.left != 0)
+		return front_pg_copy_drop(c);
+	if (in.n == 0 || in.p[0] != 'd' || c->pg->nunit == 0 || c->pg->skip)
+		return front_pg_copy_head(c);
+	if (!core_busy(c))
+		act_send(c, FRONT_CUT, buf_str(&c->pg->unit));
+	return 0;
+}
+
 /* False: more bytes are needed, or the state has changed. */
 static bool
 message(struct front_conn *c)
@@ -204,8 +221,11 @@ message(struct front_conn *c)
 	struct pgwire_msg m;
 	struct err err = {0};
 	bool consumed = true, skip = c->pg->skip;
-	int rc = pgwire_next(front_conn_in(c), PGWIRE_MESSAGE_MAX, &m, &err);
+	int rc = stray_data(c);
 
+	if (rc >= 0)
+		return rc == 1;
+	rc = pgwire_next(front_conn_in(c), PGWIRE_MESSAGE_MAX, &m, &err);
 	if (rc == 0)
 		return false;
 	if (rc > 0)
@@ -233,6 +253,7 @@ static const struct {
 } steps[] = {
     {FRONT_PG_START, front_pg_startup},
     {FRONT_PG_READY, message},
+    {FRONT_PG_ACT, front_pg_copy_step},
 };
 
 static void
@@ -294,6 +315,7 @@ complete(struct front_conn *c)
 	if (c->phase != FRONT_OPEN)
 		return;
 	buf_free(&c->pg->hold);
+	c->pg->copy.open = false;
 	c->pg->unsynced = c->pg->kind == FRONT_FLUSH || c->pg->kind == FRONT_CUT;
 	c->pg->state = FRONT_PG_READY;
 	front_conn_kick(c);
@@ -363,8 +385,7 @@ pg_free(struct front_conn *c)
 static bool
 reads(const struct front_conn *c)
 {
-	(void)c;
-	return true;
+	return !c->pg->copy.open || front_conn_in(c).n < FRONT_PG_COPY_AHEAD;
 }
 
 static void

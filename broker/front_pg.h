@@ -17,6 +17,16 @@ enum front_pg_state {
 	FRONT_PG_ACT, /* one exchange in flight */
 };
 
+/* FU_COPY's how. */
+enum front_copy_how { FRONT_COPY_DATA = 0, FRONT_COPY_DONE = 1, FRONT_COPY_FAIL = 2 };
+
+/* COPY FROM STDIN. */
+struct front_copy {
+	bool open;     /* upstream takes data; its end was not sent */
+	size_t credit; /* bytes that it takes now */
+	size_t left;   /* of the CopyData message that is passing, or is being dropped */
+};
+
 struct front_pg {
 	enum front_pg_state state;
 	bool ssl_asked, gss_asked;
@@ -28,7 +38,9 @@ struct front_pg {
 	bool done;	    /* PG_DONE came */
 	uint64_t got, want; /* answer bytes of the act */
 	struct buf hold;
+	struct front_copy copy;
 	struct pgwire_track track;
+	uint32_t key;  /* of ours, that cancels what this session runs */
 	char txn;      /* of the last ReadyForQuery */
 	bool skip;     /* a refusal stands: the client's messages up to Sync are dropped */
 	bool unsynced; /* the server has something of the exchange that no Sync ended */
@@ -46,6 +58,17 @@ struct front_refusal {
 /* One start-up packet. False: more bytes are needed, or the state has changed. */
 bool front_pg_startup(struct front_conn *c);
 void front_pg_opened(struct front_conn *c, const struct pgwire_param *params, size_t n);
+
+/* --- front_pg_copy.c */
+#define FRONT_PG_COPY_AHEAD ((size_t)128 << 10) /* read ahead of what upstream takes */
+/* In an act. False: nothing that could be done now. */
+bool front_pg_copy_step(struct front_conn *c);
+/* The head of a CopyData message: 1 taken, 0 more bytes are needed, -1 it is another message. */
+int front_pg_copy_head(struct front_conn *c);
+/* Data that nobody takes. True: all of its message is gone. */
+bool front_pg_copy_drop(struct front_conn *c);
+/* UF_COPY. */
+void front_pg_copy_more(struct front_conn *c, uint64_t act, bool open, uint32_t n);
 
 /* --- front_pg.c */
 /* Bytes for the client; from the server when `answer`: then followed for message boundaries. */

@@ -5,10 +5,13 @@
 #include "broker/front_pg.h"
 
 #include "common/hash.h"
+#include "common/log.h"
 
 #include "common/banned.h"
 
 #define REPLY_MAX 65536
+#define PID_MASK UINT64_C(0x7fffffff) /* positive, as libpq has it */
+#define FRONT_CANCELS_MAX 50	      /* a second, on one listener */
 
 static void
 on_ssl(struct front_conn *c)
@@ -92,6 +95,65 @@ on_v3(struct front_conn *c, const struct pgwire_startup *s)
 	open_ask(c, s);
 }
 
+/* The process id in a client's key is the low part of its connection's number. */
+static uint32_t
+key_pid(uint64_t id)
+{
+	return (uint32_t)(id & PID_MASK);
+}
+
+static struct front_conn *
+session_of(const struct front_conn *c, const struct pgwire_startup *s)
+{
+	uint64_t last = c->hub->last_id, id = (last & ~PID_MASK) | (s->cancel_pid & PID_MASK);
+	struct front_conn *of =
+	    front_conn_find(c->hub, id <= last ? id : id - PID_MASK - 1, &front_pg_proto);
+	struct rd r = rd_init(s->cancel_key);
+	uint32_t key = rd_u32(&r);
+
+	if (of == NULL || of->listener != c->listener || !of->pg->core_knows ||
+	    of->pg->state < FRONT_PG_READY || !rd_end(&r) || of->pg->key != key ||
+	    s->cancel_pid != key_pid(of->id))
+		return NULL;
+	return of;
+}
+
+/* Guessing is slow: so many a second on one listener, and none of the others is looked at. */
+static bool
+too_many(struct front_listener *l)
+{
+	uint64_t now = loop_now_ms(l->hub->loop);
+
+	if (now - l->cancels_since >= 1000) {
+		l->cancels_since = now;
+		l->cancels = 0;
+	}
+	return ++l->cancels > FRONT_CANCELS_MAX;
+}
+
+/* It gets no answer, whether or not it hits anything. */
+static void
+on_cancel(struct front_conn *c, const struct pgwire_startup *s)
+{
+	struct front_listener *l = c->listener;
+	bool flood = too_many(l);
+	const struct front_conn *of = flood ? NULL : session_of(c, s);
+
+	if (of != NULL) {
+		AUTO_BUF struct buf b = BUF(64);
+
+		buf_u64(&b, of->id);
+		front_hub_core(c->hub, MSG_PG_CANCEL, &b);
+	} else if (!flood) {
+		log_warn("run %s, target %s: a cancel request with the key of no session", l->run,
+		    l->target);
+	} else if (l->cancels == FRONT_CANCELS_MAX + 1) {
+		log_warn("run %s, target %s: over %d cancel requests within a second", l->run,
+		    l->target, FRONT_CANCELS_MAX);
+	}
+	front_conn_end(c);
+}
+
 bool
 front_pg_startup(struct front_conn *c)
 {
@@ -109,8 +171,7 @@ front_pg_startup(struct front_conn *c)
 	switch (s.kind) {
 	case PGWIRE_STARTUP_SSL: on_ssl(c); break;
 	case PGWIRE_STARTUP_GSS: on_gss(c); break;
-	/* A cancel gets no answer, whether or not it hits anything. */
-	case PGWIRE_STARTUP_CANCEL: front_conn_end(c); break;
+	case PGWIRE_STARTUP_CANCEL: on_cancel(c, &s); break;
 	case PGWIRE_STARTUP_V3: on_v3(c, &s); break;
 	case PGWIRE_STARTUP_NONE: break;
 	}
@@ -121,16 +182,15 @@ void
 front_pg_opened(struct front_conn *c, const struct pgwire_param *params, size_t n)
 {
 	AUTO_BUF struct buf b = BUF(REPLY_MAX * 2);
-	uint32_t key[2];
 
 	if (c->pg->state != FRONT_PG_OPENING)
 		return;
 	/* A key of our own: the server's would be worth something to whoever guesses it. */
-	rand_bytes(key, sizeof(key));
+	rand_bytes(&c->pg->key, sizeof(c->pg->key));
 	pgwire_put_auth_ok(&b);
 	for (size_t i = 0; i < n; i++)
 		pgwire_put_parameter(&b, params[i].key, params[i].value);
-	pgwire_put_key_data(&b, key[0] >> 1, key[1]);
+	pgwire_put_key_data(&b, key_pid(c->id), c->pg->key);
 	pgwire_put_ready(&b, 'I');
 	front_pg_put(c, buf_str(&b), false);
 	c->pg->state = FRONT_PG_READY;

@@ -99,11 +99,29 @@ on_data(struct front_hub *h, struct rd *b, int *fds, struct err *err)
 	return 0;
 }
 
+static int
+on_copy(struct front_hub *h, struct rd *b, int *fds, struct err *err)
+{
+	uint64_t id = rd_u64(b), act = rd_u64(b);
+	uint8_t open = rd_u8(b);
+	uint32_t n = rd_u32(b);
+	struct front_conn *c;
+
+	(void)fds;
+	if (!rd_end(b) || open > 1)
+		return front_hub_malformed(err);
+	c = front_conn_find(h, id, &front_pg_proto);
+	if (c != NULL)
+		front_pg_copy_more(c, act, open == 1, n);
+	return 0;
+}
+
 const struct front_msg front_pg_messages[] = {
     {MSG_PG_OPENED, on_opened},
     {MSG_PG_REFUSED, on_refused},
     {MSG_PG_DONE, on_done},
     {MSG_PG_GONE, on_conn_gone},
     {MSG_UF_DATA, on_data},
+    {MSG_UF_COPY, on_copy},
     {0, NULL},
 };
