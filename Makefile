@@ -176,7 +176,7 @@ asan: deps
 	$(Q)$(MAKE) MODE=asan run-ladder
 demo: deps
 	$(Q)$(MAKE) -j2 all
-	$(Q)BUILD=$(CURDIR)/$(B) tests/incidents/code-freeze/demo
+	$(Q)BUILD=$(CURDIR)/$(B) tests/incidents/demo
 # T seconds for each target, from the committed corpus; new inputs stay in build/.
 fuzz: deps
 	$(Q)$(MAKE) -j2 CC=clang MODE=fuzz $(FUZZ:%=build/clang-fuzz/%)

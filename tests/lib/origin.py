@@ -732,11 +732,12 @@ def main():
     p.add_argument("--dir", required=True, help="where its CA and certificate go")
     p.add_argument("--host", default="infra.test")
     p.add_argument("--port", type=int, default=0)
+    p.add_argument("--volumes", default="vol-prod,vol-backup,vol-test-1", help="the volumes that it holds, with commas between")
     p.add_argument("--log", required=True, help="arrival log: one JSON line a request")
     a = p.parse_args()
     tokens = [t for t in sys.stdin.read().split() if t]
     o = Origin(a.dir, a.host, port=a.port)
-    g = GraphQl(o, tokens)
+    g = GraphQl(o, tokens, volumes=a.volumes.split(","))
     log = open(a.log, "a", encoding="utf-8")
 
     def volumes(req, c):
