@@ -34,6 +34,7 @@
 struct core;
 struct core_run;
 struct core_conn;
+struct core_http;
 struct core_request;
 struct core_ticket;
 struct core_ask;
@@ -102,7 +103,7 @@ struct core_run {
 	struct core_asks asks;	  /* statements at the parser, or waiting for it */
 	struct secret *key;	  /* of its blobs */
 	struct core_target *targets;
-	size_t ntargets, nconns, npending, nended;
+	size_t ntargets, nconns, nhttps, npending, nended;
 	struct core_requests requests;
 	struct core_refused refused[CORE_REFUSED_MAX];
 	size_t nrefused; /* ever; the ring keeps the last */
@@ -124,6 +125,7 @@ struct core_kept {
 
 TAILQ_HEAD(core_tickets, core_ticket);
 LIST_HEAD(core_conns, core_conn);
+LIST_HEAD(core_https, core_http);
 #define CORE_CONN_BUCKETS 1024
 
 struct core {
@@ -166,6 +168,8 @@ struct core {
 	size_t nruns;
 	struct core_kept_list kept;
 	struct core_conns conns[CORE_CONN_BUCKETS];
+	struct core_https https[CORE_CONN_BUCKETS];
+	size_t nhttps;
 	uint32_t last_listener;
 	uint64_t last_ask;
 

@@ -51,6 +51,9 @@ struct core_request {
 	int64_t max_rows, not_before_us, approve_by_us, within_s, use_within_s, use_by_us;
 	char *log_head; /* "ORIGIN SIZE ROOT" */
 	char *show;
+	bool body; /* of an HTTP request that is streamed again when it is used */
+	uint64_t body_bytes;
+	struct hash body_sha256;
 	size_t ngrants;
 	struct approval_grant grants[APPROVAL_GRANTS_MAX]; /* strings owned */
 	size_t nclaims;					   /* at most APPROVAL_GRANTS_MAX; owned */

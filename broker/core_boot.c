@@ -78,8 +78,10 @@ core_new(struct loop *loop)
 	TAILQ_INIT(&c->kept);
 	TAILQ_INIT(&c->tickets);
 	TAILQ_INIT(&c->unsent);
-	for (size_t i = 0; i < CORE_CONN_BUCKETS; i++)
+	for (size_t i = 0; i < CORE_CONN_BUCKETS; i++) {
 		LIST_INIT(&c->conns[i]);
+		LIST_INIT(&c->https[i]);
+	}
 	buf_init(&c->doubt, (size_t)32 << 20);
 	buf_init(&c->doubt_more, (size_t)32 << 20);
 	buf_init(&c->not_sent, (size_t)1 << 20);

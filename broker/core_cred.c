@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <sodium.h>
 
+#include "broker/core_plan.h"
 #include "common/hash.h"
 
 #include "common/banned.h"
@@ -19,16 +20,18 @@ core_cred_find(const struct core *c, const struct policy_target *t, const struct
     struct err *err)
 {
 	const struct vault_entry *e = c->vault != NULL ? vault_find(c->vault, t->credential) : NULL;
+	const char *scheme = t->kind == TARGET_POSTGRES ? "postgresql" : core_plan_scheme(t);
 
 	if (e == NULL)
 		return err_set(err, ERR_CONFIG,
 		    "the vault has no credential \"%.*s\" (cofferdam credential add)",
 		    STR_ARG(t->credential));
-	if (!str_ieqz(t->host, e->host) || t->port != e->port)
+	if (strcmp(scheme, e->scheme) != 0 || !str_ieqz(t->host, e->host) || t->port != e->port)
 		return err_set(err, ERR_CONFIG,
-		    "credential %s is bound to %s:%u, target %.*s is %.*s:%u", e->name, e->host,
-		    (unsigned)e->port, STR_ARG(t->id), STR_ARG(t->host), (unsigned)t->port);
-	if (!str_eqz(t->user, e->user))
+		    "credential %s is bound to %s://%s:%u, target %.*s is %s://%.*s:%u", e->name,
+		    e->scheme, e->host, (unsigned)e->port, STR_ARG(t->id), scheme, STR_ARG(t->host),
+		    (unsigned)t->port);
+	if (t->kind == TARGET_POSTGRES && !str_eqz(t->user, e->user))
 		return err_set(err, ERR_CONFIG,
 		    "credential %s is of user %s, target %.*s has user %.*s", e->name, e->user,
 		    STR_ARG(t->id), STR_ARG(t->user));
@@ -37,14 +40,16 @@ core_cred_find(const struct core *c, const struct policy_target *t, const struct
 }
 
 void
-core_cred_fingerprint(const struct core *c, const struct vault_entry *e, char out[17])
+core_cred_fingerprint(const struct core *c, struct str secret, char out[17])
 {
 	uint8_t mac[crypto_auth_hmacsha256_BYTES];
-	struct str s = secret_str(e->secret);
 	AUTO_BUF struct buf hex = BUF(2 * FP_BYTES);
 
+	out[0] = '\0';
+	if (c->fp_key == NULL)
+		return;
 	(void)crypto_auth_hmacsha256(
-	    mac, (const uint8_t *)s.p, s.n, (const uint8_t *)secret_str(c->fp_key).p);
+	    mac, (const uint8_t *)secret.p, secret.n, (const uint8_t *)secret_str(c->fp_key).p);
 	enc_hex(&hex, str_mem(mac, FP_BYTES));
 	memcpy(out, hex.p, hex.n);
 	out[hex.n] = '\0';

@@ -6,13 +6,13 @@
 #include "broker/core.h"
 #include "broker/core_vault.h"
 
-/* ERR_CONFIG names what is missing or does not fit: credential, host, port, user. Borrowed from the
- * vault. */
+/* ERR_CONFIG names what is missing or does not fit: credential, scheme, host, port, user. Borrowed
+ * from the vault. */
 int core_cred_find(const struct core *c, const struct policy_target *t,
     const struct vault_entry **ret, struct err *err);
-/* HMAC-SHA256 of the secret under a key of this broker, 8 bytes as hex: tells equal from other,
+/* HMAC-SHA256 of a secret under a key of this broker, 8 bytes as hex: tells equal from other,
  * nothing else. */
-void core_cred_fingerprint(const struct core *c, const struct vault_entry *e, char out[17]);
+void core_cred_fingerprint(const struct core *c, struct str secret, char out[17]);
 /*
  * What stands for a credential in the sandbox of one run: "cfph_" and 26 digits of base32, the same
  * after a restart, and of no use elsewhere.

@@ -4,6 +4,7 @@
  */
 #include "broker/core_data.h"
 
+#include "broker/core_http_data.h"
 #include "broker/core_pg.h"
 
 #include "common/banned.h"
@@ -156,21 +157,29 @@ put_request(struct jcs *j, const struct core_data_action *d)
 	char state[2] = {a->txn_state, '\0'};
 
 	jcs_open(j, "request");
-	jcs_z(j, "address", d->from->address);
+	jcs_str_lossy(j, "address", str_z(d->from->address));
 	jcs_int(j, "conn", (int64_t)(d->from->id & ((UINT64_C(1) << 53) - 1)));
 	put_hash(j, "digest", &a->digest);
 	effect_jcs(j, "effects", a->effects);
-	jcs_raw(j, "facts", a->facts != NULL ? str_z(a->facts->json) : STR("{}"));
+	if (d->http != NULL)
+		core_http_data_facts(d->http, j);
+	else
+		jcs_raw(j, "facts", a->facts != NULL ? str_z(a->facts->json) : STR("{}"));
 	blob_ref_jcs(j, "head", d->head);
+	if (d->http != NULL)
+		core_http_data_request(d->http, j);
 	core_data_input(j, "input", &in);
 	jcs_z(j, "kind", d->kind);
-	jcs_z(j, "operation", core_op_name(a->op));
+	jcs_str_lossy(j, "operation",
+	    d->http != NULL ? core_http_method(d->http) : str_z(core_op_name(a->op)));
 	jcs_z(j, "protocol", d->from->protocol);
 	put_hash(j, "sent", d->sent);
 	jcs_z(j, "target", core_from_target(d->from));
-	put_hash(j, "text_sha256", &text);
-	jcs_z(j, "txn", state);
-	effect_jcs(j, "txn_effects", a->txn_effects);
+	if (d->http == NULL) {
+		put_hash(j, "text_sha256", &text);
+		jcs_z(j, "txn", state);
+		effect_jcs(j, "txn_effects", a->txn_effects);
+	}
 	jcs_close(j);
 }
 
@@ -235,6 +244,10 @@ core_data_request(
 	put_hash(&j, "action", &rq->action);
 	jcs_str_lossy(&j, "agent", str_z(rq->run->agent));
 	put_time(&j, "approve_by", rq->approve_by_us);
+	if (rq->body) {
+		put_count(&j, "body_bytes", rq->body_bytes);
+		put_hash(&j, "body_sha256", &rq->body_sha256);
+	}
 	effect_jcs(&j, "effects", rq->effects);
 	jcs_z(&j, "first", rq->first);
 	jcs_z(&j, "id", rq->id);

@@ -5,6 +5,7 @@
 #include "broker/core_approve.h"
 
 struct core_act;
+struct core_http;
 
 void core_data_input(struct jcs *j, const char *key, const struct policy_input *in);
 /* "dba:1" of each slot. */
@@ -17,7 +18,8 @@ struct core_data_action {
 	const struct blob_ref *head;
 	const struct hash *sent; /* NULL: nothing goes upstream */
 	bool wrap;
-	const char *poison; /* token that goes upstream instead; NULL none */
+	const char *poison;	      /* token that goes upstream instead; NULL none */
+	const struct core_http *http; /* NULL: PostgreSQL */
 };
 void core_data_action(struct buf *out, const struct core_data_action *d);
 

@@ -99,6 +99,7 @@ core_op_name(enum core_op op)
 	case CORE_OP_EXECUTE: return "execute";
 	case CORE_OP_PREPARE: return "prepare";
 	case CORE_OP_FUNCTION: return "function_call";
+	case CORE_OP_HTTP: return "http"; /* the record has its method */
 	}
 	return "invalid";
 }
@@ -186,17 +187,19 @@ detail_put(struct buf *b, const struct core_action *a)
 }
 
 static void
-hint_put(struct buf *b, const struct core_action *a)
+hint_put(struct buf *b, const struct core_from *f, const struct core_action *a)
 {
+	const char *noun = f->pg != NULL ? "statement" : "request";
+
 	if (a->d.verdict != VERDICT_NEEDS_APPROVAL)
 		return;
 	if (a->request != NULL) {
 		buf_printf(b, "request %s: ask ", core_request_id(a->request));
 		slots_put(b, &a->d);
 		buf_printf(b,
-		    " to run: cofferdam approve %s; then send exactly the same statement again."
-		    " No answer means no: do not seek the same effect by another statement",
-		    core_request_id(a->request));
+		    " to run: cofferdam approve %s; then send exactly the same %s again."
+		    " No answer means no: do not seek the same effect by another %s",
+		    core_request_id(a->request), noun, noun);
 	} else if (a->d.unsatisfiable) {
 		buf_put_z(b, "nobody can give this approval: too few people hold the roles besides "
 			     "the run's owner");
@@ -240,7 +243,7 @@ message_put(struct buf *b, const struct core_action *a)
 }
 
 static void
-words(struct core_action *a)
+words(const struct core_from *f, struct core_action *a)
 {
 	AUTO_BUF struct buf m = BUF(8192);
 	AUTO_BUF struct buf d = BUF(8192);
@@ -248,7 +251,7 @@ words(struct core_action *a)
 
 	message_put(&m, a);
 	detail_put(&d, a);
-	hint_put(&h, a);
+	hint_put(&h, f, a);
 	free(a->sqlstate);
 	free(a->message);
 	free(a->detail);
@@ -401,6 +404,17 @@ core_decide_refuse(const struct core_from *f, struct core_action *a, const struc
 }
 
 void
+core_decide_unused(const struct core_from *f, struct core_action *a)
+{
+	struct policy_input in = core_decide_input(f->run, str_z(core_from_target(f)), a);
+
+	a->consume = false;
+	eval_with(f->run->core, &in, a, NULL, 0);
+	if (a->d.verdict != VERDICT_NEEDS_APPROVAL)
+		a->request = NULL;
+}
+
+void
 core_decide_finish(const struct core_from *f, struct core_action *a)
 {
 	struct core_run *run = f->run;
@@ -413,5 +427,5 @@ core_decide_finish(const struct core_from *f, struct core_action *a)
 		a->request = core_approve_new(f, a);
 		a->request_new = true;
 	}
-	words(a);
+	words(f, a);
 }

@@ -16,6 +16,7 @@ enum core_op {
 	CORE_OP_EXECUTE,
 	CORE_OP_PREPARE, /* an exchange that executes nothing, or a Parse that is refused at once */
 	CORE_OP_FUNCTION,
+	CORE_OP_HTTP,
 };
 
 /* What a transaction has done so far. */
@@ -103,6 +104,8 @@ void core_decide_judge(
     const struct core_from *f, struct core_action *a, const struct core_txn *txn);
 void core_decide_refuse(const struct core_from *f, struct core_action *a,
     const struct core_txn *txn, const char *sqlstate, const char *why);
+/* What is armed is not used now: judged as if nobody had signed; the request stays as it is. */
+void core_decide_unused(const struct core_from *f, struct core_action *a);
 void core_decide_finish(const struct core_from *f, struct core_action *a);
 /* It is in the log: remember it for later links. */
 void core_decide_remember(struct core_run *run, struct str target, const struct core_action *a);

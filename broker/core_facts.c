@@ -5,7 +5,9 @@
  */
 #include "broker/core_facts.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "broker/core_run.h"
 #include "common/log.h"
@@ -20,7 +22,9 @@ struct core_ask {
 	uint64_t id;
 	struct core_run *run;
 	struct core_facts *facts;
-	struct buf text;
+	struct buf text; /* of a body: its Content-Type */
+	int fd;		 /* of a body; -1 */
+	uint64_t length;
 	bool sent;
 	core_facts_fn *fn;
 	void *arg;
@@ -33,7 +37,17 @@ core_facts_new(const struct hash *text)
 	struct core_facts *f = xcalloc(1, sizeof(*f));
 
 	f->refs = 1;
+	f->dialect = CORE_SQL;
 	f->text = *text;
+	return f;
+}
+
+struct core_facts *
+core_facts_new_http(enum core_dialect dialect)
+{
+	struct core_facts *f = core_facts_new(&(struct hash){0});
+
+	f->dialect = dialect;
 	return f;
 }
 
@@ -116,6 +130,8 @@ facts_read(struct core_facts *f)
 {
 	const struct json *o = json_root(f->doc);
 
+	if (f->dialect != CORE_SQL)
+		return json_type(o) == JSON_OBJECT;
 	if (json_type(o) != JSON_OBJECT || !names_read(json_get(o, "rel"), &f->rel) ||
 	    !names_read(json_get(o, "prep"), &f->prep) ||
 	    !names_read(json_get(o, "exec"), &f->exec) ||
@@ -171,6 +187,8 @@ ask_free(struct core_ask *a)
 	loop_timer_del(a->timer);
 	core_facts_unref(a->facts);
 	buf_free(&a->text);
+	if (a->fd >= 0)
+		(void)close(a->fd);
 	free(a);
 }
 
@@ -203,19 +221,26 @@ ask_send(struct core_ask *a)
 	AUTO_BUF struct buf b = BUF(1 << 17);
 
 	buf_u64(&b, a->id);
-	buf_u8(&b, 1);
+	buf_u8(&b, (uint8_t)a->facts->dialect);
 	buf_lstr(&b, buf_str(&a->text));
-	core_send(a->run->parser, MSG_X_ASK, &b);
+	if (a->fd < 0) {
+		core_send(a->run->parser, MSG_X_ASK, &b);
+	} else {
+		buf_u64(&b, a->length);
+		ipc_send(a->run->parser->wire, MSG_X_BODY, &b, &a->fd, 1);
+	}
 	a->sent = true;
 }
 
-struct core_ask *
-core_facts_ask(
-    struct core_run *run, struct core_facts *f, struct str text, core_facts_fn *fn, void *arg)
+static struct core_ask *
+ask(struct core_run *run, struct core_facts *f, struct str text, int fd, uint64_t length,
+    core_facts_fn *fn, void *arg)
 {
 	struct core *c = run->core;
 	struct core_ask *a = xcalloc(1, sizeof(*a));
 
+	a->fd = fd;
+	a->length = length;
 	a->id = ++c->last_ask;
 	a->run = run;
 	a->facts = core_facts_ref(f);
@@ -228,6 +253,26 @@ core_facts_ask(
 	if (run->parser != NULL)
 		ask_send(a);
 	return a;
+}
+
+struct core_ask *
+core_facts_ask(
+    struct core_run *run, struct core_facts *f, struct str text, core_facts_fn *fn, void *arg)
+{
+	return ask(run, f, text, -1, 0, fn, arg);
+}
+
+struct core_ask *
+core_facts_ask_body(struct core_run *run, struct core_facts *f, struct str type, int fd,
+    uint64_t length, core_facts_fn *fn, void *arg)
+{
+	int own = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+
+	if (own < 0) {
+		core_facts_fail(f, CORE_FACTS_LOST, "the broker has no descriptors left");
+		return NULL;
+	}
+	return ask(run, f, type, own, length, fn, arg);
 }
 
 void

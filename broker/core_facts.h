@@ -22,10 +22,15 @@ struct core_names {
 	struct str s[FACTS_RELATIONS_MAX];
 };
 
+/* Of X_ASK and X_BODY. */
+enum core_dialect { CORE_SQL = 1, CORE_GRAPHQL = 2, CORE_FORM = 3 };
+
 /* One text's facts; shared by the connection's cache, its statements and acts. */
 struct core_facts {
 	unsigned refs;
 	enum core_facts_status status;
+	enum core_dialect
+	    dialect;	  /* not SQL: doc alone is filled, policy/effects_http.h reads it */
 	struct hash text; /* SHA-256 of the statement */
 	char *why;	  /* unless OK: for people */
 	char *json;	  /* canonical; what the record shows */
@@ -37,6 +42,7 @@ struct core_facts {
 };
 
 struct core_facts *core_facts_new(const struct hash *text);
+struct core_facts *core_facts_new_http(enum core_dialect dialect);
 struct core_facts *core_facts_ref(struct core_facts *f);
 void core_facts_unref(struct core_facts *f); /* NULL is fine */
 /* Without asking anybody: `text` cannot even be a statement (not UTF-8, has a NUL). */
@@ -48,6 +54,10 @@ void core_facts_fill(struct core_facts *f, unsigned status, struct str said);
 typedef void core_facts_fn(void *arg);
 struct core_ask *core_facts_ask(
     struct core_run *run, struct core_facts *f, struct str text, core_facts_fn *fn, void *arg);
+/* A sealed body of that many bytes; `type` is its Content-Type. The descriptor is duplicated.
+ * NULL: f has failed, fn is not called. */
+struct core_ask *core_facts_ask_body(struct core_run *run, struct core_facts *f, struct str type,
+    int fd, uint64_t length, core_facts_fn *fn, void *arg);
 void core_facts_forget(struct core_ask *a); /* the owner of arg goes away */
 
 int core_facts_on_facts(

@@ -11,6 +11,7 @@
 #include "broker/core_act.h"
 #include "broker/core_approve.h"
 #include "broker/core_boot.h"
+#include "broker/core_http.h"
 #include "broker/core_peer.h"
 #include "broker/core_pg.h"
 #include "broker/core_run.h"
@@ -193,6 +194,8 @@ request_fields(struct core_request *rq, const struct rec *r)
 	rq->max_rows = max != NULL ? json_int(max) : -1;
 	rq->within_s = json_int(json_get(r->data, "within"));
 	rq->use_within_s = json_int(json_get(r->data, "use_within"));
+	rq->body_bytes = (uint64_t)json_int(json_get(r->data, "body_bytes"));
+	rq->body = hash_from_hex(field(r, "body_sha256"), &rq->body_sha256);
 	return hash_from_hex(field(r, "action"), &rq->action) &&
 	       hash_from_hex(field(r, "policy"), &rq->policy) &&
 	       effect_from_json(json_get(r->data, "effects"), &rq->effects) &&
@@ -304,6 +307,8 @@ in_flight(const struct core *c, const char *id)
 {
 	struct core_conn *conn;
 
+	if (core_http_in_flight(c, id))
+		return true;
 	for (size_t b = 0; b < CORE_CONN_BUCKETS; b++)
 		LIST_FOREACH (conn, &c->conns[b], link) {
 			if (conn->open != NULL && conn->state == CORE_CONN_OPENING &&

@@ -11,7 +11,7 @@
 /* adjtimex(2), to read: is the clock synchronised? Newer C libraries call it clock_adjtime. Setting
  * takes a capability that core does not have. */
 static const char *const syscalls[] = {
-    "accept4", "openat", "fsync", "unlinkat", "adjtimex", "clock_adjtime", NULL};
+    "accept4", "openat", "fsync", "unlinkat", "adjtimex", "clock_adjtime", "memfd_create", NULL};
 
 int
 main(void)

@@ -283,7 +283,7 @@ credential_for(struct core_conn *conn)
 		log_warn("target %s: %s", conn->from.target->id, err.msg);
 		return "the broker has no credential for this target that is bound to it";
 	}
-	core_cred_fingerprint(c, e, conn->from.credential_fp);
+	core_cred_fingerprint(c, secret_str(e->secret), conn->from.credential_fp);
 	return NULL;
 }
 

@@ -15,6 +15,7 @@
 #include "broker/core_approve.h"
 #include "broker/core_data.h"
 #include "broker/core_facts.h"
+#include "broker/core_http.h"
 #include "broker/core_peer.h"
 #include "broker/core_pg.h"
 #include "common/log.h"
@@ -147,6 +148,7 @@ core_run_free(struct core_run *run)
 	TAILQ_REMOVE(&run->core->runs, run, link);
 	run->core->nruns--;
 	core_pg_run_ended(run, "the run has ended");
+	core_http_run_ended(run);
 	core_facts_drop(run);
 	core_approve_free_all(run);
 	core_run_parser_gone(run);
@@ -326,6 +328,7 @@ core_run_end(struct core_run *run, const char *status, struct str text, bool by_
 	loop_timer_del(run->timer);
 	run->timer = NULL;
 	core_pg_run_ended(run, "the run has ended");
+	core_http_run_ended(run);
 	core_approve_run_ended(run);
 	if (c->front != NULL) {
 		AUTO_BUF struct buf b = BUF(256);

@@ -10,6 +10,7 @@
 #include "broker/core_ca.h"
 #include "broker/core_control.h"
 #include "broker/core_facts.h"
+#include "broker/core_http.h"
 #include "broker/core_live.h"
 #include "broker/core_pg.h"
 #include "broker/core_record.h"
@@ -27,6 +28,12 @@ const struct core_row core_table[] = {
     {MSG_U_OPENED, IPC_ROLE_UPSTREAM, CORE_S_OPEN, CORE_MANY, 65536, core_pg_on_opened},
     {MSG_U_DONE, IPC_ROLE_UPSTREAM, CORE_S_OPEN, CORE_MANY, 8192, core_act_on_done},
     {MSG_U_GONE, IPC_ROLE_UPSTREAM, CORE_S_OPEN, CORE_MANY, 4096, core_pg_on_gone},
+    {MSG_H_CONNECT, IPC_ROLE_FRONT, CORE_S_OPEN, CORE_MANY, 4096, core_http_on_connect},
+    {MSG_H_ACT, IPC_ROLE_FRONT, CORE_S_OPEN, CORE_MANY, 1 << 18, core_http_on_act},
+    {MSG_H_BODY, IPC_ROLE_FRONT, CORE_S_OPEN, CORE_MANY, 64, core_http_on_body},
+    {MSG_H_HASHED, IPC_ROLE_FRONT, CORE_S_OPEN, CORE_MANY, 128, core_http_on_hashed},
+    {MSG_H_CLOSE, IPC_ROLE_FRONT, CORE_S_OPEN, CORE_MANY, 64, core_http_on_close},
+    {MSG_UH_DONE, IPC_ROLE_UPSTREAM, CORE_S_OPEN, CORE_MANY, 16384, core_http_on_done},
     {MSG_X_FACTS, IPC_ROLE_PARSER, CORE_S_OPEN, CORE_MANY, 1 << 17, core_facts_on_facts},
     {MSG_W_LIVE, IPC_ROLE_WRITER, CORE_S_REPLAY, CORE_MANY, 1 << 17, core_live_on_record},
     {MSG_W_LIVE_END, IPC_ROLE_WRITER, CORE_S_REPLAY, CORE_ONCE, 512, core_live_on_end},

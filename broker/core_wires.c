@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "broker/core_facts.h"
+#include "broker/core_http.h"
 #include "broker/core_live.h"
 #include "broker/core_pg.h"
 #include "broker/core_record.h"
@@ -41,6 +42,14 @@ front_down(struct core *c)
 {
 	core_run_front_gone(c);
 	core_pg_front_gone(c);
+	core_http_front_gone(c);
+}
+
+static void
+upstream_down(struct core *c)
+{
+	core_pg_upstream_gone(c);
+	core_http_upstream_gone(c);
 }
 
 static void
@@ -57,7 +66,7 @@ static const struct wire {
 	void (*down)(struct core *c); /* the pointer in struct core is NULL already */
 } wires[] = {
     {IPC_ROLE_FRONT, CORE_S_OPEN, core_run_front_up, front_down},
-    {IPC_ROLE_UPSTREAM, CORE_S_OPEN, NULL, core_pg_upstream_gone},
+    {IPC_ROLE_UPSTREAM, CORE_S_OPEN, NULL, upstream_down},
     {IPC_ROLE_WRITER, CORE_S_REPLAY, core_live_begin, writer_down},
 };
 

@@ -1,0 +1,181 @@
+/*
+ * HTTP exchanges as core sees them: one request each, from H_ACT (or a refused H_CONNECT) to its
+ * outcome. (conn, act) names one on all wires. The order is the promise: names agree, effects,
+ * credentials, verdict, record durable, lease, answer, outcome.
+ */
+#ifndef BROKER_CORE_HTTP_H
+#define BROKER_CORE_HTTP_H
+
+#include "broker/core_decide.h"
+#include "broker/core_record.h"
+#include "policy/effects_http.h"
+
+#define CORE_HTTP_MAX 4096     /* exchanges in flight */
+#define CORE_HTTP_RUN_MAX 1024 /* of one run */
+/* Bodies that core takes in hand, bytes. */
+#define CORE_HTTP_INLINE_MAX ((size_t)65536)
+#define CORE_HTTP_GRAPHQL_MAX ((uint64_t)1 << 20)
+#define CORE_HTTP_FORM_MAX ((uint64_t)16 << 20)
+#define CORE_HTTP_MODEL_MAX                                                    \
+	((uint64_t)(BLOB_PLAIN_MAX - 131072))	/* head and body make one blob \
+						 */
+#define CORE_HTTP_SHOWN_MAX ((uint64_t)8 << 20) /* under approval; larger ones by their hash */
+#define CORE_HTTP_BODY_MAX ((uint64_t)1 << 30)	/* where the policy has no max_body */
+
+enum core_http_body { CORE_BODY_NONE = 0, CORE_BODY_INLINE, CORE_BODY_LENGTH, CORE_BODY_CHUNKED };
+enum core_http_via { CORE_VIA_DIRECT, CORE_VIA_PROXY, CORE_VIA_LOOP };
+enum core_http_phase {
+	CORE_HTTP_BODY,	   /* waits for H_BODY, H_HASHED */
+	CORE_HTTP_FACTS,   /* waits for the parser */
+	CORE_HTTP_RECORD,  /* waits for acks */
+	CORE_HTTP_SENT,	   /* waits for UH_DONE */
+	CORE_HTTP_OUTCOME, /* waits for the outcome's ack */
+};
+
+/* What stood in a request that should not be in a sandbox, or not there. */
+enum core_finding { CORE_FOUND_NONE = 0, CORE_FOUND_FOREIGN, CORE_FOUND_SCOPE };
+struct core_found {
+	enum core_finding what;
+	char place[96];			    /* "field X-Api-Key", "query parameter token" */
+	char fingerprint[17];		    /* of the foreign credential */
+	char credential[POLICY_ID_MAX + 1]; /* whose placeholder it is; "": of no target here */
+	char *bound;			    /* "host:port" where that belongs; NULL: not known */
+};
+
+struct core_http {
+	LIST_ENTRY(core_http) link;
+	struct core_from from;
+	uint64_t act; /* 0: a CONNECT */
+	enum core_http_phase phase;
+	bool gone; /* the client went away: nobody is answered */
+
+	/* What front said. */
+	enum core_http_via via;
+	bool tls;
+	char *host, *connect, *sni, *fault;
+	uint16_t port;
+	struct buf head;
+	enum core_http_body body;
+	uint64_t length;
+	bool expect;
+
+	/* The body as far as it is known. */
+	struct buf content; /* inline */
+	int fd;		    /* sealed; -1 */
+	struct str bytes;   /* either of both; mapped when fd >= 0 */
+	bool in_hand;	    /* also when there is none */
+	bool hashed;	    /* front has read it and let it go */
+	bool bound;	    /* its hash is that of a request people were asked about */
+	bool have_sha;
+	struct hash sha;
+
+	/* What it is. */
+	struct http_request *req; /* NULL: not well-formed */
+	struct http_view view;
+	struct core_facts *facts;
+	struct core_ask *ask;
+	bool folded; /* the facts are in the view */
+	struct core_found found;
+	unsigned status;   /* of a refusal for reasons of core's own; 0: none */
+	const char *title; /* one word for clients */
+	char *why;	   /* in words */
+
+	/* What would go out. */
+	struct http_field *fields; /* borrowed from head */
+	size_t nfields;
+	struct buf target;
+	struct hash sent, policy;
+
+	struct core_action *a;
+	struct core_ticket *ticket;
+	struct core_request *request; /* whose approval.request is awaited */
+	unsigned waiting;
+	bool failed;
+	struct buf answer; /* of a refusal */
+	uint64_t sent_us;
+	uint8_t done; /* status of UH_DONE */
+	struct loop_timer *timer;
+};
+
+/* --- core_http.c: exchanges and their ends */
+void core_http_free(struct core_http *h);
+struct core_http *core_http_by_id(
+    const struct core *c, uint64_t conn, uint64_t act); /* NULL: none */
+/* An action of that id is with upstream now. */
+bool core_http_in_flight(const struct core *c, const char *action);
+void core_http_run_ended(struct core_run *run);
+void core_http_front_gone(struct core *c);
+void core_http_upstream_gone(struct core *c);
+int core_http_on_connect(
+    struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
+int core_http_on_act(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
+int core_http_on_body(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
+int core_http_on_hashed(
+    struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
+int core_http_on_close(
+    struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
+
+/* --- core_http_target.c: where it goes */
+/* Fills from.target, credential; refuses what names disagree on or the run may not reach. */
+void core_http_find(struct core_http *h);
+/* Of the policy in force; NULL when it has none, or another place under that name. */
+const struct policy_target *core_http_policy(const struct core_http *h);
+/* Does an https target of the run (no model) have that name? port 0: any. */
+bool core_http_reaches(struct core_run *run, struct str host, uint16_t port);
+
+/* --- core_http_judge.c */
+/* As far as it can go now: asks for the body or facts, or judges and records. */
+void core_http_step(struct core_http *h);
+/* Core itself cannot let it pass; the first reason stays. */
+void core_http_refuse(struct core_http *h, unsigned status, const char *title, const char *why);
+
+/* --- core_http_body.c */
+bool core_http_streamed(const struct core_http *h); /* its body has not been read */
+/* ERR_PROTOCOL: not sealed, or of another length. Takes fd. */
+int core_http_body_take(struct core_http *h, int fd, uint64_t length, struct err *err);
+int core_http_body_memfd(struct str bytes, int *ret_fd, struct err *err);
+/* The boundary of multipart/form-data in a Content-Type; empty: none. */
+struct str core_http_boundary(struct str type);
+/* For the digest: of a multipart body without the boundary that clients make anew. */
+void core_http_body_put(const struct core_http *h, struct buf *b);
+
+/* --- core_http_cred.c */
+/* Fills fields and target with what goes out, found with what must not. */
+void core_http_scan(struct core_http *h);
+void core_http_scan_body(struct core_http *h);
+/* Of "dXNlcjpzZWNyZXQ=" what stands behind the colon, in *plain; else as it is. */
+struct str core_http_basic_secret(struct str b64, struct buf *plain);
+void core_http_unescape(struct str s, struct buf *out); /* as a form: escapes and '+' */
+
+/* --- core_http_mask.c */
+/* A head, well-formed or not, with each credential masked by its keyed fingerprint. */
+void core_http_mask(const struct core_http *h, struct buf *out);
+void core_http_mask_path(const struct core_http *h, struct str path, struct buf *out);
+
+/* --- core_http_show.c */
+char *core_http_show(const struct core_http *h);
+struct hash core_http_digest(const struct core_http *h);
+/* The sealed head, and the body when it is in hand. */
+int core_http_head(
+    const struct core_http *h, struct buf *frame, struct blob_ref *ret, struct err *err);
+
+/* --- core_http_record.c */
+void core_http_record(struct core_http *h);
+int core_http_on_done(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
+
+/* --- core_http_lease.c */
+/* H_GO and UH_SEND. ERR_UNAVAILABLE, ERR_CONFIG, ERR_STATE: nothing was sent. */
+int core_http_lease(struct core_http *h, struct err *err);
+void core_http_abort(const struct core_http *h); /* UH_ABORT */
+
+/* --- core_http_answer.c */
+/* The body of a refusal by policy, from h->a; before anything it borrows goes. */
+void core_http_answer_decided(struct core_http *h);
+void core_http_answer_simple(
+    struct core_http *h, unsigned status, const char *title, const char *detail);
+void core_http_answer_send(struct core_http *h); /* H_REFUSED, with h->answer */
+/* To a connection that has no exchange. */
+void core_http_answer_plain(struct core *c, uint64_t conn, uint64_t act, unsigned status,
+    const char *title, const char *detail);
+
+#endif

@@ -1,0 +1,160 @@
+/*
+ * Bodies that core takes in hand (process: core). They come from front as sealed memory, so that
+ * what is judged cannot change any more and is what upstream will be given; nothing is copied.
+ */
+#include "broker/core_http.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/banned.h"
+
+#define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+#define BOUNDARY_MAX ((size_t)70) /* RFC 2046 5.1.1 */
+
+bool
+core_http_streamed(const struct core_http *h)
+{
+	return !h->in_hand && !h->hashed;
+}
+
+static int
+sealed_check(int fd, uint64_t length, struct err *err)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+	struct stat st;
+
+	if (seals < 0 || (seals & SEALS) != SEALS)
+		return err_set(err, ERR_PROTOCOL, "a body that is not sealed");
+	if (fstat(fd, &st) != 0 || st.st_size < 0 || (uint64_t)st.st_size != length)
+		return err_set(err, ERR_PROTOCOL, "a body that has not the %llu bytes it should",
+		    (unsigned long long)length);
+	return 0;
+}
+
+int
+core_http_body_take(struct core_http *h, int fd, uint64_t length, struct err *err)
+{
+	AUTO_FD int own = fd;
+	int rc = sealed_check(own, length, err);
+	void *p;
+
+	if (rc != 0)
+		return rc;
+	if (length > CORE_HTTP_FORM_MAX || (h->body == CORE_BODY_LENGTH && length != h->length))
+		return err_set(err, ERR_PROTOCOL, "a body of %llu bytes was not asked for",
+		    (unsigned long long)length);
+	if (length != 0) {
+		p = mmap(NULL, length, PROT_READ, MAP_SHARED, own, 0);
+		if (p == MAP_FAILED)
+			return err_sys(err, ERR_SYSTEM, errno, "mapping a body");
+		h->bytes = str_mem(p, length);
+	}
+	h->fd = TAKE_FD(own);
+	h->length = length;
+	h->in_hand = h->have_sha = true;
+	h->sha = hash_sha256(h->bytes);
+	return 0;
+}
+
+int
+core_http_body_memfd(struct str bytes, int *ret_fd, struct err *err)
+{
+	AUTO_FD int fd = memfd_create("body", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd < 0)
+		return err_sys(err, ERR_SYSTEM, errno, "memory for a body");
+	while (bytes.n != 0) {
+		ssize_t n = write(fd, bytes.p, bytes.n);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return err_sys(err, ERR_SYSTEM, errno, "memory for a body");
+		bytes.p += n;
+		bytes.n -= (size_t)n;
+	}
+	if (fcntl(fd, F_ADD_SEALS, SEALS) != 0)
+		return err_sys(err, ERR_SYSTEM, errno, "sealing a body");
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}
+
+/* --- for the digest -------------------------------------------------------------- */
+
+struct str
+core_http_boundary(struct str type)
+{
+	struct str part, name;
+
+	if (!str_cut(&type, ';', &part) || !http_name_is(str_trim(part), "multipart/form-data"))
+		return STR_NONE;
+	while (type.n != 0) {
+		if (!str_cut(&type, ';', &part)) {
+			part = type;
+			type = STR("");
+		}
+		if (!str_cut(&part, '=', &name) || !http_name_is(str_trim(name), "boundary"))
+			continue;
+		part = str_trim(part);
+		if (part.n >= 2 && part.p[0] == '"' && part.p[part.n - 1] == '"')
+			part = str_mem(part.p + 1, part.n - 2);
+		return part.n <= BOUNDARY_MAX ? part : STR_NONE;
+	}
+	return STR_NONE;
+}
+
+static struct str
+boundary_of(const struct core_http *h)
+{
+	const struct http_field *f =
+	    h->req != NULL ? http_field_find(h->req->fields, h->req->nfields, "Content-Type")
+			   : NULL;
+
+	return f != NULL ? core_http_boundary(f->value) : STR_NONE;
+}
+
+/* Each run of bytes between two boundaries with its length: no content can stand for one. */
+static struct hash
+hash_between(struct str s, struct str boundary)
+{
+	struct hash_ctx *ctx = hash_begin();
+
+	for (;;) {
+		const char *at = s.n != 0 ? memmem(s.p, s.n, boundary.p, boundary.n) : NULL;
+		size_t n = at != NULL ? (size_t)(at - s.p) : s.n;
+		AUTO_BUF struct buf len = BUF(8);
+
+		buf_u64(&len, n);
+		hash_add(ctx, len.p, len.n);
+		if (n != 0)
+			hash_add(ctx, s.p, n);
+		if (at == NULL)
+			return hash_end(ctx);
+		s = str_mem(at + boundary.n, s.n - n - boundary.n);
+	}
+}
+
+void
+core_http_body_put(const struct core_http *h, struct buf *b)
+{
+	struct str boundary = boundary_of(h);
+	struct hash sha = h->sha;
+
+	if (!h->have_sha) {
+		buf_u8(b, 0);
+		buf_u64(b, h->length);
+		return;
+	}
+	if (h->in_hand && boundary.n != 0) {
+		sha = hash_between(h->bytes, boundary);
+		buf_u8(b, 2);
+	} else {
+		buf_u8(b, 1);
+		buf_u64(b, h->length);
+	}
+	buf_put(b, sha.b, HASH_LEN);
+}

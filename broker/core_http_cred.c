@@ -1,0 +1,308 @@
+/*
+ * Credentials in a request (process: core). A client in the sandbox has none of its own: what it
+ * sends is a placeholder in the place where the broker injects the real one, or a find. A find is
+ * refused and recorded by a keyed fingerprint, never by its value. What is left is the lease.
+ */
+#include "broker/core_http.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "broker/core_cred.h"
+#include "broker/core_token.h"
+#include "common/xalloc.h"
+
+#include "common/banned.h"
+
+struct scan {
+	struct core_http *h;
+	const struct policy_target *t;
+	const struct vault_entry *e; /* NULL: nothing is injected */
+	char own[CORE_PLACEHOLDER_SIZE];
+};
+
+/* --- finds ----------------------------------------------------------------------- */
+
+static void
+place_set(struct core_found *f, const char *kind, struct str name)
+{
+	(void)snprintf(f->place, sizeof(f->place), "%s%s%.*s", kind, name.n != 0 ? " " : "",
+	    (int)(name.n < 64 ? name.n : 64), name.n != 0 ? name.p : "");
+}
+
+static void
+foreign(struct core_http *h, const char *kind, struct str name, struct str secret)
+{
+	struct core_found *f = &h->found;
+
+	if (f->what != CORE_FOUND_NONE)
+		return;
+	f->what = CORE_FOUND_FOREIGN;
+	place_set(f, kind, name);
+	core_cred_fingerprint(h->from.run->core, secret, f->fingerprint);
+	core_http_refuse(h, 403, "credential_foreign",
+	    "the request carries a credential that the broker did not give to this run");
+}
+
+/* Whose is it? Only placeholders of this run and of targets in the policy can be told. */
+static void
+owner_find(struct core_http *h, struct str placeholder)
+{
+	const struct policy *p = h->from.run->core->policy;
+
+	for (size_t i = 0; p != NULL && i < policy_target_count(p); i++) {
+		const struct policy_target *t = policy_target_at(p, i);
+		char value[CORE_PLACEHOLDER_SIZE];
+
+		if (t->credential.n == 0 || t->credential.n > POLICY_ID_MAX)
+			continue;
+		core_cred_placeholder(h->from.run, t->credential, value);
+		if (!str_eqz(placeholder, value))
+			continue;
+		memcpy(h->found.credential, t->credential.p, t->credential.n);
+		h->found.bound = xasprintf("%.*s:%u", STR_ARG(t->host), (unsigned)t->port);
+		return;
+	}
+}
+
+static void
+scope(struct core_http *h, const char *kind, struct str name, struct str placeholder)
+{
+	struct core_found *f = &h->found;
+	AUTO_FREE char *why = NULL;
+
+	if (f->what != CORE_FOUND_NONE)
+		return;
+	f->what = CORE_FOUND_SCOPE;
+	place_set(f, kind, name);
+	owner_find(h, placeholder);
+	if (f->bound == NULL)
+		why = xasprintf("a placeholder that is none of this run was sent to %s in %s",
+		    h->from.address, f->place);
+	else
+		why = xasprintf(
+		    "the placeholder of credential %s, which is bound to %s, was sent to %s in %s, "
+		    "where the broker does not put that credential",
+		    f->credential, f->bound, h->from.address, f->place);
+	core_http_refuse(h, 403, "credential_scope", why);
+}
+
+/* Text that carries no credential by its place. */
+static void
+look(struct core_http *h, const char *kind, struct str name, struct str text)
+{
+	struct str found;
+
+	if (core_token_placeholder(text, &found))
+		scope(h, kind, name, found);
+	else if (core_token_find(text, &found))
+		foreign(h, kind, name, found);
+}
+
+/* Its place says that it is one. */
+static void
+carrier(struct core_http *h, const char *kind, struct str name, struct str secret)
+{
+	struct str found;
+
+	if (core_token_placeholder(secret, &found))
+		scope(h, kind, name, found);
+	else if (secret.n != 0)
+		foreign(h, kind, name, secret);
+}
+
+/* --- fields ---------------------------------------------------------------------- */
+
+static bool
+is_kind(const struct scan *s, const char *kind)
+{
+	return s->e != NULL && strcmp(s->e->kind, kind) == 0;
+}
+
+struct str
+core_http_basic_secret(struct str b64, struct buf *plain)
+{
+	struct str s, user;
+
+	if (!enc_unbase64(b64, plain))
+		return b64;
+	s = buf_str(plain);
+	return str_cut(&s, ':', &user) ? s : b64;
+}
+
+static void
+authorization(struct scan *s, struct str name, struct str value)
+{
+	AUTO_BUF struct buf plain = BUF(HTTP_HEAD_MAX);
+	struct str rest = value, scheme, secret = value;
+	bool may = is_kind(s, "bearer") || is_kind(s, "basic");
+
+	if (str_cut(&rest, ' ', &scheme)) {
+		secret = str_trim(rest);
+		if (http_name_is(scheme, "Basic"))
+			secret = core_http_basic_secret(secret, &plain);
+		else
+			may = may &&
+			      (http_name_is(scheme, "Bearer") || http_name_is(scheme, "token"));
+	} else {
+		may = false;
+	}
+	if (!may || !str_eqz(secret, s->own))
+		carrier(s->h, "field", name, secret);
+}
+
+static bool
+own_field(const struct scan *s, struct str name)
+{
+	return is_kind(s, "header") && http_name_is(name, s->e->field);
+}
+
+/* False: it does not go out. */
+static bool
+field_scan(struct scan *s, const struct http_field *f)
+{
+	const struct http_request *r = s->h->req;
+
+	if (http_field_is_hop(r->fields, r->nfields, f->name) || http_name_is(f->name, "Host") ||
+	    http_name_is(f->name, "Content-Length") || http_name_is(f->name, "Expect"))
+		return false;
+	if (own_field(s, f->name)) {
+		if (!str_eqz(f->value, s->own))
+			carrier(s->h, "field", f->name, f->value);
+		return false;
+	}
+	if (http_name_is(f->name, "Authorization")) {
+		authorization(s, f->name, f->value);
+		return false;
+	}
+	if (http_name_is(f->name, "Cookie") && s->t != NULL && s->t->cookies) {
+		struct str found;
+
+		if (core_token_placeholder(f->value, &found))
+			scope(s->h, "field", f->name, found);
+		return true;
+	}
+	if (core_token_field(f->name)) {
+		carrier(s->h, "field", f->name, f->value);
+		return false;
+	}
+	look(s->h, "field", f->name, f->value);
+	/* A compressed answer could hide the secret that is looked for in it. */
+	return s->e == NULL || !http_name_is(f->name, "Accept-Encoding");
+}
+
+static void
+fields_scan(struct scan *s)
+{
+	struct core_http *h = s->h;
+
+	h->fields = xcalloc(h->req->nfields + 1, sizeof(*h->fields));
+	for (size_t i = 0; i < h->req->nfields; i++)
+		if (field_scan(s, &h->req->fields[i]))
+			h->fields[h->nfields++] = h->req->fields[i];
+	if (s->e != NULL)
+		h->fields[h->nfields++] =
+		    (struct http_field){STR("Accept-Encoding"), STR("identity")};
+}
+
+/* --- target ---------------------------------------------------------------------- */
+
+static int
+hex_of(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c = (char)(c | 0x20);
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+void
+core_http_unescape(struct str s, struct buf *out)
+{
+	for (size_t i = 0; i < s.n; i++) {
+		int hi = s.p[i] == '%' && i + 2 < s.n ? hex_of(s.p[i + 1]) : -1;
+		int lo = hi >= 0 ? hex_of(s.p[i + 2]) : -1;
+
+		if (lo >= 0) {
+			buf_put_c(out, (char)(hi << 4 | lo));
+			i += 2;
+		} else {
+			buf_put_c(out, s.p[i] == '+' ? ' ' : s.p[i]);
+		}
+	}
+}
+
+/* False: it is the credential's own parameter, which does not go out as it came. */
+static bool
+parameter_scan(struct scan *s, struct str raw)
+{
+	AUTO_BUF struct buf name = BUF(HTTP_TARGET_MAX);
+	AUTO_BUF struct buf value = BUF(HTTP_TARGET_MAX);
+	struct str head, rest = raw;
+
+	if (!str_cut(&rest, '=', &head)) {
+		head = raw;
+		rest = STR("");
+	}
+	core_http_unescape(head, &name);
+	core_http_unescape(rest, &value);
+	if (is_kind(s, "query") && str_eqz(buf_str(&name), s->e->field)) {
+		if (!str_eqz(buf_str(&value), s->own))
+			carrier(s->h, "query parameter", head, buf_str(&value));
+		return false;
+	}
+	if (core_token_parameter(buf_str(&name)))
+		carrier(s->h, "query parameter", head, buf_str(&value));
+	else
+		look(s->h, "query parameter", head, buf_str(&value));
+	look(s->h, "query", STR(""), buf_str(&name));
+	return true;
+}
+
+static void
+target_scan(struct scan *s)
+{
+	struct core_http *h = s->h;
+	struct str rest = h->req->query, one;
+	bool more = h->req->has_query;
+	char sep = '?';
+
+	look(h, "path", STR(""), h->req->path);
+	buf_put_str(&h->target, h->req->path);
+	while (more) {
+		more = str_cut(&rest, '&', &one);
+		if (!more)
+			one = rest;
+		if (!parameter_scan(s, one))
+			continue;
+		buf_put_c(&h->target, sep);
+		buf_put_str(&h->target, one);
+		sep = '&';
+	}
+}
+
+/* --- the whole ------------------------------------------------------------------- */
+
+void
+core_http_scan(struct core_http *h)
+{
+	struct scan s = {.h = h, .t = core_http_policy(h)};
+	struct err err;
+
+	if (s.t != NULL && s.t->credential.n != 0) {
+		core_cred_placeholder(h->from.run, s.t->credential, s.own);
+		if (core_cred_find(h->from.run->core, s.t, &s.e, &err) != 0)
+			s.e = NULL; /* refused already */
+	}
+	fields_scan(&s);
+	target_scan(&s);
+}
+
+void
+core_http_scan_body(struct core_http *h)
+{
+	struct str found;
+
+	if (h->why == NULL && h->bytes.n != 0 && core_token_placeholder(h->bytes, &found))
+		scope(h, "body", STR(""), found);
+}

@@ -1,0 +1,26 @@
+/* What records say of an HTTP exchange; docs/format-log.md lists the members. */
+#ifndef BROKER_CORE_HTTP_DATA_H
+#define BROKER_CORE_HTTP_DATA_H
+
+#include "broker/core_http.h"
+
+void core_http_data_facts(const struct core_http *h, struct jcs *j);   /* "facts" */
+void core_http_data_request(const struct core_http *h, struct jcs *j); /* "http" */
+/* Method, or what a head that was not well-formed claims; may be empty. */
+struct str core_http_method(const struct core_http *h);
+
+/* UH_DONE; strings borrowed. */
+struct core_http_done {
+	uint8_t status;
+	uint16_t http_status;
+	uint64_t answer_bytes, body_bytes;
+	struct hash answer_sha, body_sha, head;
+	struct str peer, peer_cert, message, blob;
+	uint32_t reflected;
+	const struct blob_ref *answer; /* NULL: not kept */
+};
+const char *core_http_status_name(const struct core_http_done *d);
+void core_http_data_outcome(
+    const struct core_http *h, const struct core_http_done *d, struct buf *out);
+
+#endif

@@ -1,0 +1,371 @@
+/*
+ * One HTTP request on its way to a verdict (process: core): what it does by its head, whether its
+ * body must be read first, what the parser says of it, whether people must be asked. Whatever core
+ * refuses for reasons of its own is expressed as an effect, so that the record replays.
+ */
+#include "broker/core_http.h"
+
+#include <stdlib.h>
+
+#include "broker/core_approve.h"
+#include "common/xalloc.h"
+
+#include "common/banned.h"
+
+#define SHOWN_MAX ((size_t)65536) /* an action larger than that is not put before people */
+
+void
+core_http_refuse(struct core_http *h, unsigned status, const char *title, const char *why)
+{
+	if (h->why != NULL)
+		return;
+	h->status = status;
+	h->title = title;
+	h->why = xstrdup(why);
+}
+
+/* --- the head -------------------------------------------------------------------- */
+
+/* What common/http.h says of a fault, by its first words. */
+static unsigned
+fault_status(const char *fault)
+{
+	static const struct {
+		const char *words;
+		unsigned status;
+	} faults[] = {
+	    {"head: no end within", 431},
+	    {"head: more than", 431},
+	    {"a transfer coding other", 501},
+	    {"an expectation other", 417},
+	};
+
+	if (strncmp(fault, "target: ", 8) == 0 && strstr(fault, " bytes, limit") != NULL)
+		return 414;
+	for (size_t i = 0; i < ARRAY_LEN(faults); i++)
+		if (strncmp(fault, faults[i].words, strlen(faults[i].words)) == 0)
+			return faults[i].status;
+	return 400;
+}
+
+static void
+read_fault(struct core_http *h, const char *why)
+{
+	effects_http_fault(http_method_claim(buf_str(&h->head)), &h->view);
+	core_http_refuse(h, fault_status(why), "invalid_request", why);
+}
+
+static void
+read_connect(struct core_http *h)
+{
+	h->view = (struct http_view){.effects = EFFECT_net, .statements = 1};
+	if (h->host[0] == '\0' || h->port == 0)
+		core_http_refuse(h, 400, "invalid_request",
+		    "CONNECT needs a host name and a port from 1 to 65535");
+	else if (h->via != CORE_VIA_PROXY)
+		core_http_refuse(h, 400, "invalid_request", "CONNECT is for the proxy only");
+	else
+		core_http_refuse(
+		    h, 403, "denied", "no https target of this run has that host and port");
+}
+
+/* Front has read it as well; that both read the same is not taken for granted. */
+static void
+read_request(struct core_http *h)
+{
+	struct err err = {0};
+
+	if (h->fault != NULL) {
+		read_fault(h, h->fault);
+		return;
+	}
+	h->req = xcalloc(1, sizeof(*h->req));
+	if (http_request_parse(buf_str(&h->head), h->req, &err) == 0 &&
+	    (h->req->form == HTTP_ORIGIN || h->req->form == HTTP_ASTERISK))
+		return;
+	free(h->req);
+	h->req = NULL;
+	read_fault(h, err.code != 0 ? err.msg : "the request's target must be a path");
+}
+
+static uint64_t
+body_limit(const struct policy_target *t)
+{
+	return t != NULL && t->max_body != 0 ? t->max_body : CORE_HTTP_BODY_MAX;
+}
+
+static void
+read_head(struct core_http *h)
+{
+	const struct policy_target *t;
+
+	if (h->act == 0)
+		read_connect(h);
+	else
+		read_request(h);
+	core_http_find(h);
+	if (h->req == NULL)
+		return;
+	t = core_http_policy(h);
+	effects_http(t, h->req, &h->view);
+	core_http_scan(h);
+	if (h->length > body_limit(t))
+		core_http_refuse(h, 413, "body_too_large",
+		    "the body is larger than the policy lets pass to this target");
+}
+
+/* --- the body -------------------------------------------------------------------- */
+
+static bool
+wants_body(const struct core_http *h)
+{
+	return h->view.body_wanted || h->via == CORE_VIA_LOOP;
+}
+
+static uint64_t
+judged_limit(const struct core_http *h)
+{
+	if (h->via == CORE_VIA_LOOP)
+		return CORE_HTTP_MODEL_MAX;
+	return h->view.api == HTTP_API_FORM ? CORE_HTTP_FORM_MAX : CORE_HTTP_GRAPHQL_MAX;
+}
+
+static void
+need(struct core_http *h, uint8_t how, uint64_t most)
+{
+	AUTO_BUF struct buf b = BUF(64);
+
+	h->phase = CORE_HTTP_BODY;
+	buf_u64(&b, h->from.id);
+	buf_u64(&b, h->act);
+	buf_u8(&b, how);
+	buf_u64(&b, most);
+	core_send(h->from.run->core->front, MSG_H_NEED, &b);
+}
+
+/* By what is known so far. Effects are only added later, but for GraphQL, which sets them anew. */
+static enum verdict
+verdict_now(const struct core_http *h)
+{
+	struct core_run *run = h->from.run;
+	AUTO_FREE struct decision *d = xcalloc(1, sizeof(*d));
+	AUTO_FREE struct core_action *a = xcalloc(1, sizeof(*a));
+	struct policy_input in;
+
+	if (run->core->policy == NULL)
+		return VERDICT_DENY;
+	a->effects = h->view.effects;
+	a->statements = h->view.statements;
+	a->now = core_now(run->core);
+	in = core_decide_input(run, str_z(core_from_target(&h->from)), a);
+	policy_eval(run->core->policy, &in, NULL, 0, d);
+	return d->verdict;
+}
+
+/* False: the body is not needed, or has come. */
+static bool
+body_asked(struct core_http *h)
+{
+	uint64_t most = judged_limit(h);
+
+	if (h->why != NULL || h->in_hand || !wants_body(h))
+		return false;
+	if (h->view.fault != NULL)
+		return false;
+	if (h->view.api != HTTP_API_GRAPHQL && verdict_now(h) == VERDICT_DENY)
+		return false;
+	if (h->length > most) {
+		core_http_refuse(h, 413, "body_too_large",
+		    "the body is larger than one that the broker can judge");
+		return false;
+	}
+	need(h, 1, most);
+	return true;
+}
+
+/* --- facts ----------------------------------------------------------------------- */
+
+static void
+facts_settled(void *arg)
+{
+	struct core_http *h = arg;
+
+	h->ask = NULL;
+	core_http_step(h);
+}
+
+static void
+ask_body(struct core_http *h, enum core_dialect dialect)
+{
+	const struct http_field *f =
+	    http_field_find(h->req->fields, h->req->nfields, "Content-Type");
+	AUTO_FD int own = -1;
+	struct err err;
+
+	h->facts = core_facts_new_http(dialect);
+	if (h->fd < 0 && core_http_body_memfd(h->bytes, &own, &err) != 0) {
+		core_facts_fail(h->facts, CORE_FACTS_LOST, err.msg);
+		return;
+	}
+	h->ask = core_facts_ask_body(h->from.run, h->facts, f != NULL ? f->value : STR(""),
+	    h->fd >= 0 ? h->fd : own, h->bytes.n, facts_settled, h);
+}
+
+/* False: nothing has facts, or they have come. */
+static bool
+facts_asked(struct core_http *h)
+{
+	bool graphql = h->view.api == HTTP_API_GRAPHQL, form = h->view.api == HTTP_API_FORM;
+
+	if (h->ask != NULL)
+		return true;
+	if (h->why != NULL || h->view.fault != NULL || h->facts != NULL || !(graphql || form))
+		return false;
+	if (h->view.body_wanted && !h->in_hand)
+		return false;
+	if (h->view.body_wanted) {
+		ask_body(h, graphql ? CORE_GRAPHQL : CORE_FORM);
+	} else if (graphql) {
+		h->facts = core_facts_new_http(CORE_GRAPHQL);
+		h->ask = core_facts_ask(h->from.run, h->facts, h->req->query, facts_settled, h);
+	}
+	if (h->ask != NULL)
+		h->phase = CORE_HTTP_FACTS;
+	return h->ask != NULL;
+}
+
+static void
+facts_fold(struct core_http *h)
+{
+	struct core_facts *f = h->facts;
+
+	if (f == NULL || h->folded)
+		return;
+	h->folded = true;
+	if (f->status == CORE_FACTS_OK)
+		effects_http_body(core_http_policy(h), h->view.api, json_root(f->doc), &h->view);
+	else
+		effects_http_body_fault(f->why, &h->view);
+}
+
+/* --- people ---------------------------------------------------------------------- */
+
+/* Is this what people were asked about, if its body has the hash that theirs had? */
+static bool
+bind_asked(struct core_http *h)
+{
+	const struct core_request *rq;
+	uint64_t length = h->length;
+
+	TAILQ_FOREACH (rq, &h->from.run->requests, link) {
+		struct hash digest;
+
+		if (!core_request_open(rq) || !rq->body ||
+		    (h->body == CORE_BODY_LENGTH && rq->body_bytes != length))
+			continue;
+		h->sha = rq->body_sha256;
+		h->length = rq->body_bytes;
+		h->have_sha = h->bound = true;
+		digest = core_http_digest(h);
+		if (hash_eq(&digest, &rq->action))
+			return true;
+		h->have_sha = h->bound = false;
+	}
+	h->length = length;
+	return false;
+}
+
+/* People approve a body, so core must know which; false: known, or nobody is to be asked. */
+static bool
+body_asked_for_people(struct core_http *h)
+{
+	bool large = h->length > CORE_HTTP_SHOWN_MAX;
+	uint64_t most = body_limit(core_http_policy(h));
+
+	if (h->why != NULL || h->in_hand || h->have_sha)
+		return false;
+	if (verdict_now(h) != VERDICT_NEEDS_APPROVAL || bind_asked(h))
+		return false;
+	if (!large && most > CORE_HTTP_SHOWN_MAX)
+		most = CORE_HTTP_SHOWN_MAX;
+	need(h, large ? 2 : 1, most);
+	return true;
+}
+
+/* --- the verdict ----------------------------------------------------------------- */
+
+static const struct core_txn no_txn = {.state = 'I'};
+
+static void
+refuse_late(struct core_http *h, unsigned status, const char *title, const char *why)
+{
+	core_http_refuse(h, status, title, why);
+	core_decide_refuse(&h->from, h->a, &no_txn, "42501", h->why);
+}
+
+static void
+limits(struct core_http *h)
+{
+	struct core_action *a = h->a;
+
+	if (a->d.verdict == VERDICT_NEEDS_APPROVAL && strlen(a->show) > SHOWN_MAX) {
+		refuse_late(h, 413, "too_large_to_show",
+		    "the request is over 65536 bytes as people would be shown it");
+	}
+	if (a->d.verdict != VERDICT_ALLOW || !h->hashed)
+		return;
+	/* Allowed meanwhile; but its body is gone. */
+	core_decide_unused(&h->from, a);
+	if (a->d.verdict == VERDICT_ALLOW)
+		refuse_late(h, 503, "send_again",
+		    "the body was read only to be shown to people, who need not be asked any "
+		    "more: send the request again");
+}
+
+static void
+decide(struct core_http *h)
+{
+	struct core_action *a = core_action_new(h->act == 0 ? CORE_OP_CONNECT : CORE_OP_HTTP);
+	const struct core *c = h->from.run->core;
+
+	h->a = a;
+	a->effects = h->view.effects != 0 ? h->view.effects : EFFECT_opaque;
+	a->statements = h->view.statements;
+	a->facts = h->facts != NULL ? core_facts_ref(h->facts) : NULL;
+	a->refuse_why = h->view.fault; /* said only if it is refused */
+	a->txn_state = 'I';
+	a->show = core_http_show(h);
+	a->digest = core_http_digest(h);
+	if (c->policy != NULL)
+		h->policy = *policy_digest(c->policy);
+	if (h->why != NULL)
+		core_decide_refuse(&h->from, a, &no_txn, "42501", h->why);
+	else
+		core_decide_judge(&h->from, a, &no_txn);
+	limits(h);
+	core_decide_finish(&h->from, a);
+	if (a->request_new && h->hashed) {
+		a->request->body = true;
+		a->request->body_bytes = h->length;
+		a->request->body_sha256 = h->sha;
+	}
+	if (a->consume && !core_approve_consume(a->request, a->id))
+		h->failed = true;
+	if (a->d.verdict != VERDICT_ALLOW)
+		core_http_answer_decided(h);
+}
+
+void
+core_http_step(struct core_http *h)
+{
+	if (h->from.credential == NULL)
+		read_head(h);
+	if (body_asked(h) || facts_asked(h))
+		return;
+	facts_fold(h);
+	core_http_scan_body(h);
+	if (body_asked_for_people(h))
+		return;
+	decide(h);
+	core_http_record(h);
+}

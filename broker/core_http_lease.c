@@ -1,0 +1,195 @@
+/*
+ * Leases of HTTP requests (process: core): the only message by which a request goes out, built
+ * after its record is durable, from the head and body that were judged. The secret stands in one
+ * buffer, which is wiped when freed.
+ */
+#include "broker/core_http.h"
+
+#include <stdlib.h>
+
+#include "broker/core_cred.h"
+
+#include "common/banned.h"
+
+enum { LEASE_NONE, LEASE_INLINE, LEASE_SEALED, LEASE_LENGTH, LEASE_STREAMED }; /* of UH_SEND */
+
+static void
+name_put(struct buf *b, const struct core_http *h)
+{
+	buf_u64(b, h->from.id);
+	buf_u64(b, h->act);
+}
+
+static uint8_t
+body_kind(const struct core_http *h)
+{
+	if (h->body == CORE_BODY_NONE)
+		return LEASE_NONE;
+	if (h->body == CORE_BODY_INLINE)
+		return LEASE_INLINE;
+	if (h->fd >= 0)
+		return LEASE_SEALED;
+	return h->body == CORE_BODY_LENGTH ? LEASE_LENGTH : LEASE_STREAMED;
+}
+
+static uint64_t
+most(const struct core_http *h, const struct policy_target *t)
+{
+	if (h->body == CORE_BODY_LENGTH || h->bound)
+		return h->length;
+	return t->max_body != 0 ? t->max_body : CORE_HTTP_BODY_MAX;
+}
+
+static void
+place_put(struct buf *b, const struct core_http *h, const struct policy_target *t)
+{
+	buf_lz(b, h->from.run->id);
+	buf_u8(b, t->tls ? 1 : 0);
+	buf_lz(b, h->host);
+	buf_u32(b, h->port);
+	buf_lstr(b, t->address);
+	buf_u32(b, (uint32_t)t->nnetworks);
+	for (size_t i = 0; i < t->nnetworks; i++)
+		buf_lstr(b, t->networks[i]);
+	buf_lstr(b, t->ca_pem);
+}
+
+static void
+head_put(struct buf *b, const struct core_http *h)
+{
+	buf_lstr(b, h->req->method);
+	buf_lstr(b, buf_str(&h->target));
+	buf_u32(b, (uint32_t)h->nfields);
+	for (size_t i = 0; i < h->nfields; i++) {
+		buf_lstr(b, h->fields[i].name);
+		buf_lstr(b, h->fields[i].value);
+	}
+}
+
+static void
+body_put(struct buf *b, const struct core_http *h, const struct policy_target *t)
+{
+	static const struct hash none;
+	uint8_t kind = body_kind(h);
+	bool streamed = kind >= LEASE_LENGTH;
+
+	buf_u8(b, kind);
+	buf_u64(b, streamed ? most(h, t) : h->length);
+	buf_lstr(b, kind == LEASE_INLINE ? h->bytes : STR(""));
+	buf_u8(b, streamed && h->expect ? 1 : 0);
+	buf_u8(b, h->bound ? 1 : 0);
+	buf_put(b, h->bound ? h->sha.b : none.b, HASH_LEN);
+}
+
+static uint8_t
+credential_kind(const struct vault_entry *e)
+{
+	static const char *const kinds[] = {"", "bearer", "basic", "header", "query"};
+
+	for (size_t i = 1; e != NULL && i < ARRAY_LEN(kinds); i++)
+		if (strcmp(e->kind, kinds[i]) == 0)
+			return (uint8_t)i;
+	return 0;
+}
+
+static void
+credential_put(struct buf *b, const struct core_http *h, const struct vault_entry *e)
+{
+	char placeholder[CORE_PLACEHOLDER_SIZE] = "";
+
+	if (e != NULL)
+		core_cred_placeholder(h->from.run, str_z(e->name), placeholder);
+	buf_u8(b, credential_kind(e));
+	buf_lz(b, e != NULL ? e->field : "");
+	buf_lz(b, e != NULL ? e->user : "");
+	buf_lstr(b, e != NULL ? secret_str(e->secret) : STR(""));
+	buf_lz(b, placeholder);
+}
+
+/* The words of models are kept: upstream seals the answer with the run's key. */
+static void
+seal_put(struct buf *b, const struct core_http *h)
+{
+	bool model = h->via == CORE_VIA_LOOP;
+
+	buf_u64(b, model ? BLOB_PLAIN_MAX : 0);
+	buf_lz(b, model ? h->from.run->id : "");
+	buf_lstr(b, model ? secret_str(h->from.run->key) : STR(""));
+}
+
+/* As it was when it was judged. */
+static int
+target_now(const struct core_http *h, const struct policy_target **ret_t,
+    const struct vault_entry **ret_e, struct err *err)
+{
+	const struct core *c = h->from.run->core;
+	int rc;
+
+	if (c->upstream == NULL)
+		return err_set(err, ERR_UNAVAILABLE, "upstream is being restarted");
+	*ret_t = core_http_policy(h);
+	if (*ret_t == NULL || !hash_eq(policy_digest(c->policy), &h->policy))
+		return err_set(
+		    err, ERR_UNAVAILABLE, "the policy has changed meanwhile: send it again");
+	*ret_e = NULL;
+	if ((*ret_t)->credential.n == 0)
+		return 0;
+	rc = core_cred_find(c, *ret_t, ret_e, err);
+	if (rc == 0 && credential_kind(*ret_e) == 0)
+		rc = err_set(err, ERR_CONFIG, "credential %s is of kind %s, not for HTTP",
+		    (*ret_e)->name, (*ret_e)->kind);
+	return rc;
+}
+
+static void
+go_send(const struct core_http *h, const struct policy_target *t, bool beyond)
+{
+	AUTO_BUF struct buf b = BUF(64);
+	bool streamed = body_kind(h) >= LEASE_LENGTH;
+
+	name_put(&b, h);
+	buf_u8(&b, streamed ? 1 : 0);
+	buf_u64(&b, streamed ? most(h, t) : 0);
+	buf_u8(&b, beyond ? 1 : 0);
+	core_send(h->from.run->core->front, MSG_H_GO, &b);
+}
+
+int
+core_http_lease(struct core_http *h, struct err *err)
+{
+	const struct core *c = h->from.run->core;
+	const struct policy_target *t = NULL;
+	const struct vault_entry *e = NULL;
+	bool beyond = (h->a->effects & ~EFFECT_SET_DATA) != 0;
+	AUTO_BUF struct buf b = BUF(1 << 19);
+	AUTO_BUF struct buf name = BUF(64);
+	int rc = target_now(h, &t, &e, err);
+
+	if (rc != 0)
+		return rc;
+	name_put(&b, h);
+	place_put(&b, h, t);
+	head_put(&b, h);
+	body_put(&b, h, t);
+	credential_put(&b, h, e);
+	buf_u8(&b, beyond ? 1 : 0);
+	seal_put(&b, h);
+	if (buf_over(&b))
+		return err_set(err, ERR_TOO_LARGE, "request is over %zu bytes", b.max);
+	go_send(h, t, beyond);
+	if (h->fd >= 0) {
+		name_put(&name, h);
+		ipc_send(c->upstream->wire, MSG_UH_BODY, &name, &h->fd, 1);
+	}
+	core_send(c->upstream, MSG_UH_SEND, &b);
+	return 0;
+}
+
+void
+core_http_abort(const struct core_http *h)
+{
+	AUTO_BUF struct buf b = BUF(64);
+
+	name_put(&b, h);
+	core_send(h->from.run->core->upstream, MSG_UH_ABORT, &b);
+}

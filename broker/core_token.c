@@ -1,0 +1,236 @@
+/*
+ * Shapes and places of credentials (process: core). A find refuses a request, so each shape is long
+ * and odd enough that ordinary text does not have it.
+ */
+#include "broker/core_token.h"
+
+#include "broker/core_cred.h"
+#include "common/http.h"
+
+#include "common/banned.h"
+
+static const char *const fields[] = {"Authorization", "Cookie", "Cookie2", "X-Api-Key", "Api-Key",
+    "ApiKey", "X-ApiKey", "X-Auth-Token", "X-Auth-Key", "X-Access-Token", "X-Authorization",
+    "X-Token", "X-Session-Token", "Private-Token", "Job-Token", "Deploy-Token", "X-Gitlab-Token",
+    "X-Github-Token", "X-Vault-Token", "X-Consul-Token", "X-Amz-Security-Token", "X-Goog-Api-Key",
+    "X-Goog-Iam-Authorization-Token", "Ocp-Apim-Subscription-Key", "X-Functions-Key",
+    "X-Ms-Authorization-Auxiliary", "X-Shopify-Access-Token", "X-Figma-Token", "X-Railway-Token",
+    "Dd-Api-Key", "Dd-Application-Key", "Circle-Token", "X-Postmark-Server-Token", "X-Mail-Api-Key",
+    "X-Rapidapi-Key"};
+
+static const char *const parameters[] = {"access_token", "accesstoken", "api_key", "apikey",
+    "api-key", "auth_token", "authtoken", "authorization", "bearer_token", "client_secret",
+    "id_token", "jwt", "key_secret", "oauth_token", "password", "private_token", "refresh_token",
+    "session_token", "token", "x-amz-credential", "x-amz-security-token", "x-amz-signature",
+    "awsaccesskeyid", "x-goog-credential", "x-goog-signature"};
+
+enum set { ALNUM, WORD, UPPER, BASE64URL };
+
+static const struct shape {
+	const char *prefix;
+	enum set set;	 /* of what follows */
+	size_t least;	 /* characters that follow */
+	bool needs_both; /* a digit and a letter among them */
+} shapes[] = {
+    {"ghp_", ALNUM, 20, false},
+    {"gho_", ALNUM, 20, false},
+    {"ghu_", ALNUM, 20, false},
+    {"ghs_", ALNUM, 20, false},
+    {"ghr_", ALNUM, 20, false},
+    {"github_pat_", WORD, 22, false},
+    {"glpat-", BASE64URL, 20, false},
+    {"gldt-", BASE64URL, 20, false},
+    {"xoxa-", BASE64URL, 10, true},
+    {"xoxb-", BASE64URL, 10, true},
+    {"xoxp-", BASE64URL, 10, true},
+    {"xoxr-", BASE64URL, 10, true},
+    {"xoxs-", BASE64URL, 10, true},
+    {"xapp-", BASE64URL, 20, true},
+    {"sk-ant-", BASE64URL, 20, true},
+    {"sk-proj-", BASE64URL, 20, true},
+    {"sk-svcacct-", BASE64URL, 20, true},
+    {"sk-or-v1-", BASE64URL, 20, true},
+    {"sk-", ALNUM, 20, true},
+    {"sk_live_", ALNUM, 16, true},
+    {"rk_live_", ALNUM, 16, true},
+    {"AKIA", UPPER, 16, false},
+    {"ASIA", UPPER, 16, false},
+    {"AIza", BASE64URL, 35, false},
+    {"ya29.", BASE64URL, 20, false},
+    {"npm_", ALNUM, 36, false},
+    {"hf_", ALNUM, 30, false},
+    {"pypi-AgE", BASE64URL, 40, false},
+    {"dop_v1_", ALNUM, 40, false},
+    {"hvs.", BASE64URL, 20, false},
+};
+
+static bool
+listed(const char *const *list, size_t n, struct str name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (http_name_is(name, list[i]))
+			return true;
+	return false;
+}
+
+bool
+core_token_field(struct str name)
+{
+	return listed(fields, ARRAY_LEN(fields), name);
+}
+
+bool
+core_token_parameter(struct str name)
+{
+	return listed(parameters, ARRAY_LEN(parameters), name);
+}
+
+/* --- shapes ---------------------------------------------------------------------- */
+
+static bool
+is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+static bool
+is_letter(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static bool
+in_set(char c, enum set set)
+{
+	switch (set) {
+	case ALNUM: return is_digit(c) || is_letter(c);
+	case WORD: return is_digit(c) || is_letter(c) || c == '_';
+	case UPPER: return is_digit(c) || (c >= 'A' && c <= 'Z');
+	case BASE64URL: return is_digit(c) || is_letter(c) || c == '_' || c == '-';
+	}
+	return false;
+}
+
+static size_t
+run_of(struct str s, enum set set)
+{
+	size_t n = 0;
+
+	while (n < s.n && in_set(s.p[n], set))
+		n++;
+	return n;
+}
+
+static bool
+has_both(struct str s)
+{
+	bool digit = false, letter = false;
+
+	for (size_t i = 0; i < s.n; i++) {
+		digit = digit || is_digit(s.p[i]);
+		letter = letter || is_letter(s.p[i]);
+	}
+	return digit && letter;
+}
+
+static struct str
+from(struct str s, size_t at)
+{
+	return str_mem(s.p + at, s.n - at);
+}
+
+/* Bytes of the token that s begins with; 0: none. */
+static size_t
+shape_at(struct str s)
+{
+	for (size_t i = 0; i < ARRAY_LEN(shapes); i++) {
+		size_t prefix = strlen(shapes[i].prefix), n;
+		struct str rest;
+
+		if (!str_has_prefix(s, shapes[i].prefix))
+			continue;
+		rest = from(s, prefix);
+		n = run_of(rest, shapes[i].set);
+		if (n >= shapes[i].least && (!shapes[i].needs_both || has_both(str_mem(rest.p, n))))
+			return prefix + n;
+	}
+	return 0;
+}
+
+/* A JSON Web Token: three parts of base64url, the first an object (RFC 7519). */
+static size_t
+jwt_at(struct str s)
+{
+	size_t a, b, c;
+
+	if (!str_has_prefix(s, "eyJ"))
+		return 0;
+	a = run_of(s, BASE64URL);
+	if (a < 10 || a >= s.n || s.p[a] != '.')
+		return 0;
+	b = run_of(from(s, a + 1), BASE64URL);
+	if (b < 4 || a + 1 + b >= s.n || s.p[a + 1 + b] != '.')
+		return 0;
+	c = run_of(from(s, a + b + 2), BASE64URL);
+	return a + b + c + 2;
+}
+
+static size_t
+pem_at(struct str s)
+{
+	static const struct str end = STR("PRIVATE KEY");
+	size_t look = s.n < 64 ? s.n : 64;
+
+	if (!str_has_prefix(s, "-----BEGIN ") || memmem(s.p, look, end.p, end.n) == NULL)
+		return 0;
+	return s.n;
+}
+
+bool
+core_token_find(struct str s, struct str *ret)
+{
+	for (size_t i = 0; i < s.n; i++) {
+		struct str rest = from(s, i);
+		size_t n;
+
+		/* In the middle of a word it is another word: "task-", "risk-". */
+		if (i > 0 && in_set(s.p[i - 1], ALNUM))
+			continue;
+		n = shape_at(rest);
+		if (n == 0)
+			n = jwt_at(rest);
+		if (n == 0)
+			n = pem_at(rest);
+		if (n != 0) {
+			*ret = str_mem(rest.p, n);
+			return true;
+		}
+	}
+	return false;
+}
+
+bool
+core_token_placeholder(struct str s, struct str *ret)
+{
+	static const struct str prefix = STR(CORE_PLACEHOLDER_PREFIX);
+	const size_t digits = CORE_PLACEHOLDER_SIZE - 1 - prefix.n;
+
+	while (s.n >= prefix.n + digits) {
+		const char *at = memmem(s.p, s.n, prefix.p, prefix.n);
+		size_t n = 0;
+
+		if (at == NULL)
+			return false;
+		s = from(s, (size_t)(at - s.p));
+		while (n < digits && prefix.n + n < s.n &&
+		       ((s.p[prefix.n + n] >= 'a' && s.p[prefix.n + n] <= 'z') ||
+			   (s.p[prefix.n + n] >= '2' && s.p[prefix.n + n] <= '7')))
+			n++;
+		if (n == digits) {
+			*ret = str_mem(s.p, prefix.n + digits);
+			return true;
+		}
+		s = from(s, prefix.n);
+	}
+	return false;
+}

@@ -1,0 +1,17 @@
+/*
+ * What looks like a credential: fields and query parameters that carry one, and shapes of tokens
+ * that say whose they are. Tables only; what follows from a find is core_http_cred.c's.
+ */
+#ifndef BROKER_CORE_TOKEN_H
+#define BROKER_CORE_TOKEN_H
+
+#include "common/str.h"
+
+bool core_token_field(struct str name);	    /* "Authorization", "X-Api-Key", ... */
+bool core_token_parameter(struct str name); /* decoded; "access_token", ... */
+/* The first token in s by its shape; false: none. */
+bool core_token_find(struct str s, struct str *ret);
+/* The first placeholder in s: CORE_PLACEHOLDER_PREFIX and 26 digits of base32. */
+bool core_token_placeholder(struct str s, struct str *ret);
+
+#endif
