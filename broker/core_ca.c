@@ -1,7 +1,7 @@
 /*
  * Leaf certificates for front (process: core). The key to certify comes from the process
- * that parses hostile bytes: it decides nothing here but its own public key. Host and times
- * are core's own, and only listeners of live runs get a leaf.
+ * that parses hostile bytes: it decides nothing here but its own public key. Times are core's own,
+ * and a name is certified only where a live run's listener may have it.
  */
 #include "broker/core_ca.h"
 
@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "broker/core_http.h"
+#include "broker/core_plan.h"
 #include "broker/core_run.h"
 #include "common/hash.h"
 #include "common/log.h"
@@ -227,6 +229,20 @@ core_ca_sign(const struct core_ca *ca, struct str spki, struct str host, int64_t
 	return 0;
 }
 
+/* The listener's own name; on the proxy's that of each https target which the run may reach. */
+static bool
+may_have(struct core *c, uint32_t listener, struct str host)
+{
+	struct core_run *run = NULL;
+	const struct core_target *t = core_run_listener(c, listener, &run);
+
+	if (t == NULL || run->state != CORE_RUN_LIVE || host.n > HOST_MAX)
+		return false;
+	if (strcmp(t->kind, CORE_KIND_PROXY) == 0)
+		return core_http_reaches(run, host, 0);
+	return t->id[0] != '\0' && strcmp(t->scheme, "http") != 0 && str_eqz(host, t->host);
+}
+
 int
 core_ca_on_ask(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err)
 {
@@ -235,22 +251,18 @@ core_ca_on_ask(struct core_peer *p, struct rd *body, int *fds, size_t nfds, stru
 	struct core *c = p->core;
 	uint32_t listener = rd_u32(body);
 	struct str host = rd_lstr(body), spki = rd_lstr(body);
-	const struct core_target *t;
-	struct core_run *run;
 	struct err why = {0};
 
 	(void)fds;
 	(void)nfds;
 	if (!rd_end(body))
 		return err_set(err, ERR_PROTOCOL, "F_LEAF_ASK is malformed");
-	t = core_run_listener(c, listener, &run);
-	if (t == NULL || c->ca == NULL)
-		(void)err_set(&why, ERR_NOT_FOUND, "no such listener, or no CA");
-	else if (!str_eqz(host, t->host))
-		(void)err_set(&why, ERR_DENIED, "the listener is another host's");
+	if (c->ca == NULL)
+		(void)err_set(&why, ERR_CONFIG, "the broker has no CA key");
+	else if (!may_have(c, listener, host))
+		(void)err_set(&why, ERR_DENIED, "no name that it may have");
 	else
-		(void)core_ca_sign(
-		    c->ca, spki, str_z(t->host), clock_wall_us() / 1000000, &pem, &why);
+		(void)core_ca_sign(c->ca, spki, host, clock_wall_us() / 1000000, &pem, &why);
 	if (why.code != 0) {
 		log_warn("no leaf for listener %u: %s", listener, why.msg);
 		buf_reset(&pem);
