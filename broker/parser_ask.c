@@ -67,7 +67,8 @@ parser_limits(struct err *err)
 static int
 clock_set(unsigned ms, struct err *err)
 {
-	struct itimerval t = {.it_value = {.tv_usec = (suseconds_t)ms * 1000}};
+	struct itimerval t = {
+	    .it_value = {.tv_sec = ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * 1000}};
 
 	if (setitimer(ITIMER_REAL, &t, NULL) != 0)
 		return err_sys(err, ERR_SYSTEM, errno, "setitimer %u ms", ms);
