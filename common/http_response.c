@@ -20,14 +20,10 @@ read_line(struct http_response *r, struct str line, struct err *err)
 	rc = http_head_version(version, &r->minor, err);
 	if (rc != 0)
 		return rc;
-	if (!str_cut(&line, ' ', &code)) {
+	if (!str_cut(&line, ' ', &code))
 		code = line;
-		line = STR_NONE;
-	}
-	if (code.n != 3 || !str_to_u64(code, 999, &status) || status < 100)
+	if (!str_to_u64(code, 999, &status) || status < 100)
 		return err_set(err, ERR_SYNTAX, "status line: not a status of three digits");
-	if (!http_is_value(line))
-		return err_set(err, ERR_SYNTAX, "status line: a control character");
 	r->status = (unsigned)status;
 	return 0;
 }

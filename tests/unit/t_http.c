@@ -81,6 +81,7 @@ parser_takes_one_whole_head_and_nothing_behind_it(void **state UNUSED)
 	assert_int_equal(http_try(STR(GET("") "x"), NULL), ERR_SYNTAX);
 	assert_int_equal(http_try(STR(GET("") GET("")), NULL), ERR_SYNTAX);
 	assert_int_equal(http_try(STR("x"), NULL), ERR_SYNTAX);
+	assert_int_equal(http_try(STR(""), NULL), ERR_SYNTAX);
 }
 
 static void

@@ -135,6 +135,8 @@ chunk_line_is_hex_digits_and_crlf(void **state UNUSED)
 	} cases[] = {
 	    {STR("0x5\r\nhello\r\n0\r\n\r\n"), ""},
 	    {STR("5;ext\r\nhello\r\n0\r\n\r\n"), ""},
+	    {STR("5;\nhello\r\n0\r\n\r\n"), ""},
+	    {STR("\r\n\r\n"), ""},
 	    {STR("5;ext=\"a\"\r\nhello\r\n0\r\n\r\n"), ""},
 	    {STR("5 \r\nhello\r\n0\r\n\r\n"), ""},
 	    {STR(" 5\r\nhello\r\n0\r\n\r\n"), ""},
