@@ -15,6 +15,7 @@
 
 #define WAIT_HIGH ((size_t)128 << 10) /* over twice the longest form with all of it escaped */
 #define ESCAPE_MAX 12		      /* \ud800\udc00 */
+#define END_MIN 8		      /* characters that tell a cut form from innocent text */
 
 struct matcher {
 	const struct needle *needle;
@@ -337,9 +338,26 @@ scrub_feed(struct scrub *s, struct str in, struct buf *out)
 	assert(!buf_over(&s->wait));
 }
 
+/* A text that ends within the secret: half of a form and more counts as all of it. */
+static void
+mark_begun(struct scrub *s)
+{
+	for (size_t i = 0; i < s->ndec; i++) {
+		struct decoder *d = &s->dec[i];
+
+		for (size_t k = 0; k < d->nm; k++) {
+			struct matcher *m = &d->m[k];
+
+			if (m->state >= END_MIN && 2 * m->state >= m->needle->n)
+				mark(s, m, d->start[(d->units - m->state) % s->ring], s->at);
+		}
+	}
+}
+
 void
 scrub_end(struct scrub *s, struct buf *out)
 {
+	mark_begun(s);
 	emit(s, s->wait.n, out);
 	for (size_t i = 0; i < s->ndec; i++) {
 		s->dec[i].nheld = 0;

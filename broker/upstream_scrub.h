@@ -6,9 +6,10 @@
  *
  * Forms: raw; percent-encoded, any of its characters, also as form data; JSON-escaped, any of its
  * characters; hex in either case; base64, standard and URL-safe, at all three alignments, also
- * itself percent-encoded or JSON-escaped. Of a secret under UPSTREAM_SCRUB_SHORT bytes not hex and
- * base64: what is left of it there is so short that it is found in innocent text. At the edges of a
- * base64 run up to 4 bits of the secret share a character with its neighbours, and stay.
+ * itself percent-encoded or JSON-escaped; at the end of a text also the first half and more of one.
+ * Of a secret under UPSTREAM_SCRUB_SHORT bytes not hex and base64: what is left of it there is so
+ * short that it is found in innocent text. At the edges of a base64 run up to 4 bits of the secret
+ * share a character with its neighbours, and stay.
  */
 #ifndef BROKER_UPSTREAM_SCRUB_H
 #define BROKER_UPSTREAM_SCRUB_H

@@ -193,13 +193,14 @@ what_is_nearly_the_secret_passes(void **state UNUSED)
 	struct scrub *s = of(SECRET);
 
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
-		for (size_t cut = 0; cut <= strlen(texts[i]); cut++) {
+		AUTO_FREE char *text = xasprintf("%s.", texts[i]);
+
+		for (size_t cut = 0; cut <= strlen(text); cut++) {
 			AUTO_BUF struct buf out = BUF(256);
 
-			run(s, str_z(texts[i]), cut, &out);
-			if (!str_eqz(buf_str(&out), texts[i]))
-				fail_msg(
-				    "%s cut at %zu: %.*s", texts[i], cut, STR_ARG(buf_str(&out)));
+			run(s, str_z(text), cut, &out);
+			if (!str_eqz(buf_str(&out), text))
+				fail_msg("%s cut at %zu: %.*s", text, cut, STR_ARG(buf_str(&out)));
 		}
 	}
 	assert_int_equal(scrub_count(s), 0);
@@ -266,6 +267,24 @@ a_short_secret_is_not_looked_for_in_hex_and_base64(void **state UNUSED)
 }
 
 static void
+a_text_that_ends_within_the_secret_does_not_give_half_of_it(void **state UNUSED)
+{
+	struct scrub *s = of("0123456789abcdef");
+	AUTO_BUF struct buf out = BUF(256);
+
+	scrub_text(s, STR("token 01234567"), &out);
+	assert_true(str_eqz(buf_str(&out), "token cfph_abc"));
+	buf_reset(&out);
+	scrub_text(s, STR("token 0123456"), &out);
+	assert_true(str_eqz(buf_str(&out), "token 0123456"));
+	buf_reset(&out);
+	scrub_feed(s, STR("token 01234567"), &out);
+	scrub_feed(s, STR("!"), &out);
+	assert_true(str_eqz(buf_str(&out), "token 01234567!"));
+	scrub_free(s);
+}
+
+static void
 nothing_waits_that_cannot_be_a_beginning(void **state UNUSED)
 {
 	struct scrub *s = of(SECRET);
@@ -317,6 +336,7 @@ main(void)
 	    cmocka_unit_test(the_secret_is_found_behind_what_looked_like_it),
 	    cmocka_unit_test(overlapping_matches_are_one_run),
 	    cmocka_unit_test(a_short_secret_is_not_looked_for_in_hex_and_base64),
+	    cmocka_unit_test(a_text_that_ends_within_the_secret_does_not_give_half_of_it),
 	    cmocka_unit_test(nothing_waits_that_cannot_be_a_beginning),
 	    cmocka_unit_test(the_longest_secret_fully_escaped_is_replaced),
 	};
