@@ -100,6 +100,7 @@ core_op_name(enum core_op op)
 	case CORE_OP_PREPARE: return "prepare";
 	case CORE_OP_FUNCTION: return "function_call";
 	case CORE_OP_HTTP: return "http"; /* the record has its method */
+	case CORE_OP_CANCEL: return "cancel";
 	}
 	return "invalid";
 }
@@ -333,6 +334,13 @@ try_armed(struct core_run *run, struct core_request *rq, const struct policy_inp
 	return rq;
 }
 
+/* Nobody waits for people with these: where they need approval they are refused. */
+static bool
+people_asked(const struct core_action *a)
+{
+	return a->op != CORE_OP_CONNECT && a->op != CORE_OP_CANCEL;
+}
+
 static bool
 moves_schema(const struct core_conn *conn)
 {
@@ -373,7 +381,7 @@ core_decide_judge(const struct core_from *f, struct core_action *a, const struct
 		a->d = (struct decision){0};
 		return;
 	}
-	if (a->op != CORE_OP_CONNECT && a->refuse_why == NULL)
+	if (people_asked(a) && a->refuse_why == NULL)
 		rq = core_approve_find(run, &a->digest);
 	if (rq != NULL && core_request_armed(rq) && f->pg != NULL && schema_moving(f->pg)) {
 		core_approve_end(rq, CORE_RQ_VOID, "the schema is being changed");
@@ -393,7 +401,9 @@ void
 core_decide_refuse(const struct core_from *f, struct core_action *a, const struct core_txn *txn,
     const char *sqlstate, const char *why)
 {
-	a->effects |= EFFECT_opaque;
+	/* What is malformed is refused as that. */
+	if ((a->effects & EFFECT_invalid) == 0)
+		a->effects |= EFFECT_opaque;
 	a->refuse_state = sqlstate;
 	a->refuse_why = why;
 	a->consume = false;
@@ -423,7 +433,7 @@ core_decide_finish(const struct core_from *f, struct core_action *a)
 		return;
 	link_find(run, str_z(core_from_target(f)), a);
 	if (a->d.verdict == VERDICT_NEEDS_APPROVAL && a->request == NULL && !a->d.unsatisfiable &&
-	    a->op != CORE_OP_CONNECT && run->npending < CORE_PENDING_MAX) {
+	    people_asked(a) && run->npending < CORE_PENDING_MAX) {
 		a->request = core_approve_new(f, a);
 		a->request_new = true;
 	}
