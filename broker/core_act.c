@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "broker/core_approve.h"
+#include "broker/core_cancel.h"
 #include "broker/core_data.h"
 #include "broker/core_lease.h"
 #include "broker/core_run.h"
@@ -104,6 +105,8 @@ recorded(struct core_act *act)
 	act->sent_us = clock_boot_us();
 	if (core_lease_send(act, &err) != 0)
 		core_pg_kill(act->conn, err_sqlstate(err.code), err.msg);
+	else
+		core_cancel_due(act->conn);
 }
 
 static void

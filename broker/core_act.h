@@ -42,7 +42,8 @@ struct core_act {
 	size_t send;			     /* bytes of msgs that are leased */
 	struct hash sent;
 	bool wrap;
-	bool copy_in; /* an allowed action asks for COPY data */
+	bool copy_in;	/* an allowed action asks for COPY data */
+	bool cancelled; /* the client wants it cancelled, and it was not sent yet */
 	char poison[64];
 	uint64_t sent_us, answer_bytes;
 };

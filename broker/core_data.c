@@ -158,6 +158,8 @@ put_request(struct jcs *j, const struct core_data_action *d)
 
 	jcs_open(j, "request");
 	jcs_str_lossy(j, "address", str_z(d->from->address));
+	if (d->cancels != NULL)
+		jcs_z(j, "cancels", d->cancels);
 	jcs_int(j, "conn", (int64_t)(d->from->id & ((UINT64_C(1) << 53) - 1)));
 	put_hash(j, "digest", &a->digest);
 	effect_jcs(j, "effects", a->effects);

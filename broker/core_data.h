@@ -19,6 +19,7 @@ struct core_data_action {
 	const struct hash *sent; /* NULL: nothing goes upstream */
 	bool wrap;
 	const char *poison;	      /* token that goes upstream instead; NULL none */
+	const char *cancels;	      /* the action that a cancel is for */
 	const struct core_http *http; /* NULL: PostgreSQL */
 };
 void core_data_action(struct buf *out, const struct core_data_action *d);

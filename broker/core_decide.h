@@ -17,6 +17,7 @@ enum core_op {
 	CORE_OP_PREPARE, /* an exchange that executes nothing, or a Parse that is refused at once */
 	CORE_OP_FUNCTION,
 	CORE_OP_HTTP,
+	CORE_OP_CANCEL,
 };
 
 /* What a transaction has done so far. */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "broker/core_act.h"
+#include "broker/core_cancel.h"
 #include "broker/core_cred.h"
 #include "broker/core_data.h"
 #include "broker/core_lease.h"
@@ -106,6 +107,7 @@ core_pg_free(struct core_conn *conn)
 	conn->from.run->nconns--;
 	if (conn->act != NULL)
 		core_act_free(conn->act);
+	core_cancel_lost(conn);
 	core_record_forget(conn->ticket);
 	core_action_free(conn->open);
 	loop_timer_del(conn->timer);

@@ -8,6 +8,7 @@
 #include "broker/core_act.h"
 #include "broker/core_agent.h"
 #include "broker/core_ca.h"
+#include "broker/core_cancel.h"
 #include "broker/core_control.h"
 #include "broker/core_facts.h"
 #include "broker/core_http.h"
@@ -25,9 +26,11 @@ const struct core_row core_table[] = {
     {MSG_PG_OPEN, IPC_ROLE_FRONT, CORE_S_OPEN, CORE_MANY, 65536, core_pg_on_open},
     {MSG_PG_ACT, IPC_ROLE_FRONT, CORE_S_OPEN, CORE_MANY, 1200000, core_act_on_act},
     {MSG_PG_CLOSE, IPC_ROLE_FRONT, CORE_S_OPEN, CORE_MANY, 64, core_pg_on_close},
+    {MSG_PG_CANCEL, IPC_ROLE_FRONT, CORE_S_OPEN, CORE_MANY, 64, core_cancel_on_cancel},
     {MSG_U_OPENED, IPC_ROLE_UPSTREAM, CORE_S_OPEN, CORE_MANY, 65536, core_pg_on_opened},
     {MSG_U_DONE, IPC_ROLE_UPSTREAM, CORE_S_OPEN, CORE_MANY, 8192, core_act_on_done},
     {MSG_U_GONE, IPC_ROLE_UPSTREAM, CORE_S_OPEN, CORE_MANY, 4096, core_pg_on_gone},
+    {MSG_U_CANCELLED, IPC_ROLE_UPSTREAM, CORE_S_OPEN, CORE_MANY, 4096, core_cancel_on_cancelled},
     {MSG_H_CONNECT, IPC_ROLE_FRONT, CORE_S_OPEN, CORE_MANY, 4096, core_http_on_connect},
     {MSG_H_ACT, IPC_ROLE_FRONT, CORE_S_OPEN, CORE_MANY, 1 << 18, core_http_on_act},
     {MSG_H_BODY, IPC_ROLE_FRONT, CORE_S_OPEN, CORE_MANY, 64, core_http_on_body},
