@@ -19,7 +19,7 @@ MANY = 20000
 METHODS = ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "PROPFIND", "M-SEARCH", "BREW", "get", "CONNECT",
            "PRI", "SOURCE", "DESCRIBE", "G ET", ""]
 TARGETS = ["/", "/a/b?c=d", "/%2e%2e/x", "/?a={b}|\"c\"[1]", "/a b", "/a#b", "//x", "http://a.test/x", "http://a.test:80",
-           "https://a.test?q", "a.test:443", "*", "/caf\xe9", "/\\x", "http://u@a.test/", "http://b.test/", "x", ""]
+           "https://a.test?q", "a.test:443", "*", "/caf\xe9", "/?caf\xe9", "/\\x", "http://u@a.test/", "http://b.test/", "x", ""]
 VERSIONS = ["HTTP/1.1"] * 12 + ["HTTP/1.0"] * 4 + ["HTTP/1.2", "HTTP/2.0", "HTTP/0.9", "http/1.1", "HTTP/1.1 ", ""]
 HOSTS = ["Host: a.test"] * 12 + ["host:A.TEST.:443", "Host: a.test:80", "Host: \t a.test\t ", "Host: b.test", "Host: u@a.test",
                                  "Host:", "Host: a.test\r\nHost: a.test", "X: y"]
