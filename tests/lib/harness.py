@@ -144,15 +144,17 @@ def login():
 
 
 class Http:
-    """An HTTP target: its origin (origin.Origin), the credential it gets and its kind, more keys of the policy."""
+    """An HTTP target: its origin (origin.Origin), the credential it gets and its kind, more keys of the policy.
+    url: what the policy calls it, if not as the origin does."""
 
-    def __init__(self, origin, kind="bearer", secret=None, user=None, field=None, **more):
+    def __init__(self, origin, kind="bearer", secret=None, user=None, field=None, url=None, **more):
         self.origin, self.kind, self.user, self.field, self.more = origin, kind, user, field, more
+        self.url = url or origin.origin
         self.secret = secret or "canary-" + os.urandom(16).hex()
 
     def policy(self, name):
         o = self.origin
-        t = {"kind": "http", "env": "prod", "origin": o.origin, "address": o.address}
+        t = {"kind": "http", "env": "prod", "origin": self.url, "address": o.address}
         if o.tls:
             t["ca"] = o.ca.pem
         if self.kind:
@@ -162,7 +164,7 @@ class Http:
 
     def credential(self, name):
         extra = (["--user", self.user] if self.user else []) + (["--field", self.field] if self.field else [])
-        return [name + "-key", "--kind", self.kind, "--url", self.origin.origin, *extra]
+        return [name + "-key", "--kind", self.kind, "--url", self.url, *extra]
 
 
 class Stack:

@@ -60,10 +60,9 @@ http = {"a": Http(a), "b": Http(b, env="lab"), "c": Http(c, kind=None, env="lab"
 REBIND = ("meta", "loop4", "loop6", "mapped", "nat64", "change", "mixed")
 if NET:
     ok = Origin(temp.path, "a.ok.test", ("b.ok.test", "ok.test", "*.ok.test"), port=443, address=PUBLIC, ca=ca)
-    http["wild"] = Http(ok, kind=None, origin="https://*.ok.test", address=None)
+    http["wild"] = Http(ok, kind=None, url="https://*.ok.test", address=None)
     for n in REBIND:
-        http[n] = Http(ok, kind="bearer", origin="https://%s.rebind.test" % n, address=None)
-        http[n].url = "https://%s.rebind.test" % n
+        http[n] = Http(ok, url="https://%s.rebind.test" % n, address=None)
     rebind_cert = ca.issue("meta.rebind.test", *(n + ".rebind.test" for n in REBIND), "a.ok.test", "ok.test")
     ok.ctx.load_cert_chain(*rebind_cert)
     loop_traps = [Origin(temp.path, "loop4.rebind.test", tuple(n + ".rebind.test" for n in REBIND), port=443,
