@@ -168,7 +168,7 @@ read_host(struct http_request *r, struct err *err)
 
 	if (h == NULL && r->minor == 0 && named)
 		return 0;
-	if (http_field_count(r->fields, r->nfields, "Host") != 1)
+	if (h == NULL || http_field_count(r->fields, r->nfields, "Host") != 1)
 		return err_set(err, ERR_SYNTAX, h == NULL ? "no Host" : "more than one Host");
 	rc = http_authority_parse(h->value, named ? host : r->host, named ? &port : &r->port, err);
 	if (rc == 0 && named && (strcmp(host, r->host) != 0 || !same_port(r, port)))
