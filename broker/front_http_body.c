@@ -208,9 +208,18 @@ step(struct front_conn *c)
 		return false;
 	if (rc == 1)
 		ended(c);
-	else if (x->sink == FRONT_SINK_STREAM && x->part.n == x->part.max)
-		send_part(c);
 	return rc == 0 && in.n != 0;
+}
+
+/* Small chunks are gathered: a part goes out when it is full, or there is no more for now. */
+static bool
+advance(struct front_conn *c)
+{
+	struct front_exchange *x = &c->http->x;
+
+	if (x->sink == FRONT_SINK_STREAM && x->part.n == x->part.max)
+		send_part(c);
+	return x->sink != FRONT_SINK_NONE && !x->whole && step(c);
 }
 
 /* Only a client that we want something of can be too slow. */
@@ -235,7 +244,7 @@ front_http_body(struct front_conn *c)
 		look_ahead(c);
 	if (x->sink == FRONT_SINK_STREAM && front_hub_busy(c, c->hub->upstream))
 		return;
-	while (x->sink != FRONT_SINK_NONE && !x->whole && step(c))
+	while (advance(c))
 		;
 	if (x->sink == FRONT_SINK_STREAM)
 		send_part(c);

@@ -194,6 +194,7 @@ front_tls_context(struct evp_pkey_st *key, struct str pem, struct ssl_ctx_st **r
 		    err, ERR_CRYPTO, "the certificate is not for the key it was asked for");
 	}
 	(void)SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
+	(void)SSL_CTX_set_num_tickets(ctx, 0);
 	(void)SSL_CTX_set_options(ctx, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION |
 					   SSL_OP_NO_TICKET | SSL_OP_CIPHER_SERVER_PREFERENCE);
 	SSL_CTX_set_alpn_select_cb(ctx, choose_protocol, NULL);

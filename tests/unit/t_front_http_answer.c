@@ -1,0 +1,529 @@
+/* Answers as the client gets them: framed anew, held back, cut off; what a liar can do with them.
+ */
+#include "tests/unit/front_help.h"
+
+#include "common/banned.h"
+
+#define OK "HTTP/1.1 200 OK\r\n"
+#define GET "GET / HTTP/1.1\r\nHost: web.test\r\n\r\n"
+#define CHUNKED OK "Date\r\nTransfer-Encoding: chunked\r\n\r\n"
+#define UNAVAILABLE                                                                     \
+	"HTTP/1.1 503 Service Unavailable\r\nDate\r\nContent-Type: application/problem" \
+	"+json\r\nRetry-After: 5\r\n"
+
+static uint16_t web;
+
+static int
+plain_up(void **state)
+{
+	(void)set_up(state);
+	web = listen_on(FRONT_HTTP, "web.test", 80);
+	return 0;
+}
+#define P(f) cmocka_unit_test_setup_teardown(f, plain_up, tear_down)
+
+static bool
+starts(const char *s, const char *with)
+{
+	return strncmp(s, with, strlen(with)) == 0;
+}
+
+/* A request that core has let go. */
+static struct act
+asked(int fd, const char *request, bool hold)
+{
+	struct act a;
+
+	say(fd, request);
+	a = act();
+	go(&a, false, 0, hold);
+	pump(5);
+	return a;
+}
+
+static void
+finish(const struct act *a)
+{
+	end(a, true);
+	done(a);
+}
+
+/* --- framing ------------------------------------------------------------------------- */
+
+/* NET-08, byte by byte. */
+static void
+answers_without_a_body_have_no_framing_of_one(void **state UNUSED)
+{
+	AUTO_FD int fd = client(web);
+	AUTO_ACT a = asked(fd, "HEAD / HTTP/1.1\r\nHost: web.test\r\n\r\n", false);
+
+	head(&a, 200, "Content-Type:text/plain");
+	finish(&a);
+	assert_string_equal(hear(fd), OK "Content-Type: text/plain\r\nDate\r\n\r\n");
+	act_free(&a);
+	a = asked(fd, GET, false);
+	head(&a, 204, "Date:Tue, 01 Dec 2026 00:00:00 GMT\nContent-Length:0");
+	finish(&a);
+	assert_string_equal(hear(fd), "HTTP/1.1 204 No Content\r\nDate\r\n\r\n");
+	act_free(&a);
+	a = asked(fd, GET, false);
+	head(&a, 304, "Content-Length:99\nDate:Tue, 01 Dec 2026 00:00:00 GMT");
+	finish(&a);
+	assert_string_equal(
+	    hear(fd), "HTTP/1.1 304 Not Modified\r\nContent-Length: 99\r\nDate\r\n\r\n");
+	act_free(&a);
+	a = asked(fd, GET, false);
+	head(&a, 200, "Content-Length:2\nDate:Tue, 01 Dec 2026 00:00:00 GMT");
+	data(&a, STR("ok"));
+	finish(&a);
+	assert_string_equal(hear(fd), OK "Content-Length: 2\r\nDate\r\n\r\nok");
+}
+
+static void
+answer_of_unknown_length_is_chunked_or_ends_with_the_stream(void **state UNUSED)
+{
+	AUTO_FD int one = client(web);
+	AUTO_FD int two = client(web);
+	AUTO_FD int three = client(web);
+	AUTO_ACT a = asked(one, GET, false);
+
+	head(&a, 200, "");
+	assert_string_equal(hear(one), CHUNKED);
+	data(&a, STR("data: 1\n\n")); /* an event is not kept for the next one */
+	assert_string_equal(hear(one), "9\r\ndata: 1\n\n\r\n");
+	data(&a, STR(""));
+	assert_string_equal(hear(one), "");
+	finish(&a);
+	assert_string_equal(hear(one), "0\r\n\r\n");
+	act_free(&a);
+	a = asked(two, "GET / HTTP/1.0\r\nHost: web.test\r\nConnection: keep-alive\r\n\r\n", false);
+	head(&a, 200, "");
+	data(&a, STR("x"));
+	end(&a, true);
+	assert_string_equal(hear(two), OK "Date\r\nConnection: close\r\n\r\nx$");
+	assert_int_equal(count(MSG_H_CLOSE), 0);
+	act_free(&a);
+	/* Of known length HTTP/1.0 can go on. */
+	a = asked(
+	    three, "GET / HTTP/1.0\r\nHost: web.test\r\nConnection: keep-alive\r\n\r\n", false);
+	head(&a, 200, "Content-Length:1");
+	data(&a, STR("x"));
+	finish(&a);
+	assert_string_equal(
+	    hear(three), OK "Content-Length: 1\r\nDate\r\nConnection: keep-alive\r\n\r\nx");
+}
+
+static void
+connection_closes_when_the_client_wants_it_or_core(void **state UNUSED)
+{
+	AUTO_FD int one = client(web);
+	AUTO_FD int two = client(web);
+	AUTO_FD int three = client(web);
+	AUTO_ACT a =
+	    asked(one, "GET / HTTP/1.1\r\nHost: web.test\r\nConnection: close\r\n\r\n", false);
+
+	head(&a, 200, "Content-Length:1");
+	data(&a, STR("x"));
+	finish(&a);
+	assert_string_equal(
+	    hear(one), OK "Content-Length: 1\r\nDate\r\nConnection: close\r\n\r\nx$");
+	act_free(&a);
+	say(two, GET);
+	a = act();
+	refuse(&a, 403, true, "{}");
+	assert_non_null(strstr(hear(two), "Connection: close\r\n\r\n{}$"));
+	act_free(&a);
+	say(three, "HEAD / HTTP/1.1\r\nHost: web.test\r\n\r\n");
+	a = act();
+	refuse(&a, 403, false, "{}");
+	assert_string_equal(hear(three), "HTTP/1.1 403 Forbidden\r\nDate\r\nContent-Type: "
+					 "application/problem+json\r\nContent-Length: 2\r\n\r\n");
+}
+
+static void
+fields_of_a_connection_stay_on_their_side(void **state UNUSED)
+{
+	AUTO_FD int fd = client(web);
+	AUTO_ACT a = asked(fd, GET, false);
+
+	head(&a, 200,
+	    "Connection:x-hop\nX-Hop:1\nKeep-Alive:timeout=1\nTransfer-Encoding:chunked\n"
+	    "Upgrade:h2c\nSet-Cookie:a=1\nSet-Cookie:b=2\nContent-Length:0");
+	finish(&a);
+	assert_string_equal(
+	    hear(fd), OK "Set-Cookie: a=1\r\nSet-Cookie: b=2\r\nContent-Length: 0\r\nDate\r\n\r\n");
+}
+
+static void
+interim_answers_are_relayed_to_who_knows_them(void **state UNUSED)
+{
+	AUTO_FD int one = client(web);
+	AUTO_FD int two = client(web);
+	AUTO_ACT a = asked(one, GET, true);
+
+	head(&a, 103, "Link:</a.css>; rel=preload");
+	head(&a, 100, "");
+	{
+		const char *said = hear(one);
+
+		assert_true(starts(said, "HTTP/1.1 103 "));
+		assert_string_equal(strchr(said, '\n'), "\nLink: </a.css>; rel=preload\r\n\r\n");
+	}
+	head(&a, 101, "Upgrade:websocket"); /* nothing could follow it */
+	assert_string_equal(hear(one), "$");
+	(void)expect(MSG_H_CLOSE);
+	act_free(&a);
+	a = asked(two, "GET / HTTP/1.0\r\nHost: web.test\r\n\r\n", false);
+	head(&a, 103, "Link:</a.css>; rel=preload");
+	assert_string_equal(hear(two), "");
+}
+
+/* --- held back ----------------------------------------------------------------------- */
+
+static void
+end_of_a_held_answer_waits_for_its_record(void **state UNUSED)
+{
+	AUTO_FD int fd = client(web);
+	AUTO_ACT a = asked(fd, GET, true);
+
+	head(&a, 200, "Content-Length:4");
+	assert_string_equal(hear(fd), "");
+	data(&a, STR("ab"));
+	assert_string_equal(hear(fd), OK "Content-Length: 4\r\nDate\r\n\r\n");
+	data(&a, STR("cd"));
+	end(&a, true);
+	assert_string_equal(hear(fd), "ab");
+	done(&a);
+	assert_string_equal(hear(fd), "cd");
+	act_free(&a);
+	/* Of one without a body, the head is the end. */
+	a = asked(fd, "HEAD / HTTP/1.1\r\nHost: web.test\r\n\r\n", true);
+	head(&a, 200, "");
+	end(&a, true);
+	assert_string_equal(hear(fd), "");
+	done(&a);
+	assert_string_equal(hear(fd), OK "Date\r\n\r\n");
+	act_free(&a);
+	/* Core's word may be the first: the two come on different wires. */
+	a = asked(fd, GET, true);
+	done(&a);
+	head(&a, 200, "");
+	data(&a, STR("x"));
+	assert_string_equal(hear(fd), CHUNKED);
+	end(&a, true);
+	assert_string_equal(hear(fd), "1\r\nx\r\n0\r\n\r\n");
+}
+
+static void
+answer_that_is_faster_than_cores_word_waits_for_it(void **state UNUSED)
+{
+	AUTO_FD int fd = client(web);
+	AUTO_ACT a = {0};
+
+	say(fd, GET);
+	a = act();
+	head(&a, 200, "Content-Length:2");
+	data(&a, STR("o"));
+	data(&a, STR("k"));
+	end(&a, true);
+	assert_string_equal(hear(fd), "");
+	go(&a, false, 0, true);
+	assert_string_equal(hear(fd), OK "Content-Length: 2\r\nDate\r\n\r\no");
+	done(&a);
+	assert_string_equal(hear(fd), "k");
+	act_free(&a);
+	say(fd, GET);
+	a = act();
+	head(&a, 200, "Content-Length:2");
+	data(&a, STR("ok"));
+	end(&a, true);
+	assert_string_equal(hear(fd), "");
+	go(&a, false, 0, false);
+	assert_string_equal(hear(fd), OK "Content-Length: 2\r\nDate\r\n\r\nok");
+	act_free(&a);
+}
+
+static void
+refusal_replaces_a_held_answer_of_which_nothing_was_seen(void **state UNUSED)
+{
+	AUTO_FD int fd = client(web);
+	AUTO_ACT a = asked(fd, GET, true);
+
+	head(&a, 200, "Content-Length:2");
+	pump(5);
+	refuse(&a, 502, false, "{}");
+	assert_true(starts(hear(fd), "HTTP/1.1 502 Bad Gateway\r\n"));
+	act_free(&a);
+	a = asked(fd, GET, false);
+	head(&a, 200, "Content-Length:2");
+	data(&a, STR("o"));
+	assert_string_equal(hear(fd), OK "Content-Length: 2\r\nDate\r\n\r\no");
+	refuse(&a, 502, false, "{}"); /* too late for another head */
+	assert_string_equal(hear(fd), "$");
+}
+
+static void
+slow_reader_holds_the_server_up(void **state UNUSED)
+{
+	static char big[200000];
+	AUTO_FD int fd = client(web);
+	AUTO_ACT a = asked(fd, GET, false);
+	size_t sent = 0, got = 0;
+	struct rd r;
+
+	memset(big, 'x', sizeof(big));
+	head(&a, 200, "Content-Length:20000000");
+	while (count(MSG_FU_HOLD) == 0 && sent < 20000000) {
+		data(&a, str_mem(big, sizeof(big)));
+		sent += sizeof(big);
+		pump(2);
+	}
+	r = rd_init(buf_str(&seen[expect(MSG_FU_HOLD)].body));
+	assert_true(rd_u64(&r) == a.conn && rd_u64(&r) == a.act && rd_u8(&r) == 1);
+	assert_true(sent < 20000000);
+	for (int i = 0; i < 4000 && count(MSG_FU_HOLD) == 0; i++) {
+		ssize_t n = recv(fd, big, sizeof(big), 0);
+
+		if (n > 0)
+			got += (size_t)n;
+		else
+			pump(1);
+	}
+	r = rd_init(buf_str(&seen[expect(MSG_FU_HOLD)].body));
+	assert_true(rd_u64(&r) == a.conn && rd_u64(&r) == a.act && rd_u8(&r) == 0);
+	/* One that reads nothing at all for long is given up. */
+	hub->clocks.stall = 30;
+	for (int i = 0; i < 30; i++)
+		data(&a, str_mem(big, sizeof(big)));
+	(void)expect(MSG_H_CLOSE);
+}
+
+/* --- broken answers -------------------------------------------------------------------- */
+
+static void
+answer_that_is_not_as_long_as_it_says_is_cut(void **state UNUSED)
+{
+	static const char *const what[] = {"too long", "too short", "broken off", "to HEAD"};
+
+	for (size_t i = 0; i < ARRAY_LEN(what); i++) {
+		AUTO_FD int fd = client(web);
+		AUTO_ACT a =
+		    asked(fd, i == 3 ? "HEAD / HTTP/1.1\r\nHost: web.test\r\n\r\n" : GET, false);
+
+		head(&a, 200, i == 2 ? "" : "Content-Length:3");
+		data(&a, i == 0 ? STR("abcd") : STR("ab"));
+		end(&a, i != 2);
+		assert_true(strstr(hear(fd), i == 1 ? "ab$" : i == 2 ? "ab\r\n$" : "\r\n\r\n$"));
+	}
+}
+
+static void
+answer_that_ends_with_the_stream_and_is_broken_off_ends_in_a_reset(void **state UNUSED)
+{
+	AUTO_FD int fd = client(web);
+	AUTO_ACT a = asked(fd, "GET / HTTP/1.0\r\nHost: web.test\r\n\r\n", false);
+
+	head(&a, 200, "");
+	data(&a, STR("ab"));
+	assert_true(strstr(hear(fd), "\r\n\r\nab"));
+	end(&a, false);
+	assert_string_equal(hear(fd), "!");
+}
+
+static void
+field_that_cannot_stand_in_a_head_ends_the_connection(void **state UNUSED)
+{
+	static const char *const bad[] = {"X:a\r", "X Y:1", ":1",
+	    "Content-Length:1\nContent-Length:2", "Content-Length:-1", "Content-Length:1x"};
+
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		AUTO_FD int fd = client(web);
+		AUTO_ACT a = asked(fd, GET, false);
+
+		head(&a, 200, bad[i]);
+		assert_string_equal(hear(fd), "$");
+		(void)expect(MSG_H_CLOSE);
+	}
+	assert_int_equal(wires_lost, 0);
+}
+
+static void
+words_about_nothing_are_no_harm(void **state UNUSED)
+{
+	AUTO_FD int fd = client(web);
+	AUTO_ACT a = asked(fd, GET, false);
+	struct act other = a;
+
+	other.act++;
+	head(&other, 200, "");
+	data(&other, STR("x"));
+	end(&other, true);
+	done(&other);
+	more(&other, 1000);
+	go(&other, true, 10, true);
+	need(&other, 1, 10);
+	refuse(&other, 200, true, "x");
+	abort_act(&other);
+	other = (struct act){.conn = 12345};
+	head(&other, 200, "");
+	abort_act(&other);
+	more(&a, 1000);
+	assert_string_equal(hear(fd), "");
+	head(&a, 200, "Content-Length:2");
+	data(&a, STR("ok"));
+	end(&a, true);
+	end(&a, true); /* twice: the answer is there already, the connection is not */
+	assert_true(starts(hear(fd), OK "Content-Length: 2\r\nDate\r\n\r\nok"));
+	assert_int_equal(wires_lost, 0);
+}
+
+static void
+core_that_is_out_of_step_ends_the_connection(void **state UNUSED)
+{
+	for (int i = 0; i < 4; i++) {
+		AUTO_FD int fd = client(web);
+		AUTO_ACT a = {0};
+
+		say(fd, i == 3 ? "GET /\n" : GET);
+		a = act();
+		if (i == 0)
+			go(&a, true, 10, false); /* there is no body */
+		else if (i == 1)
+			need(&a, 1, 10);
+		else
+			go(&a, false, 0, false);
+		if (i == 2)
+			go(&a, false, 0, false); /* twice */
+		assert_true(starts(hear(fd), UNAVAILABLE));
+	}
+}
+
+/* --- ends ------------------------------------------------------------------------------- */
+
+static void
+end_of_a_run_is_503_or_a_cut(void **state UNUSED)
+{
+	AUTO_FD int waits = client(web);
+	AUTO_FD int reads = client(web);
+	AUTO_FD int idle = client(web);
+	AUTO_FD int through = client(web);
+	AUTO_FD int other = client(listen_run(900, FRONT_HTTP, "r-2", "web.test", 80));
+	AUTO_ACT a = asked(reads, GET, false);
+	AUTO_ACT b = asked(through, GET, false);
+	AUTO_ACT c = asked(waits, GET, false);
+	AUTO_BUF struct buf run = BUF(100);
+
+	head(&a, 200, "");
+	data(&a, STR("x"));
+	head(&b, 200, "Content-Length:0");
+	end(&b, true);
+	(void)hear(reads);
+	(void)hear(through);
+	buf_lz(&run, "r-1");
+	ipc_send(core, MSG_F_UNLISTEN, &run, NULL, 0);
+	assert_true(starts(hear(waits), UNAVAILABLE));
+	assert_string_equal(hear(reads), "$");
+	assert_string_equal(hear(idle), "$");
+	assert_string_equal(hear(through), "$");
+	say(other, GET);
+	(void)expect(MSG_H_ACT);
+	assert_int_equal(client(web), -1);
+}
+
+static void
+lost_upstream_ends_what_was_sent_there(void **state UNUSED)
+{
+	AUTO_FD int sent = client(web);
+	AUTO_FD int judged = client(web);
+	AUTO_ACT a = asked(sent, GET, false);
+	AUTO_ACT b = {0};
+
+	say(judged, GET);
+	b = act();
+	ipc_free(TAKE_PTR(upstream));
+	assert_true(starts(hear(sent), UNAVAILABLE));
+	(void)expect(MSG_H_CLOSE);
+	assert_string_equal(hear(judged), "");
+	wire(IPC_ROLE_UPSTREAM, &upstream);
+	go(&b, false, 0, false);
+	head(&b, 200, "Content-Length:0");
+	finish(&b);
+	assert_true(starts(hear(judged), OK));
+	ipc_free(TAKE_PTR(core));
+	assert_string_equal(hear(judged), "$");
+	assert_int_equal(client(web), -1);
+}
+
+static void
+aborted_exchange_ends_the_connection(void **state UNUSED)
+{
+	AUTO_FD int fd = client(web);
+	AUTO_FD int idle = client(web);
+	AUTO_ACT a = asked(fd, GET, true);
+
+	abort_act(&a);
+	assert_true(starts(hear(fd), UNAVAILABLE));
+	act_free(&a);
+	a = asked(idle, GET, false);
+	head(&a, 200, "Content-Length:0");
+	finish(&a);
+	(void)hear(idle);
+	a.act = 0; /* whatever it does */
+	abort_act(&a);
+	assert_string_equal(hear(idle), "$");
+}
+
+static void
+clocks_run_for_heads_and_between_requests(void **state UNUSED)
+{
+	AUTO_FD int slow = client(web);
+	AUTO_FD int idle = client(web);
+	AUTO_FD int waits = client(web);
+
+	hub->clocks.head = 60;
+	hub->clocks.idle = 60;
+	say(waits, GET);
+	for (int i = 0; i < 4; i++) {
+		say(slow, "G"); /* more bytes are no more time */
+		pump(10);
+	}
+	pump(20);
+	assert_true(starts(hear(slow), "HTTP/1.1 408 Request Timeout\r\n"));
+	assert_string_equal(hear(waits), ""); /* core takes its time */
+	{
+		AUTO_ACT a = act();
+
+		refuse(&a, 403, false, "{}");
+		(void)hear(waits);
+		pump(100);
+		assert_string_equal(hear(waits), "$");
+	}
+	assert_string_equal(hear(idle), "$");
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    P(answers_without_a_body_have_no_framing_of_one),
+	    P(answer_of_unknown_length_is_chunked_or_ends_with_the_stream),
+	    P(connection_closes_when_the_client_wants_it_or_core),
+	    P(fields_of_a_connection_stay_on_their_side),
+	    P(interim_answers_are_relayed_to_who_knows_them),
+	    P(end_of_a_held_answer_waits_for_its_record),
+	    P(answer_that_is_faster_than_cores_word_waits_for_it),
+	    P(refusal_replaces_a_held_answer_of_which_nothing_was_seen),
+	    P(slow_reader_holds_the_server_up),
+	    P(answer_that_is_not_as_long_as_it_says_is_cut),
+	    P(answer_that_ends_with_the_stream_and_is_broken_off_ends_in_a_reset),
+	    P(field_that_cannot_stand_in_a_head_ends_the_connection),
+	    P(words_about_nothing_are_no_harm),
+	    P(core_that_is_out_of_step_ends_the_connection),
+	    P(end_of_a_run_is_503_or_a_cut),
+	    P(lost_upstream_ends_what_was_sent_there),
+	    P(aborted_exchange_ends_the_connection),
+	    P(clocks_run_for_heads_and_between_requests),
+	};
+
+	return cmocka_run_group_tests_name("front_http_answer", tests, NULL, NULL);
+}
