@@ -13,35 +13,51 @@
 
 #include "common/banned.h"
 
-struct talk {
-	struct model_message *m;
-	size_t n;
+/* One run of the loop as it goes. */
+struct course {
+	const struct loop_config *c;
+	uint64_t begin_us, max_s, turn, tokens;
+	size_t call; /* of the turn's calls, from 1; 0: it has only one */
+	struct model_answer *answers;
+	size_t nanswers;
 };
 
 static void
-talk_add(struct talk *t, enum model_role role, struct str text)
+answers_drop(struct course *k)
 {
-	t->m = xreallocarray(t->m, t->n + 1, sizeof(*t->m));
-	t->m[t->n++] =
-	    (struct model_message){.role = role, .text = {.p = str_dup(text), .n = text.n}};
+	for (size_t i = 0; i < k->nanswers; i++)
+		free((void *)(uintptr_t)k->answers[i].text.p);
+	free(k->answers);
+	k->answers = NULL;
+	k->nanswers = 0;
+}
+#define AUTO_COURSE __attribute__((cleanup(answers_drop)))
+
+static void
+answer_add(struct course *k, struct str text, bool failed)
+{
+	k->answers = xreallocarray(k->answers, k->nanswers + 1, sizeof(*k->answers));
+	k->answers[k->nanswers++] =
+	    (struct model_answer){.text = {.p = str_dup(text), .n = text.n}, .failed = failed};
+}
+
+static uint64_t
+left_seconds(const struct course *k)
+{
+	uint64_t gone = (clock_boot_us() - k->begin_us) / 1000000;
+
+	return gone < k->max_s ? k->max_s - gone : 0;
 }
 
 static void
-talk_free(struct talk *t)
-{
-	for (size_t i = 0; i < t->n; i++)
-		free((void *)(uintptr_t)t->m[i].text.p);
-	free(t->m);
-}
-#define AUTO_TALK __attribute__((cleanup(talk_free)))
-
-void
-loop_result_fields(const struct sandbox_result *r, uint64_t turn, struct buf *out)
+result_fields(const struct sandbox_result *r, uint64_t turn, size_t call, struct buf *out)
 {
 	struct jcs j;
 
 	jcs_init(&j, out);
 	jcs_open(&j, NULL);
+	if (call != 0)
+		jcs_int(&j, "call", (int64_t)call);
 	jcs_z(&j, "cause", sandbox_cause_name(r->cause));
 	jcs_int(&j, "duration_us", (int64_t)r->duration_us);
 	jcs_int(&j, "kept_bytes", (int64_t)(r->head.n + r->tail.n));
@@ -51,9 +67,14 @@ loop_result_fields(const struct sandbox_result *r, uint64_t turn, struct buf *ou
 	jcs_close(&j);
 }
 
+void
+loop_result_fields(const struct sandbox_result *r, uint64_t turn, struct buf *out)
+{
+	result_fields(r, turn, 0, out);
+}
+
 static int
-record_model(
-    const struct loop_config *c, const struct model_turn *t, uint64_t turn, struct err *err)
+record_model(struct course *k, const struct model_turn *t, struct err *err)
 {
 	AUTO_BUF struct buf fields = BUF(1024);
 	struct jcs j;
@@ -61,53 +82,53 @@ record_model(
 	jcs_init(&j, &fields);
 	jcs_open(&j, NULL);
 	jcs_bool(&j, "done", t->done);
-	jcs_z(&j, "model", c->model->name);
-	jcs_int(&j, "turn", (int64_t)turn);
+	jcs_z(&j, "model", k->c->model->name);
+	jcs_int(&j, "turn", (int64_t)k->turn);
 	jcs_close(&j);
-	return broker_event(c->broker, "model", buf_str(&fields), t->words, err);
+	return broker_event(k->c->broker, "model", buf_str(&fields), t->words, err);
 }
 
 static int
-record_exec(const struct loop_config *c, const struct model_turn *t, uint64_t turn, struct err *err)
+record_exec(struct course *k, const struct model_call *call, struct err *err)
 {
 	AUTO_BUF struct buf fields = BUF(1024);
 	struct jcs j;
 
 	jcs_init(&j, &fields);
 	jcs_open(&j, NULL);
-	jcs_str(&j, "language", t->language);
-	jcs_int(&j, "turn", (int64_t)turn);
+	if (k->call != 0)
+		jcs_int(&j, "call", (int64_t)k->call);
+	jcs_str(&j, "language", call->language);
+	jcs_int(&j, "turn", (int64_t)k->turn);
 	jcs_close(&j);
-	return broker_event(c->broker, "exec", buf_str(&fields), t->code, err);
+	return broker_event(k->c->broker, "exec", buf_str(&fields), call->code, err);
 }
 
 /* The output as the model and the record get it; bytes that are no text are for nobody's eyes. */
 static int
-record_result(const struct loop_config *c, const struct sandbox_result *r, uint64_t turn,
-    struct talk *talk, struct err *err)
+record_result(struct course *k, const struct sandbox_result *r, struct err *err)
 {
 	AUTO_BUF struct buf fields = BUF(1024), text = BUF((size_t)1 << 20);
 	AUTO_FREE char *words = sandbox_result_words(r);
 	int rc;
 
-	loop_result_fields(r, turn, &fields);
+	result_fields(r, k->turn, k->call, &fields);
 	sandbox_result_text(r, &text);
-	transcript_text(&c->out, "> ", buf_str(&text));
-	transcript_line(&c->out, "= %s, %llu bytes, %llu.%03llu s", words,
+	transcript_text(&k->c->out, "> ", buf_str(&text));
+	transcript_line(&k->c->out, "= %s, %llu bytes, %llu.%03llu s", words,
 	    (unsigned long long)r->total, (unsigned long long)(r->duration_us / 1000000),
 	    (unsigned long long)(r->duration_us / 1000 % 1000));
-	rc = broker_event(c->broker, "result", buf_str(&fields), buf_str(&text), err);
+	rc = broker_event(k->c->broker, "result", buf_str(&fields), buf_str(&text), err);
 	if (rc != 0)
 		return rc;
 	buf_printf(&text, "\n[%s]\n", words);
-	talk_add(talk, MODEL_RESULT, buf_str(&text));
+	answer_add(k, buf_str(&text), false);
 	return 0;
 }
 
-/* A language that the sandbox does not have is an answer to the model, not the end of the run. */
+/* What cannot be run (no such language, no such tool) is an answer to the model, not the end. */
 static int
-refused(
-    const struct loop_config *c, const char *why, uint64_t turn, struct talk *talk, struct err *err)
+refused(struct course *k, const char *why, struct err *err)
 {
 	AUTO_BUF struct buf fields = BUF(256);
 	struct jcs j;
@@ -115,62 +136,81 @@ refused(
 
 	jcs_init(&j, &fields);
 	jcs_open(&j, NULL);
+	if (k->call != 0)
+		jcs_int(&j, "call", (int64_t)k->call);
 	jcs_z(&j, "cause", "not_started");
-	jcs_int(&j, "turn", (int64_t)turn);
+	jcs_int(&j, "turn", (int64_t)k->turn);
 	jcs_close(&j);
-	transcript_text(&c->out, "> ", str_z(why));
-	if ((rc = broker_event(c->broker, "result", buf_str(&fields), str_z(why), err)) != 0)
-		return rc;
-	talk_add(talk, MODEL_RESULT, str_z(why));
-	return 0;
+	transcript_text(&k->c->out, "> ", str_z(why));
+	rc = broker_event(k->c->broker, "result", buf_str(&fields), str_z(why), err);
+	if (rc == 0)
+		answer_add(k, str_z(why), true);
+	return rc;
 }
 
 static int
-run_code(const struct loop_config *c, const struct model_turn *t, uint64_t turn, uint64_t left_s,
-    struct talk *talk, struct err *err)
+exec_one(
+    struct course *k, const struct model_call *call, struct sandbox_result *ret, struct err *err)
 {
-	AUTO_FREE char *language = str_dup(t->language);
-	uint64_t limit = c->exec_s != 0 ? c->exec_s : LOOP_EXEC_DEFAULT;
+	const struct loop_config *c = k->c;
+	AUTO_FREE char *language = str_dup(call->language);
+	uint64_t limit = c->exec_s != 0 ? c->exec_s : LOOP_EXEC_DEFAULT, left = left_seconds(k);
 	struct sandbox_exec x = {.language = language,
-	    .code = t->code,
+	    .code = call->code,
 	    .stdin_fd = -1,
-	    .timeout_s = (uint32_t)(limit < left_s ? limit : left_s),
+	    .timeout_s = (uint32_t)(left == 0	   ? 1
+				    : limit < left ? limit
+						   : left),
 	    .merge = true,
 	    .head = LOOP_HEAD,
 	    .tail = LOOP_TAIL,
 	    .watch = broker_watch,
 	    .watch_arg = c->broker,
 	    .watch_fd = broker_fd(c->broker)};
+
+	return sandbox_exec(c->sandbox, &x, ret, err);
+}
+
+static int
+run_code(struct course *k, const struct model_call *call, struct err *err)
+{
+	const struct loop_config *c = k->c;
 	struct sandbox_result r;
 	struct err e = {0};
-	int rc = record_exec(c, t, turn, err);
+	int rc = record_exec(k, call, err);
 
 	if (rc != 0)
 		return rc;
-	rc = sandbox_exec(c->sandbox, &x, &r, &e);
+	if (call->fault != NULL)
+		return refused(k, call->fault, err);
+	rc = exec_one(k, call, &r, &e);
 	if (rc == ERR_NOT_FOUND || rc == ERR_TOO_LARGE)
-		return refused(c, e.msg, turn, talk, err);
+		return refused(k, e.msg, err);
 	if (rc != 0)
 		return err_set(err, rc, "%s", e.msg);
 	if (broker_killed(c->broker) != NULL)
 		rc = err_set(err, ERR_STATE, "%s", broker_killed(c->broker));
 	else
-		rc = record_result(c, &r, turn, talk, err);
+		rc = record_result(k, &r, err);
 	if (rc == 0 && r.cause == SANDBOX_UNAVAILABLE)
 		rc = err_set(err, ERR_UNAVAILABLE, "the sandbox went away");
 	sandbox_result_free(&r);
 	return rc;
 }
 
-static void
-show(const struct loop_config *c, const struct model_turn *t, uint64_t turn)
+static int
+run_calls(struct course *k, const struct model_turn *t, struct err *err)
 {
-	transcript_turn(&c->out, (unsigned)turn);
-	transcript_text(&c->out, "| ", t->words);
-	if (t->language.n != 0) {
-		transcript_line(&c->out, "$ %.*s", STR_ARG(t->language));
-		transcript_text(&c->out, "  ", t->code);
+	for (size_t i = 0; i < t->ncalls; i++) {
+		int rc;
+
+		k->call = t->ncalls > 1 ? i + 1 : 0;
+		transcript_line(&k->c->out, "$ %.*s", STR_ARG(t->calls[i].language));
+		transcript_text(&k->c->out, "  ", t->calls[i].code);
+		if ((rc = run_code(k, &t->calls[i], err)) != 0)
+			return rc;
 	}
+	return 0;
 }
 
 static int
@@ -183,60 +223,62 @@ finish(const struct loop_config *c, const char *status, char *text, struct loop_
 	return rc;
 }
 
-static uint64_t
-left_seconds(uint64_t begin_us, uint64_t max_s)
-{
-	uint64_t gone = (clock_boot_us() - begin_us) / 1000000;
-
-	return gone < max_s ? max_s - gone : 0;
-}
-
 /* Sets *over when the conversation has come to its end. */
 static int
-one_turn(const struct loop_config *c, uint64_t turn, uint64_t left, struct talk *talk, char **over,
-    struct err *err)
+one_turn(struct course *k, char **over, struct err *err)
 {
+	struct model_ask ask = {.answers = k->answers,
+	    .nanswers = k->nanswers,
+	    .until_us = k->begin_us + k->max_s * 1000000};
 	struct model_turn t = {0};
 	int rc;
 
-	if ((rc = c->model->next(c->model, talk->m, talk->n, &t, err)) != 0)
+	if ((rc = k->c->model->next(k->c->model, &ask, &t, err)) != 0)
 		return rc;
-	show(c, &t, turn);
-	if ((rc = record_model(c, &t, turn, err)) != 0)
+	answers_drop(k);
+	k->tokens += t.tokens;
+	transcript_turn(&k->c->out, (unsigned)k->turn);
+	transcript_text(&k->c->out, "| ", t.words);
+	if ((rc = record_model(k, &t, err)) != 0)
 		return rc;
-	talk_add(talk, MODEL_SAID, t.words);
-	if (t.done) {
+	if (t.done)
 		*over = str_dup(t.words);
-		return 0;
-	}
-	return t.language.n != 0 ? run_code(c, &t, turn, left, talk, err) : 0;
+	return t.done ? 0 : run_calls(k, &t, err);
+}
+
+/* The first budget that is spent, in words; NULL: none. The caller frees. */
+static char *
+spent(const struct course *k, uint64_t turns)
+{
+	if (k->turn > turns)
+		return xasprintf("the budget of %llu turns is spent", (unsigned long long)turns);
+	if (left_seconds(k) == 0)
+		return xasprintf(
+		    "the budget of %llu seconds is spent", (unsigned long long)k->max_s);
+	if (k->c->max_tokens != 0 && k->tokens >= k->c->max_tokens)
+		return xasprintf("the budget of %llu tokens is spent (%llu were used)",
+		    (unsigned long long)k->c->max_tokens, (unsigned long long)k->tokens);
+	return NULL;
 }
 
 int
 agent_loop(const struct loop_config *c, struct loop_end *ret, struct err *err)
 {
 	uint64_t turns = c->max_turns != 0 ? c->max_turns : LOOP_TURNS_DEFAULT;
-	uint64_t time_s = c->max_time_s != 0 ? c->max_time_s : LOOP_TIME_DEFAULT;
-	uint64_t begin = clock_boot_us();
-	AUTO_TALK struct talk talk = {0};
+	AUTO_COURSE struct course k = {.c = c,
+	    .begin_us = clock_boot_us(),
+	    .max_s = c->max_time_s != 0 ? c->max_time_s : LOOP_TIME_DEFAULT};
 	struct err e = {0};
 	char *over = NULL;
+	int rc;
 
-	talk_add(&talk, MODEL_TASK, str_z(c->task));
-	for (uint64_t turn = 1;; turn++) {
-		uint64_t left = left_seconds(begin, time_s);
-
-		if (turn > turns)
-			return finish(c, "budget",
-			    xasprintf(
-				"the budget of %llu turns is spent", (unsigned long long)turns),
-			    ret, err);
-		if (left == 0)
-			return finish(c, "budget",
-			    xasprintf(
-				"the budget of %llu seconds is spent", (unsigned long long)time_s),
-			    ret, err);
-		if (one_turn(c, turn, left, &talk, &over, &e) != 0)
+	for (k.turn = 1;; k.turn++) {
+		if ((over = spent(&k, turns)) != NULL)
+			return finish(c, "budget", over, ret, err);
+		rc = one_turn(&k, &over, &e);
+		if (rc == ERR_TIMEOUT && left_seconds(&k) == 0)
+			continue; /* says which budget */
+		if (rc != 0)
 			return finish(c, "error", xstrdup(e.msg), ret, err);
 		if (over != NULL)
 			return finish(c, "done", over, ret, err);

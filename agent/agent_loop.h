@@ -20,6 +20,7 @@ struct loop_config {
 	struct transcript out;
 	const char *task;
 	uint64_t max_turns, max_time_s, exec_s; /* 0: the default */
+	uint64_t max_tokens;			/* 0: no limit */
 };
 
 struct loop_end {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/xalloc.h"
+#include "agent/model_remote.h"
 
 #include "common/banned.h"
 
@@ -31,6 +32,16 @@ static const struct row {
 	"what the run is for; it is on the record"},
     {"--script", TEXT, RUN, offsetof(struct agent_options, script), 0, 0, "FILE",
 	"the model's recorded conversation, for the built-in loop"},
+    {"--model", TEXT, RUN, offsetof(struct agent_options, model), 0, 0, "PROVIDER:NAME",
+	"the loop's model: anthropic:NAME or openai:NAME"},
+    {"--base-url", TEXT, RUN, offsetof(struct agent_options, base_url), 0, 0, "URL",
+	"where the model's API is (default: the provider's own)"},
+    {"--max-retries", NUMBER, RUN, offsetof(struct agent_options, max_retries), 0, 20, "N",
+	"further tries of a model's request (default: 2)"},
+    {"--max-tokens", NUMBER, RUN, offsetof(struct agent_options, max_tokens), 1, UINT32_MAX, "N",
+	"the run's tokens, read and written, of all turns (default: no limit)"},
+    {"--max-output-tokens", NUMBER, RUN, offsetof(struct agent_options, max_output_tokens), 1,
+	10000000, "N", "tokens of one answer (default: 16384, or the server's own)"},
     {"--agent", TEXT, RUN, offsetof(struct agent_options, agent), 0, 0, "NAME",
 	"the agent's name for the policy (default: cofferdam)"},
     {"--target", TARGET, RUN, 0, 0, 0, "T", "ask for this target alone; may be repeated"},
@@ -71,7 +82,8 @@ agent_options_help(bool exec)
 		(void)printf("usage: cofferdam sandbox exec [options] -- COMMAND...\n"
 			     "One command in a sandbox, without a broker and a network.\n");
 	else
-		(void)printf("usage: cofferdam run [options] --task TEXT --script FILE\n"
+		(void)printf("usage: cofferdam run [options] --task TEXT --model PROVIDER:NAME\n"
+			     "       cofferdam run [options] --task TEXT --script FILE\n"
 			     "       cofferdam run [options] -- COMMAND...\n"
 			     "An agent, or any command, in a sandbox whose way out is the broker. "
 			     "Standard input is a pipe there, no terminal.\n");
@@ -154,7 +166,7 @@ row_find(const char *name, size_t n)
 int
 agent_options_parse(int argc, char **argv, struct agent_options *o, struct err *err)
 {
-	*o = (struct agent_options){0};
+	*o = (struct agent_options){.max_retries = MODEL_RETRIES_DEFAULT};
 	for (int i = 1; i < argc; i++) {
 		const char *eq = strchr(argv[i], '=');
 		size_t n = eq != NULL ? (size_t)(eq - argv[i]) : strlen(argv[i]);

@@ -10,10 +10,11 @@
 
 struct agent_options {
 	const char *socket, *state; /* one of them: where the broker's agent socket is */
-	const char *task, *script, *agent, *workspace;
+	const char *task, *script, *model, *base_url, *agent, *workspace;
 	const char *targets[AGENT_TARGETS_MAX];
 	size_t ntargets;
-	uint64_t max_turns, max_time_s, timeout_s;
+	uint64_t max_turns, max_time_s, timeout_s, max_tokens, max_output_tokens;
+	uint64_t max_retries; /* MODEL_RETRIES_DEFAULT unless given */
 	struct sandbox_limits limits;
 	struct sandbox_bind binds[SANDBOX_BINDS_MAX];
 	char *bind_text[SANDBOX_BINDS_MAX];

@@ -17,6 +17,7 @@
 #include "agent/agent_loop.h"
 #include "agent/agent_plan.h"
 #include "agent/agent_workspace.h"
+#include "agent/model_remote.h"
 
 #include "common/banned.h"
 
@@ -79,7 +80,8 @@ loop_run(const struct agent_options *o, struct broker *b, struct sandbox *sb, st
 	    .task = o->task,
 	    .max_turns = o->max_turns,
 	    .max_time_s = o->max_time_s,
-	    .exec_s = o->timeout_s};
+	    .exec_s = o->timeout_s,
+	    .max_tokens = o->max_tokens};
 	struct loop_end end = {0};
 	int rc;
 
@@ -111,6 +113,30 @@ begin(const struct agent_options *o, struct broker *b, const struct agent_worksp
 }
 
 static int
+loop_connect(void *arg, int *ret_fd, struct err *err)
+{
+	return agent_socket_connect(arg, ret_fd, err);
+}
+
+static int
+remote_open(const struct agent_options *o, struct broker *b, struct agent_socket *loop,
+    struct model **ret, struct err *err)
+{
+	struct model_remote c = {.model = o->model,
+	    .base_url = o->base_url,
+	    .task = o->task,
+	    .retries = o->max_retries,
+	    .max_output = o->max_output_tokens,
+	    .http = {.connect = loop_connect,
+		.connect_arg = loop,
+		.watch_fd = broker_fd(b),
+		.watch = broker_watch,
+		.watch_arg = b}};
+
+	return model_remote_open(&c, ret, err);
+}
+
+static int
 run_inside(const struct agent_options *o, const struct agent_workspace *ws, struct model *m,
     int *status, struct err *err)
 {
@@ -123,13 +149,18 @@ run_inside(const struct agent_options *o, const struct agent_workspace *ws, stru
 	    .agent = o->agent != NULL ? o->agent : "cofferdam",
 	    .task = task,
 	    .targets = o->targets,
-	    .ntargets = o->ntargets};
+	    .ntargets = o->ntargets,
+	    .loop = o->model != NULL};
+	AUTO(model) struct model *remote = NULL;
 	struct err e = {0};
 	int rc = broker_open(&ask, &b, err);
 
 	if (rc != 0)
 		return rc;
-	if ((rc = begin(o, b, ws, &loop, &sb, err)) == 0)
+	if ((rc = begin(o, b, ws, &loop, &sb, err)) == 0 && o->model != NULL &&
+	    (rc = remote_open(o, b, &loop, &remote, err)) == 0)
+		m = remote;
+	if (rc == 0)
 		rc = m != NULL ? loop_run(o, b, sb, m, status, err)
 			       : command_run(o, b, sb, status, err);
 	if (rc != 0)
@@ -142,12 +173,15 @@ options_check(const struct agent_options *o, struct err *err)
 {
 	if (o->socket != NULL && o->state != NULL)
 		return err_set(err, ERR_INVALID, "--state and --socket: give one");
-	if (o->command != NULL && o->script != NULL)
-		return err_set(err, ERR_INVALID, "--script and a command: give one");
-	if (o->command == NULL && (o->task == NULL || o->script == NULL))
-		return err_set(
-		    err, ERR_INVALID, "needs --task TEXT and --script FILE, or -- COMMAND...");
-	return 0;
+	if ((o->command != NULL) + (o->script != NULL) + (o->model != NULL) > 1)
+		return err_set(err, ERR_INVALID, "--model, --script and a command: give one");
+	if (o->command == NULL && (o->task == NULL || (o->script == NULL && o->model == NULL)))
+		return err_set(err, ERR_INVALID,
+		    "needs --task TEXT and --model PROVIDER:NAME (or --script FILE), or -- "
+		    "COMMAND...");
+	if (o->model == NULL && (o->base_url != NULL || o->max_output_tokens != 0))
+		return err_set(err, ERR_INVALID, "--base-url and --max-output-tokens need --model");
+	return o->model != NULL ? model_remote_check(o->model, o->base_url, err) : 0;
 }
 
 int

@@ -1,6 +1,7 @@
 /*
- * What the loop asks of a model: the next turn, given the conversation so far. Back ends:
- * model_script (plays a file). A back end holds no key; the broker adds it on the way.
+ * What the loop asks of a model: the next turn, given what came of the last one. Back ends:
+ * model_script (plays a file), model_remote (a provider's API). A back end keeps the
+ * conversation itself, in the provider's form; it holds no key: the broker adds that on the way.
  */
 #ifndef AGENT_MODEL_H
 #define AGENT_MODEL_H
@@ -8,24 +9,36 @@
 #include "common/buf.h"
 #include "common/err.h"
 
-enum model_role { MODEL_TASK, MODEL_SAID, MODEL_RESULT };
+/* Code that the model wants run; several of one turn run in order. */
+struct model_call {
+	struct str language, code;
+	char *fault; /* NULL; else why it cannot be run: that is its answer */
+};
 
-struct model_message {
-	enum model_role role;
+struct model_answer {
 	struct str text;
+	bool failed; /* was not run */
 };
 
 struct model_turn {
-	bool done;		   /* words are the closing answer */
-	struct str words;	   /* may be empty */
-	struct str language, code; /* language empty: no code this turn */
+	bool done;	  /* words are the closing answer */
+	struct str words; /* may be empty */
+	const struct model_call *calls;
+	size_t ncalls;
+	uint64_t tokens; /* that the turn cost, read and written */
+};
+
+struct model_ask {
+	const struct model_answer *answers; /* one for each call of the turn before */
+	size_t nanswers;
+	uint64_t until_us; /* of clock_boot_us: later is ERR_TIMEOUT */
 };
 
 struct model {
 	const char *name;
 	/* Everything in *ret is borrowed until the next call. */
-	int (*next)(struct model *m, const struct model_message *talk, size_t n,
-	    struct model_turn *ret, struct err *err);
+	int (*next)(
+	    struct model *m, const struct model_ask *ask, struct model_turn *ret, struct err *err);
 	void (*free)(struct model *m);
 };
 

@@ -23,6 +23,7 @@ enum section { SECTION_NONE, SECTION_SAY, SECTION_CODE, SECTION_DONE };
 struct turn {
 	struct buf words, code;
 	char *language; /* NULL: no code */
+	struct model_call call;
 	bool done;
 };
 
@@ -69,8 +70,8 @@ content(const struct buf *b)
 }
 
 static int
-script_next(struct model *m, const struct model_message *talk UNUSED, size_t n UNUSED,
-    struct model_turn *ret, struct err *err)
+script_next(
+    struct model *m, const struct model_ask *ask UNUSED, struct model_turn *ret, struct err *err)
 {
 	struct script *s = (struct script *)(void *)m;
 	struct turn *t;
@@ -80,8 +81,10 @@ script_next(struct model *m, const struct model_message *talk UNUSED, size_t n U
 	t = &s->turns[s->at++];
 	*ret = (struct model_turn){.done = t->done, .words = content(&t->words)};
 	if (t->language != NULL) {
-		ret->language = str_z(t->language);
-		ret->code = content(&t->code);
+		t->call =
+		    (struct model_call){.language = str_z(t->language), .code = content(&t->code)};
+		ret->calls = &t->call;
+		ret->ncalls = 1;
 	}
 	return 0;
 }

@@ -277,7 +277,7 @@ cmp /etc/ssl/cert.pem /etc/pki/tls/certs/ca-bundle.crt && cmp /etc/ssl/cert.pem 
 openssl verify -CAfile $SSL_CERT_FILE /etc/cofferdam/ca.pem
 env -i openssl verify /etc/cofferdam/ca.pem
 env -i openssl verify -no-CAfile -no-CAstore -CApath /etc/ssl/certs /etc/cofferdam/ca.pem
-openssl pkcs12 -in /etc/ssl/certs/java/cacerts -passin pass:changeit -nokeys -info 2>&1 | grep -c 2.16.840.1.113894.746875.1.1
+openssl pkcs12 -in /etc/ssl/certs/java/cacerts -passin pass:changeit -nokeys 2>/dev/null | grep -c 2.16.840.1.113894.746875.1.1
 grep -c BEGIN $SSL_CERT_FILE
 ## done
 """)

@@ -1,0 +1,453 @@
+/*
+ * A conversation with a model (process: cofferdam-agent): one request a turn, tried again by the
+ * providers' rule. What the model writes is data: calls of our one tool become code for the
+ * sandbox, everything else words. What the broker refuses is not tried again.
+ */
+#include "agent/model_remote.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/hash.h"
+#include "common/json.h"
+#include "common/log.h"
+#include "common/xalloc.h"
+#include "agent/model_anthropic.h"
+#include "agent/model_openai.h"
+#include "agent/model_retry.h"
+#include "agent/model_url.h"
+
+#include "common/banned.h"
+
+struct remote {
+	struct model model; /* first: the vtable's object is this one */
+	const struct model_provider *provider;
+	struct model_http http;
+	struct model_url url;
+	char *name, *task, *path;
+	uint64_t retries;
+	struct model_talk talk;
+	struct reply reply; /* the newest answer */
+	struct buf words;
+	struct model_call *calls; /* of it */
+	struct json_doc **args;	  /* that the calls borrow from */
+	size_t ncalls;
+	struct str note; /* goes with the next answers */
+	bool begun;
+	uint64_t asked; /* bytes of the request */
+};
+
+static const struct model_provider *const providers[] = {&model_anthropic, &model_openai};
+
+#define CUT_NOTE                                                                                \
+	STR("Your answer was cut off at the limit of its length; what was cut is lost. Go on, " \
+	    "in smaller steps.")
+
+static void
+turn_drop(struct remote *r)
+{
+	for (size_t i = 0; i < r->ncalls; i++) {
+		free(r->calls[i].fault);
+		json_free(r->args[i]);
+	}
+	free(r->calls);
+	free(r->args);
+	r->calls = NULL;
+	r->args = NULL;
+	r->ncalls = 0;
+	buf_reset(&r->words);
+}
+
+static void
+remote_free(struct model *m)
+{
+	struct remote *r = (struct remote *)(void *)m;
+
+	turn_drop(r);
+	reply_free(&r->reply);
+	model_talk_free(&r->talk);
+	buf_free(&r->words);
+	model_url_free(&r->url);
+	free(r->name);
+	free(r->task);
+	free(r->path);
+	free(r);
+}
+
+/* --- one request ----------------------------------------------------------------- */
+
+struct stream {
+	struct sse sse;
+	struct reply *reply;
+	sse_event_fn *event;
+};
+
+static int
+stream_take(void *arg, struct str bytes, struct err *err)
+{
+	struct stream *s = arg;
+
+	return sse_feed(&s->sse, bytes, s->event, s->reply, err);
+}
+
+/* What is to be done about a try that failed; the error says why it did. */
+enum next_step { STEP_FINAL = 0, STEP_AGAIN };
+
+static enum next_step
+status_error(const struct remote *r, const struct model_http_answer *a, struct err *err)
+{
+	AUTO_FREE char *type = NULL, *text = NULL, *what = NULL;
+	const struct http_field *f =
+	    http_field_find(a->head.fields, a->head.nfields, "content-type");
+	bool final = false;
+
+	/* problem+json is the broker's own form (RFC 9457). */
+	if (f != NULL && str_has_prefix(f->value, "application/problem+json")) {
+		what = model_problem_text(buf_str(&a->body));
+		(void)err_set(
+		    err, ERR_DENIED, "the broker says: HTTP %u: %s", a->head.status, what);
+	} else if (r->provider->error(buf_str(&a->body), &type, &text, &final)) {
+		(void)err_set(err, ERR_UPSTREAM, "%s: HTTP %u %s: %s", r->model.name,
+		    a->head.status, type != NULL ? type : "", text != NULL ? text : "");
+	} else {
+		what = log_vis(
+		    (struct str){(const char *)a->body.p, a->body.n < 500 ? a->body.n : 500});
+		(void)err_set(
+		    err, ERR_UPSTREAM, "%s: HTTP %u: %s", r->model.name, a->head.status, what);
+	}
+	return !final && model_retry_is_due(&a->head) ? STEP_AGAIN : STEP_FINAL;
+}
+
+/* An error event stands for the status that it would have been, had it come earlier. */
+static enum next_step
+stream_error(const struct remote *r, struct err *err)
+{
+	static const char *const passing[] = {
+	    "overloaded_error", "rate_limit_error", "api_error", "timeout_error", "server_error"};
+
+	(void)err_set(err, ERR_UPSTREAM, "%s: %s: %s", r->model.name, r->reply.error_type,
+	    r->reply.error_text);
+	for (size_t i = 0; i < ARRAY_LEN(passing); i++)
+		if (strcmp(r->reply.error_type, passing[i]) == 0)
+			return STEP_AGAIN;
+	return STEP_FINAL;
+}
+
+static enum next_step
+judge(const struct remote *r, int rc, const struct model_http_answer *a, struct err *err)
+{
+	if (rc == ERR_UNAVAILABLE)
+		return STEP_AGAIN;
+	if (rc != 0)
+		return STEP_FINAL;
+	if (a->head.status != 200)
+		return status_error(r, a, err);
+	if (!a->streamed) {
+		(void)err_set(err, ERR_UPSTREAM,
+		    "%s: the answer is no event stream: does the server stream?", r->model.name);
+		return STEP_FINAL;
+	}
+	if (r->reply.error_type != NULL)
+		return stream_error(r, err);
+	(void)err_set(err, ERR_UPSTREAM, "%s: the stream ended in the middle", r->model.name);
+	return STEP_AGAIN;
+}
+
+static bool
+is_whole(const struct remote *r, int rc, const struct model_http_answer *a)
+{
+	return rc == 0 && a->head.status == 200 && a->streamed && r->reply.error_type == NULL &&
+	       (r->reply.ended || r->reply.stop != REPLY_OPEN);
+}
+
+static int
+try_once(struct remote *r, struct str body, uint64_t until_us, struct model_http_answer *a,
+    struct err *err)
+{
+	struct stream s = {.reply = &r->reply, .event = r->provider->event};
+	struct model_post p = {.host = str_z(r->url.authority),
+	    .path = str_z(r->path),
+	    .fields = r->provider->fields,
+	    .nfields = r->provider->nfields,
+	    .body = body,
+	    .until_us = until_us,
+	    .stream = stream_take,
+	    .stream_arg = &s};
+	int rc;
+
+	reply_free(&r->reply);
+	sse_init(&s.sse);
+	rc = model_http_post(&r->http, &p, a, err);
+	sse_free(&s.sse);
+	return rc;
+}
+
+static int
+pause_before_retry(struct remote *r, const struct http_response *head, unsigned n,
+    uint64_t until_us, struct err *err)
+{
+	uint64_t now = clock_boot_us();
+	uint32_t chance, ms;
+
+	rand_bytes(&chance, sizeof(chance));
+	ms = model_retry_wait_ms(
+	    head->status != 0 ? head : NULL, n, chance, clock_wall_us() / 1000000);
+	if (until_us < now || (until_us - now) / 1000 <= ms)
+		return err_wrap(err, "no time for another try in %u.%03u s", ms / 1000, ms % 1000);
+	log_warn("%s; again in %u.%03u s", err->msg, ms / 1000, ms % 1000);
+	return model_http_wait(&r->http, ms, until_us, err);
+}
+
+static int
+request_send(struct remote *r, uint64_t until_us, struct err *err)
+{
+	AUTO_BUF struct buf body = BUF(MODEL_REQUEST_MAX);
+	int rc;
+
+	r->provider->request(&r->talk, &body);
+	if (buf_over(&body))
+		return err_set(
+		    err, ERR_TOO_LARGE, "the conversation is over %zu bytes", MODEL_REQUEST_MAX);
+	r->asked = body.n;
+	for (unsigned n = 0;; n++) {
+		AUTO_ANSWER struct model_http_answer a = {0};
+
+		rc = try_once(r, buf_str(&body), until_us, &a, err);
+		if (is_whole(r, rc, &a))
+			return 0;
+		if (judge(r, rc, &a, err) == STEP_FINAL || n >= r->retries)
+			return err->code;
+		if ((rc = pause_before_retry(r, &a.head, n, until_us, err)) != 0)
+			return rc;
+	}
+}
+
+/* --- the answer ------------------------------------------------------------------ */
+
+static bool
+is_object(struct str text)
+{
+	AUTO(json) struct json_doc *d = NULL;
+	struct err ignored;
+
+	return json_parse_numbers(text, "arguments", &d, &ignored) == 0 &&
+	       json_type(json_root(d)) == JSON_OBJECT;
+}
+
+/* Of an answer that was cut, what cannot be said back: half a call, thinking without its seal. */
+static void
+cut_drop(struct reply *r)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < r->n; i++) {
+		struct reply_block *b = &r->blocks[i];
+		bool half = (b->kind == REPLY_TOOL && !is_object(buf_str(&b->text))) ||
+			    (b->kind == REPLY_THINKING && b->signature.n == 0);
+
+		if (half) {
+			buf_free(&b->text);
+			buf_free(&b->signature);
+			free(b->id);
+			free(b->name);
+		} else {
+			r->blocks[n++] = *b;
+		}
+	}
+	r->n = n;
+}
+
+/* Some servers leave out what an answer must refer to. */
+static void
+names_make(struct reply *r)
+{
+	for (size_t i = 0; i < r->n; i++) {
+		struct reply_block *b = &r->blocks[i];
+
+		if (b->kind != REPLY_TOOL)
+			continue;
+		if (b->id == NULL)
+			b->id = xasprintf("call_%zu", i + 1);
+		if (b->name == NULL)
+			b->name = xstrdup("unnamed");
+	}
+}
+
+/* The call and what it borrows from; a fault goes back to the model instead of output. */
+static void
+call_read(const struct reply_block *b, struct model_call *c, struct json_doc **args)
+{
+	struct str text = b->text.n != 0 ? buf_str(&b->text) : STR("{}");
+	const struct json *code;
+	struct err e = {0};
+
+	*c = (struct model_call){0};
+	if (strcmp(b->name, MODEL_TOOL_NAME) != 0) {
+		AUTO_FREE char *name = log_vis(str_z(b->name));
+
+		c->fault =
+		    xasprintf("there is no tool \"%s\": the one tool is " MODEL_TOOL_NAME, name);
+		return;
+	}
+	if (json_parse_numbers(text, "arguments", args, &e) != 0) {
+		c->fault = xasprintf("the arguments are no JSON: %s", e.msg);
+		return;
+	}
+	code = json_get(json_root(*args), "code");
+	c->language = json_str(json_get(json_root(*args), "language"));
+	c->code = json_str(code);
+	if (json_type(code) != JSON_STRING || c->language.n == 0)
+		c->fault = xstrdup("the arguments must be an object with the strings \"language\" "
+				   "and \"code\"");
+}
+
+static void
+turn_read(struct remote *r)
+{
+	for (size_t i = 0; i < r->reply.n; i++) {
+		const struct reply_block *b = &r->reply.blocks[i];
+
+		if (b->kind == REPLY_TEXT) {
+			if (r->words.n != 0)
+				buf_put_c(&r->words, '\n');
+			buf_put_str(&r->words, buf_str(&b->text));
+		}
+		if (b->kind != REPLY_TOOL)
+			continue;
+		r->calls = xreallocarray(r->calls, r->ncalls + 1, sizeof(*r->calls));
+		r->args = xreallocarray(r->args, r->ncalls + 1, sizeof(struct json_doc *));
+		r->args[r->ncalls] = NULL;
+		call_read(b, &r->calls[r->ncalls], &r->args[r->ncalls]);
+		r->ncalls++;
+	}
+}
+
+/* A server that does not count is held to a budget by an estimate that is rather too high. */
+static uint64_t
+tokens_of(const struct remote *r)
+{
+	if (r->reply.usage)
+		return r->reply.tokens_in + r->reply.tokens_out;
+	return (r->asked + r->reply.bytes) / 3 + 1;
+}
+
+static int
+stop_read(struct remote *r, struct model_turn *ret, struct err *err)
+{
+	AUTO_FREE char *words = log_vis(buf_str(&r->words));
+
+	switch (r->reply.stop) {
+	case REPLY_REFUSED:
+		return err_set(err, ERR_DENIED, "%s refuses to go on%s%s", r->model.name,
+		    words[0] != '\0' ? ": " : "", words);
+	case REPLY_FULL:
+		return err_set(err, ERR_TOO_LARGE,
+		    "the conversation is larger than the context of %s", r->model.name);
+	case REPLY_LENGTH: r->note = CUT_NOTE; break;
+	case REPLY_OPEN:
+	case REPLY_END:
+	case REPLY_CALLS: ret->done = r->ncalls == 0; break;
+	case REPLY_PAUSE: break;
+	}
+	return 0;
+}
+
+/* --- the conversation ------------------------------------------------------------ */
+
+/* What the model asked for is answered, all of it; an answer that paused is sent back as it is. */
+static void
+ask_add(struct remote *r, const struct model_ask *ask)
+{
+	if (!r->begun)
+		r->provider->task(&r->talk, str_z(r->task));
+	else if (ask->nanswers != 0 || r->note.n != 0)
+		r->provider->answers(&r->talk, &r->reply, ask, r->note);
+	r->begun = true;
+	r->note = STR_NONE;
+}
+
+static int
+remote_next(struct model *m, const struct model_ask *ask, struct model_turn *ret, struct err *err)
+{
+	struct remote *r = (struct remote *)(void *)m;
+	struct err e = {0};
+	int rc;
+
+	if (ask->nanswers != r->ncalls)
+		return err_set(
+		    err, ERR_INTERNAL, "%zu answers to %zu calls", ask->nanswers, r->ncalls);
+	ask_add(r, ask);
+	turn_drop(r);
+	if (request_send(r, ask->until_us, &e) != 0)
+		return err_set(err, e.code, "%s", e.msg);
+	if (r->reply.stop == REPLY_LENGTH)
+		cut_drop(&r->reply);
+	names_make(&r->reply);
+	turn_read(r);
+	*ret = (struct model_turn){.words = buf_str(&r->words),
+	    .calls = r->calls,
+	    .ncalls = r->ncalls,
+	    .tokens = tokens_of(r)};
+	if ((rc = stop_read(r, ret, err)) != 0)
+		return rc;
+	r->provider->said(&r->talk, &r->reply);
+	return 0;
+}
+
+static const struct model_provider *
+provider_of(const char *model)
+{
+	for (size_t i = 0; i < ARRAY_LEN(providers); i++) {
+		size_t n = strlen(providers[i]->name);
+
+		if (strncmp(model, providers[i]->name, n) == 0 && model[n] == ':' &&
+		    model[n + 1] != '\0')
+			return providers[i];
+	}
+	return NULL;
+}
+
+int
+model_remote_check(const char *model, const char *base_url, struct err *err)
+{
+	const struct model_provider *p = provider_of(model);
+	__attribute__((cleanup(model_url_free))) struct model_url url = {0};
+
+	if (p == NULL || !str_is_utf8(str_z(model)))
+		return err_set(err, ERR_INVALID,
+		    "--model must be anthropic:NAME or openai:NAME, is \"%s\"", model);
+	return model_url_parse(base_url != NULL ? base_url : p->default_base, &url, err);
+}
+
+int
+model_remote_open(const struct model_remote *c, struct model **ret, struct err *err)
+{
+	AUTO(model) struct model *m = NULL;
+	AUTO_BUF struct buf path = BUF(4096);
+	struct remote *r;
+	int rc = model_remote_check(c->model, c->base_url, err);
+
+	if (rc != 0)
+		return rc;
+	r = xcalloc(1, sizeof(*r));
+	m = &r->model;
+	r->provider = provider_of(c->model);
+	r->name = xstrdup(c->model);
+	r->task = xstrdup(c->task);
+	r->model = (struct model){.name = r->name, .next = remote_next, .free = remote_free};
+	r->http = c->http;
+	r->retries = c->retries;
+	r->words = BUF(JSON_SIZE_MAX);
+	model_talk_init(&r->talk);
+	r->talk.model = r->name + strlen(r->provider->name) + 1;
+	r->talk.max_output = c->max_output;
+	rc = model_url_parse(
+	    c->base_url != NULL ? c->base_url : r->provider->default_base, &r->url, err);
+	if (rc != 0)
+		return rc;
+	r->provider->path(r->url.path, &path);
+	r->path = buf_dup_z(&path);
+	*ret = TAKE_PTR(m);
+	return 0;
+}
