@@ -47,14 +47,6 @@ skip_empty_lines(struct front_conn *c)
 }
 
 static void
-bad_head(struct front_conn *c, const struct err *err)
-{
-	struct str raw = front_conn_in(c);
-
-	front_http_fault(c, err->code == ERR_TOO_LARGE ? 431 : 400, err->msg, raw);
-}
-
-static void
 head(struct front_conn *c)
 {
 	struct front_http *h = c->http;
@@ -74,7 +66,7 @@ head(struct front_conn *c)
 	if (front_hub_busy(c, c->hub->core))
 		return;
 	if (http_head_end(in, &h->scanned, &n, &err) != 0) {
-		bad_head(c, &err);
+		front_http_fault(c, err.msg, in);
 		return;
 	}
 	if (n == 0)

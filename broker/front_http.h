@@ -94,8 +94,8 @@ void front_http_over(struct front_conn *c, const char *detail);
 /* --- front_http_ask.c: what core is told of a request */
 /* A whole head. */
 void front_http_request(struct front_conn *c, struct str head);
-/* What is no request: core records it, and words the answer. */
-void front_http_fault(struct front_conn *c, unsigned status, const char *why, struct str raw);
+/* What is no request: core records it, and answers. */
+void front_http_fault(struct front_conn *c, const char *why, struct str raw);
 /* The request with its body, if that is short; `body` as in H_ACT. */
 void front_http_act(struct front_conn *c, uint8_t body, struct str inlined);
 void front_http_connected(struct front_conn *c, struct str host);

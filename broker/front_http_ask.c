@@ -74,14 +74,13 @@ likely(const struct front_conn *c)
 }
 
 void
-front_http_fault(struct front_conn *c, unsigned status, const char *why, struct str raw)
+front_http_fault(struct front_conn *c, const char *why, struct str raw)
 {
 	struct front_exchange *x = &c->http->x;
-	AUTO_FREE char *text = xasprintf("%u %s", status, why);
 	AUTO_BUF struct buf copy = BUF(FRONT_HTTP_RAW_MAX); /* raw may lie in x->ask */
 	struct names names = likely(c);
 
-	names.fault = text;
+	names.fault = why;
 	buf_put(&copy, raw.p, raw.n < FRONT_HTTP_RAW_MAX ? raw.n : FRONT_HTTP_RAW_MAX);
 	buf_reset(&x->ask);
 	put_start(c, &names, buf_str(&copy));
@@ -215,9 +214,7 @@ front_http_request(struct front_conn *c, struct str head)
 	int rc = http_request_parse(head, &r, &err);
 
 	if (rc != 0) {
-		bool target = str_has_prefix(str_z(err.msg), "target:");
-
-		front_http_fault(c, rc != ERR_TOO_LARGE ? 400 : target ? 414 : 431, err.msg, head);
+		front_http_fault(c, err.msg, head);
 		return;
 	}
 	x->minor = r.minor;
@@ -226,7 +223,7 @@ front_http_request(struct front_conn *c, struct str head)
 	x->expect = r.expect;
 	why = misplaced(c, &r);
 	if (why != NULL) {
-		front_http_fault(c, 400, why, head);
+		front_http_fault(c, why, head);
 		return;
 	}
 	if (r.form == HTTP_AUTHORITY) {
@@ -236,7 +233,7 @@ front_http_request(struct front_conn *c, struct str head)
 	}
 	names = authority(c, &r);
 	if (!put_head(c, &r, &names))
-		front_http_fault(c, 431, "the head is over 65536 bytes", head);
+		front_http_fault(c, "head: more than 65536 bytes", head);
 	else
 		body_begin(c, &r);
 }

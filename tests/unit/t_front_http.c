@@ -138,7 +138,7 @@ ambiguous_requests_are_faults_and_nothing_behind_them_is_read(void **state UNUSE
 		buf_put_z(&b, "DELETE /prod HTTP/1.1\r\nHost: web.test\r\n\r\n");
 		say_str(fd, buf_str(&b));
 		a = act();
-		if (strncmp(a.fault, "400 ", 4) != 0)
+		if (a.fault[0] == '\0')
 			fail_msg("%s: \"%s\"", bad[i].p, a.fault);
 		assert_memory_equal(a.head, bad[i].p, 4);
 		refuse(&a, 400, true, "{}");
@@ -168,7 +168,7 @@ embedded_request_is_a_body_and_no_act(void **state UNUSED)
 	{
 		AUTO_ACT b = act();
 
-		assert_true(strncmp(b.fault, "400 ", 4) != 0);
+		assert_string_equal(b.fault, "");
 	}
 }
 
@@ -187,7 +187,7 @@ limits_of_a_head_have_their_own_status(void **state UNUSED)
 		buf_put_c(&b, 'x');
 	say_str(one, buf_str(&b));
 	a = act();
-	assert_true(strncmp(a.fault, "431 ", 4) == 0);
+	assert_true(strncmp(a.fault, "head: no end within", 19) == 0);
 	assert_int_equal(strlen(a.head), FRONT_HTTP_RAW_MAX);
 	act_free(&a);
 	buf_reset(&b);
@@ -197,7 +197,7 @@ limits_of_a_head_have_their_own_status(void **state UNUSED)
 	buf_put_z(&b, " HTTP/1.1\r\nHost: web.test\r\n\r\n");
 	say_str(two, buf_str(&b));
 	a = act();
-	assert_true(strncmp(a.fault, "414 ", 4) == 0);
+	assert_true(strncmp(a.fault, "target: ", 8) == 0);
 	act_free(&a);
 	/* One byte less is a target. */
 	buf_drop(&b, 6);
@@ -255,7 +255,7 @@ loop_and_proxy_take_their_own_forms_only(void **state UNUSED)
 
 		say(fd, to_proxy[i]);
 		a = act();
-		assert_true(strncmp(a.fault, "400 ", 4) == 0);
+		assert_true(a.fault[0] != '\0');
 		assert_string_equal(a.host, "");
 		act_free(&a);
 	}
@@ -285,7 +285,7 @@ loop_and_proxy_take_their_own_forms_only(void **state UNUSED)
 
 		say(fd, "GET http://api.model.test/ HTTP/1.1\r\nHost: api.model.test\r\n\r\n");
 		a = act();
-		assert_true(strncmp(a.fault, "400 ", 4) == 0);
+		assert_true(a.fault[0] != '\0');
 	}
 }
 

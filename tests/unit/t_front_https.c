@@ -265,7 +265,7 @@ http2_preface_is_a_fault(void **state UNUSED)
 
 	tls_say(&t, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
 	a = act();
-	assert_string_equal(a.fault, "400 HTTP/2 is not spoken here, only HTTP/1.1");
+	assert_string_equal(a.fault, "HTTP/2 is not spoken here, only HTTP/1.1");
 	refuse(&a, 400, true, "{}");
 	assert_non_null(strstr(tls_hear(&t), "{}$"));
 	assert_int_equal(count(MSG_H_ACT), 0);
@@ -422,7 +422,7 @@ requests_in_a_tunnel_are_told_with_all_three_names(void **state UNUSED)
 	act_free(&a);
 	tls_say(&t, "GET https://a.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n");
 	a = act();
-	assert_true(strncmp(a.fault, "400 ", 4) == 0);
+	assert_true(a.fault[0] != '\0');
 	assert_string_equal(a.connect, "a.test:443");
 }
 
@@ -463,7 +463,7 @@ connect_to_what_is_no_name_and_port_is_a_fault(void **state UNUSED)
 		buf_put_z(&b, "\r\n\r\n");
 		say_str(fd, buf_str(&b));
 		a = act();
-		if (strncmp(a.fault, "400 ", 4) != 0)
+		if (a.fault[0] == '\0')
 			fail_msg("%s: \"%s\"", name.p, a.fault);
 		refuse(&a, 400, true, "{}");
 		assert_non_null(strstr(hear(fd), "{}$"));
@@ -518,7 +518,7 @@ bytes_behind_connect_are_no_handshake(void **state UNUSED)
 
 	say(fd, "CONNECT a.test:443 HTTP/1.1\r\nHost: a.test:443\r\n\r\n\x16\x03\x01");
 	a = act();
-	assert_string_equal(a.fault, "400 bytes behind CONNECT, before its answer");
+	assert_string_equal(a.fault, "bytes behind CONNECT, before its answer");
 	assert_int_equal(count(MSG_H_CONNECT), 0);
 }
 
