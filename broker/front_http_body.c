@@ -175,8 +175,7 @@ look_ahead(struct front_conn *c)
 		some = some || run.n != 0 || rc == 1;
 	}
 	if (rc < 0)
-		front_http_fault(
-		    c, 400, err.msg, str_mem(x->ask.p + x->head_at, x->ask.n - x->head_at));
+		front_http_fault(c, err.msg, str_mem(x->ask.p + x->head_at, x->ask.n - x->head_at));
 	else if (some)
 		front_http_act(c, 3, STR_NONE);
 }
