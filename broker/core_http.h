@@ -150,7 +150,7 @@ void core_http_unescape(struct str s, struct buf *out); /* as a form: escapes an
 /* --- core_http_mask.c */
 /* A head, well-formed or not, with each credential masked by its keyed fingerprint. */
 void core_http_mask(const struct core_http *h, struct buf *out);
-void core_http_mask_path(const struct core_http *h, struct str path, struct buf *out);
+void core_http_mask_target(const struct core_http *h, struct str target, struct buf *out);
 
 /* --- core_http_show.c */
 char *core_http_show(const struct core_http *h);

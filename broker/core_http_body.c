@@ -10,10 +10,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "policy/webform.h"
+
 #include "common/banned.h"
 
 #define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
-#define BOUNDARY_MAX ((size_t)70) /* RFC 2046 5.1.1 */
 
 bool
 core_http_streamed(const struct core_http *h)
@@ -88,23 +89,9 @@ core_http_body_memfd(struct str bytes, int *ret_fd, struct err *err)
 struct str
 core_http_boundary(struct str type)
 {
-	struct str part, name;
+	struct media_type m = media_type_parse(type);
 
-	if (!str_cut(&type, ';', &part) || !http_name_is(str_trim(part), "multipart/form-data"))
-		return STR_NONE;
-	while (type.n != 0) {
-		if (!str_cut(&type, ';', &part)) {
-			part = type;
-			type = STR("");
-		}
-		if (!str_cut(&part, '=', &name) || !http_name_is(str_trim(name), "boundary"))
-			continue;
-		part = str_trim(part);
-		if (part.n >= 2 && part.p[0] == '"' && part.p[part.n - 1] == '"')
-			part = str_mem(part.p + 1, part.n - 2);
-		return part.n <= BOUNDARY_MAX ? part : STR_NONE;
-	}
-	return STR_NONE;
+	return m.media == MEDIA_MULTIPART && !m.odd ? m.boundary : STR_NONE;
 }
 
 static struct str

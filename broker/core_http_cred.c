@@ -11,6 +11,7 @@
 #include "broker/core_cred.h"
 #include "broker/core_token.h"
 #include "common/xalloc.h"
+#include "policy/webform.h"
 
 #include "common/banned.h"
 
@@ -232,31 +233,43 @@ core_http_unescape(struct str s, struct buf *out)
 	}
 }
 
-/* False: it is the credential's own parameter, which does not go out as it came. */
-static bool
-parameter_scan(struct scan *s, struct str raw)
+static void
+pair_scan(struct scan *s, struct str name, struct str value)
 {
-	AUTO_BUF struct buf name = BUF(HTTP_TARGET_MAX);
-	AUTO_BUF struct buf value = BUF(HTTP_TARGET_MAX);
-	struct str head, rest = raw;
+	AUTO_BUF struct buf n = BUF(HTTP_TARGET_MAX);
+	AUTO_BUF struct buf v = BUF(HTTP_TARGET_MAX);
+	bool own;
 
-	if (!str_cut(&rest, '=', &head)) {
-		head = raw;
-		rest = STR("");
-	}
-	core_http_unescape(head, &name);
-	core_http_unescape(rest, &value);
-	if (is_kind(s, "query") && str_eqz(buf_str(&name), s->e->field)) {
-		if (!str_eqz(buf_str(&value), s->own))
-			carrier(s->h, "query parameter", head, buf_str(&value));
-		return false;
-	}
-	if (core_token_parameter(buf_str(&name)))
-		carrier(s->h, "query parameter", head, buf_str(&value));
+	core_http_unescape(name, &n);
+	core_http_unescape(value, &v);
+	own = is_kind(s, "query") && str_eqz(buf_str(&n), s->e->field);
+	if (own || core_token_parameter(buf_str(&n)))
+		carrier(s->h, "query parameter", name, buf_str(&v));
 	else
-		look(s->h, "query parameter", head, buf_str(&value));
-	look(s->h, "query", STR(""), buf_str(&name));
-	return true;
+		look(s->h, "query parameter", name, buf_str(&v));
+	look(s->h, "query", STR(""), buf_str(&n));
+}
+
+/* "field=PLACEHOLDER" as it stands: upstream puts the credential's parameter in its place. */
+static bool
+own_parameter(const struct scan *s, struct str raw)
+{
+	AUTO_BUF struct buf own = BUF(1024);
+
+	if (!is_kind(s, "query"))
+		return false;
+	buf_printf(&own, "%s=%s", s->e->field, s->own);
+	return str_eq(raw, buf_str(&own));
+}
+
+/* As the servers do that split at ';' too. */
+static void
+pairs_scan(struct scan *s, struct str raw)
+{
+	struct str name, value;
+
+	while (webform_next(&raw, &name, &value))
+		pair_scan(s, name, value);
 }
 
 static void
@@ -273,8 +286,9 @@ target_scan(struct scan *s)
 		more = str_cut(&rest, '&', &one);
 		if (!more)
 			one = rest;
-		if (!parameter_scan(s, one))
+		if (own_parameter(s, one))
 			continue;
+		pairs_scan(s, one);
 		buf_put_c(&h->target, sep);
 		buf_put_str(&h->target, one);
 		sep = '&';

@@ -28,7 +28,7 @@ put_path(const struct core_http *h, struct jcs *j)
 
 	if (h->req == NULL)
 		return;
-	core_http_mask_path(h, h->req->path, &b);
+	core_http_mask_target(h, h->req->path, &b);
 	jcs_str_lossy(j, "path", cut(buf_str(&b), PATH_MAX_));
 }
 
@@ -69,6 +69,19 @@ core_http_data_facts(const struct core_http *h, struct jcs *j)
 	put_path(h, j);
 	jcs_close(j);
 	jcs_close(j);
+}
+
+/* Of a head that was not well-formed: its second word, as it came. */
+static void
+put_raw_target(const struct core_http *h, struct jcs *j)
+{
+	AUTO_BUF struct buf b = BUF(2 * HTTP_HEAD_MAX);
+	struct str rest = buf_str(&h->head), word;
+
+	if (h->req != NULL || !str_cut(&rest, ' ', &word) || !str_cut(&rest, ' ', &word))
+		return;
+	core_http_mask_target(h, word, &b);
+	jcs_str_lossy(j, "target", cut(buf_str(&b), PATH_MAX_));
 }
 
 static void
@@ -126,6 +139,7 @@ core_http_data_request(const struct core_http *h, struct jcs *j)
 	put_text(j, "sni", h->sni);
 	if (h->status != 0)
 		jcs_int(j, "status", h->status);
+	put_raw_target(h, j);
 	put_text(j, "title", h->title);
 	jcs_z(j, "via", via_name(h->via));
 	jcs_close(j);

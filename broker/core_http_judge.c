@@ -94,6 +94,19 @@ body_limit(const struct policy_target *t)
 	return t != NULL && t->max_body != 0 ? t->max_body : CORE_HTTP_BODY_MAX;
 }
 
+/* What front read must be what the head frames. */
+static bool
+body_fits(const struct core_http *h)
+{
+	switch (h->req->body) {
+	case HTTP_BODY_NONE: return h->body == CORE_BODY_NONE;
+	case HTTP_BODY_CHUNKED: return h->body == CORE_BODY_CHUNKED;
+	case HTTP_BODY_LENGTH: return h->length == h->req->length && h->body != CORE_BODY_CHUNKED;
+	case HTTP_BODY_CLOSE: return false;
+	}
+	return false;
+}
+
 static void
 read_head(struct core_http *h)
 {
@@ -106,6 +119,12 @@ read_head(struct core_http *h)
 	core_http_find(h);
 	if (h->req == NULL)
 		return;
+	if (!body_fits(h)) {
+		read_fault(h, "the body is not as the head says");
+		free(h->req);
+		h->req = NULL;
+		return;
+	}
 	t = core_http_policy(h);
 	effects_http(t, h->req, &h->view);
 	core_http_scan(h);
@@ -280,7 +299,7 @@ static bool
 body_asked_for_people(struct core_http *h)
 {
 	bool large = h->length > CORE_HTTP_SHOWN_MAX;
-	uint64_t most = body_limit(core_http_policy(h));
+	uint64_t most = large ? h->length : body_limit(core_http_policy(h));
 
 	if (h->why != NULL || h->in_hand || h->have_sha)
 		return false;

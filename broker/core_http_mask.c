@@ -207,9 +207,9 @@ core_http_mask(const struct core_http *h, struct buf *out)
 }
 
 void
-core_http_mask_path(const struct core_http *h, struct str path, struct buf *out)
+core_http_mask_target(const struct core_http *h, struct str target, struct buf *out)
 {
 	struct mask m = {.c = h->from.run->core, .out = out};
 
-	text_put(&m, path);
+	line_put(&m, target);
 }

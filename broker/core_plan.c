@@ -188,19 +188,7 @@ with_variable(const struct core_run *run, size_t i)
 	return t != NULL && t->placeholder.n != 0 && t->model == TARGET_MODEL_NONE ? t : NULL;
 }
 
-static bool
-variable_before(const struct core_run *run, size_t i, struct str name)
-{
-	for (size_t k = 0; k < i; k++) {
-		const struct policy_target *t = with_variable(run, k);
-
-		if (t != NULL && str_eq(t->placeholder, name))
-			return true;
-	}
-	return false;
-}
-
-/* Each variable once: what a client in the sandbox may send in place of the credential. */
+/* What a client in the sandbox may send in place of the credential. */
 static void
 env_put(const struct core_run *run, struct buf *b)
 {
@@ -211,7 +199,7 @@ env_put(const struct core_run *run, struct buf *b)
 		const struct policy_target *t = with_variable(run, i);
 		char value[CORE_PLACEHOLDER_SIZE];
 
-		if (t == NULL || variable_before(run, i, t->placeholder))
+		if (t == NULL)
 			continue;
 		core_cred_placeholder(run, t->credential, value);
 		buf_lstr(&list, t->placeholder);

@@ -41,6 +41,7 @@
 struct said { /* one message of core */
 	uint16_t type;
 	struct buf body;
+	int fd; /* that came with it; -1 */
 };
 struct end { /* the test's end of a wire */
 	int fd;
@@ -51,6 +52,7 @@ struct end { /* the test's end of a wire */
 struct record {
 	char type[32];
 	char *data;
+	struct buf frame; /* the sealed blob that came with it */
 	uint8_t flags;
 	uint64_t ticket;
 };
@@ -94,8 +96,11 @@ end_close(struct end *e)
 {
 	if (e->fd > 0)
 		(void)close(e->fd);
-	for (size_t i = 0; i < e->n; i++)
+	for (size_t i = 0; i < e->n; i++) {
 		buf_free(&e->said[i].body);
+		if (e->said[i].fd >= 0)
+			(void)close(e->said[i].fd);
+	}
 	*e = (struct end){0};
 }
 
@@ -158,21 +163,40 @@ writer_hears(struct world *w, struct rd r)
 	(void)rd_lstr(&r);
 	(void)rd_lstr(&r);
 	rec->data = str_dup(rd_lstr(&r));
+	buf_init(&rec->frame, IPC_BODY_MAX);
+	if (rd_u32(&r) != 0)
+		buf_put_str(&rec->frame, rd_lstr(&r));
 	if (!w->hold_writer)
 		ack(w, rec);
 }
 
+static inline int
+parser_reads(uint8_t dialect, struct str text, int fd, struct buf *json, struct err *err)
+{
+	AUTO_BUF struct buf content = BUF((size_t)16 << 20);
+	char chunk[16384];
+	ssize_t n;
+
+	for (off_t at = 0; fd >= 0 && (n = pread(fd, chunk, sizeof(chunk), at)) > 0; at += n)
+		buf_put(&content, chunk, (size_t)n);
+	if (dialect == 1)
+		return facts_sql(text, json, err);
+	if (dialect == 3)
+		return facts_form(text, buf_str(&content), json, err);
+	return fd >= 0 ? facts_graphql_body(text, buf_str(&content), json, err)
+		       : facts_graphql_query(text, json, err);
+}
+
 static inline void
-parser_hears(struct world *w, struct rd r)
+parser_hears(struct world *w, struct rd r, int fd)
 {
 	AUTO_BUF struct buf json = BUF(FACTS_JSON_MAX);
 	AUTO_BUF struct buf b = BUF(1 << 17);
 	struct err err = {0};
 	uint64_t id = rd_u64(&r);
-	int rc;
+	uint8_t dialect = rd_u8(&r);
+	int rc = parser_reads(dialect, rd_lstr(&r), fd, &json, &err);
 
-	(void)rd_u8(&r);
-	rc = facts_sql(rd_lstr(&r), &json, &err);
 	buf_u64(&b, id);
 	buf_u8(&b, rc == 0 ? 0 : rc == ERR_TOO_COMPLEX ? 2 : 1);
 	buf_lstr(&b, rc == 0 ? buf_str(&json) : str_z(err.msg));
@@ -201,13 +225,12 @@ end_drain(struct world *w, struct end *e)
 		e->fd = -1; /* core ended this wire */
 		return false;
 	}
-	for (size_t i = 0; i < nfds; i++)
-		(void)close(fds[i]);
+	s->fd = nfds != 0 ? fds[0] : -1;
 	e->n++;
 	if (s->type == MSG_W_APPEND)
 		writer_hears(w, rd_init(buf_str(&s->body)));
-	if (s->type == MSG_X_ASK && !w->hold_parser)
-		parser_hears(w, rd_init(buf_str(&s->body)));
+	if ((s->type == MSG_X_ASK || s->type == MSG_X_BODY) && !w->hold_parser)
+		parser_hears(w, rd_init(buf_str(&s->body)), s->fd);
 	return true;
 }
 
@@ -479,8 +502,10 @@ world_free(struct world *w)
 	end_close(&w->parser);
 	end_close(&w->agent);
 	end_close(&w->cli);
-	for (size_t i = 0; i < w->nrecords; i++)
+	for (size_t i = 0; i < w->nrecords; i++) {
 		free(w->records[i].data);
+		buf_free(&w->records[i].frame);
+	}
 	dir_empty(w->dirfd);
 	(void)close(w->dirfd);
 	(void)rmdir(w->dir);
