@@ -293,11 +293,11 @@ slow_reader_holds_the_server_up(void **state UNUSED)
 	assert_true(rd_u64(&r) == a.conn && rd_u64(&r) == a.act && rd_u8(&r) == 0);
 	/* One that reads nothing at all for long is given up. */
 	hub->clocks.stall = 30;
-	for (int i = 0; i < 300 && count(MSG_FU_HOLD) == 0; i++) {
-		data(&a, str_mem(big, sizeof(big)));
+	for (int i = 0; i < 2000 && count(MSG_H_CLOSE) == 0; i++) {
+		if (count(MSG_FU_HOLD) % 2 == 0) /* as told: on, off, on */
+			data(&a, str_mem(big, sizeof(big)));
 		pump(2);
 	}
-	assert_int_equal(count(MSG_FU_HOLD), 1);
 	(void)expect(MSG_H_CLOSE);
 }
 
