@@ -6,12 +6,15 @@
 #include "cmd/cmd_parser.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include "broker/parser_ask.h"
 #include "common/ipc.h"
 #include "common/jcs.h"
 #include "common/proc.h"
@@ -163,6 +166,113 @@ cmd_facts_free(struct cmd_facts *f)
 	buf_free(&f->json);
 }
 
+void
+cmd_answer_free(struct cmd_answer *a)
+{
+	buf_free(&a->text);
+}
+
+static int
+answer_take(struct cmd_answer *a, struct str msg, uint64_t id, struct err *err)
+{
+	struct rd r = rd_init(msg);
+	uint64_t got = rd_u64(&r);
+	uint8_t status = rd_u8(&r);
+	struct str text = rd_lstr(&r);
+
+	if (!rd_end(&r) || got != id || status > 2)
+		return err_set(err, ERR_PROTOCOL, "the parser's answer is malformed");
+	buf_put_str(&a->text, text);
+	a->parsed = status == 0;
+	return 0;
+}
+
+/* As in core: a question that the parser does not survive has no facts; a new one is started. */
+static int
+question(struct cmd_parser *p, uint16_t type, const struct buf *ask, const int *fds, size_t nfds,
+    struct cmd_answer *ret, struct err *err)
+{
+	AUTO_BUF struct buf body = BUF((size_t)1 << 17);
+	uint16_t got = 0;
+	int got_fds[IPC_FDS_MAX], rc;
+	size_t got_nfds = 0;
+
+	*ret = (struct cmd_answer){.text = BUF((size_t)1 << 17)};
+	if (p->core_fd < 0) {
+		rc = child_start(p, err);
+		if (rc != 0)
+			return rc;
+	}
+	rc = ipc_sync_send(p->core_fd, IPC_ROLE_CORE, IPC_ROLE_PARSER, type, ask, fds, nfds, NULL);
+	if (rc == 0)
+		rc = ipc_sync_recv(p->core_fd, IPC_ROLE_CORE, IPC_ROLE_PARSER, ANSWER_MS, &got,
+		    &body, got_fds, &got_nfds, NULL);
+	if (rc != 0 || got != MSG_X_FACTS) {
+		child_end(p);
+		buf_put_z(&ret->text, "the parser did not survive the text");
+		return 0;
+	}
+	return answer_take(ret, buf_str(&body), p->id, err);
+}
+
+static int
+ask_text(
+    struct cmd_parser *p, uint8_t dialect, struct str text, struct cmd_answer *ret, struct err *err)
+{
+	AUTO_BUF struct buf ask = BUF((size_t)1 << 17);
+
+	buf_u64(&ask, ++p->id);
+	buf_u8(&ask, dialect);
+	buf_lstr(&ask, text);
+	return question(p, MSG_X_ASK, &ask, NULL, 0, ret, err);
+}
+
+int
+cmd_parser_query(struct cmd_parser *p, struct str query, struct cmd_answer *ret, struct err *err)
+{
+	return ask_text(p, PARSER_DIALECT_GRAPHQL, query, ret, err);
+}
+
+static int
+body_seal(struct str body, int *ret_fd, struct err *err)
+{
+	AUTO_FD int fd = memfd_create("body", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	size_t n = 0;
+
+	if (fd < 0)
+		return err_sys(err, ERR_SYSTEM, errno, "memfd_create");
+	while (n < body.n) {
+		ssize_t put = write(fd, body.p + n, body.n - n);
+
+		if (put < 0 && errno == EINTR)
+			continue;
+		if (put <= 0)
+			return err_sys(err, ERR_SYSTEM, errno, "memfd");
+		n += (size_t)put;
+	}
+	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) != 0)
+		return err_sys(err, ERR_SYSTEM, errno, "F_ADD_SEALS");
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}
+
+int
+cmd_parser_body(struct cmd_parser *p, uint8_t dialect, struct str content_type, struct str body,
+    struct cmd_answer *ret, struct err *err)
+{
+	AUTO_BUF struct buf ask = BUF((size_t)8192);
+	AUTO_FD int fd = -1;
+	int rc = body_seal(body, &fd, err);
+
+	if (rc != 0)
+		return rc;
+	buf_u64(&ask, ++p->id);
+	buf_u8(&ask, dialect);
+	buf_lstr(&ask, content_type);
+	buf_u64(&ask, body.n);
+	return question(p, MSG_X_BODY, &ask, &fd, 1, ret, err);
+}
+
 static int
 facts_invalid(struct cmd_facts *f, const char *why)
 {
@@ -172,64 +282,29 @@ facts_invalid(struct cmd_facts *f, const char *why)
 	return 0;
 }
 
-static int
-facts_take(struct cmd_facts *f, struct rd *r, uint64_t id, struct err *err)
-{
-	AUTO(json) struct json_doc *doc = NULL;
-	uint64_t got = rd_u64(r);
-	uint8_t status = rd_u8(r);
-	struct str text = rd_lstr(r);
-	int rc;
-
-	if (!rd_end(r) || got != id || status > 2)
-		return err_set(err, ERR_PROTOCOL, "the parser's answer is malformed");
-	buf_put_str(&f->json, text);
-	if (status != 0) {
-		f->view = (struct facts_sql_view){.effects = EFFECT_invalid, .statements = 1};
-		return 0;
-	}
-	rc = json_parse(text, "facts", &doc, err);
-	if (rc != 0)
-		return rc;
-	f->parsed = true;
-	effects_sql(json_root(doc), &f->view);
-	return 0;
-}
-
 int
 cmd_parser_facts(struct cmd_parser *p, struct str sql, struct cmd_facts *ret, struct err *err)
 {
-	AUTO_BUF struct buf ask = BUF(FACTS_SQL_MAX + 64);
-	AUTO_BUF struct buf body = BUF((size_t)1 << 17);
-	uint16_t type = 0;
-	int fds[IPC_FDS_MAX], rc;
-	size_t nfds = 0;
-	struct rd r;
+	AUTO(json) struct json_doc *doc = NULL;
+	AUTO_ANSWER struct cmd_answer a = {.parsed = false};
+	int rc;
 
 	*ret = (struct cmd_facts){.json = BUF((size_t)1 << 17)};
 	if (sql.n > FACTS_SQL_MAX)
 		return facts_invalid(ret, "the text is over the limit and was not parsed");
 	if (!str_is_utf8(sql) || (sql.n != 0 && memchr(sql.p, '\0', sql.n) != NULL))
 		return facts_invalid(ret, "the text is not UTF-8 without NUL");
-	if (p->core_fd < 0) {
-		rc = child_start(p, err);
-		if (rc != 0)
-			return rc;
-	}
-	buf_u64(&ask, ++p->id);
-	buf_u8(&ask, 1);
-	buf_lstr(&ask, sql);
-	rc = ipc_sync_send(
-	    p->core_fd, IPC_ROLE_CORE, IPC_ROLE_PARSER, MSG_X_ASK, &ask, NULL, 0, NULL);
-	if (rc == 0)
-		rc = ipc_sync_recv(p->core_fd, IPC_ROLE_CORE, IPC_ROLE_PARSER, ANSWER_MS, &type,
-		    &body, fds, &nfds, NULL);
-	if (rc != 0 || type != MSG_X_FACTS) {
-		/* As in core: a text that the parser does not survive is invalid; start a new one.
-		 */
-		child_end(p);
-		return facts_invalid(ret, "the parser did not survive the text");
-	}
-	r = rd_init(buf_str(&body));
-	return facts_take(ret, &r, p->id, err);
+	rc = ask_text(p, PARSER_DIALECT_POSTGRESQL, sql, &a, err);
+	if (rc != 0)
+		return rc;
+	buf_put_str(&ret->json, buf_str(&a.text));
+	ret->view = (struct facts_sql_view){.effects = EFFECT_invalid, .statements = 1};
+	if (!a.parsed)
+		return 0;
+	rc = json_parse(buf_str(&a.text), "facts", &doc, err);
+	if (rc != 0)
+		return rc;
+	ret->parsed = true;
+	effects_sql(json_root(doc), &ret->view);
+	return 0;
 }

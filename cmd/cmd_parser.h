@@ -1,4 +1,4 @@
-/* One cofferdam-parser for one command: facts of SQL as core gets them, for test and explain. */
+/* One cofferdam-parser for one command: facts as core gets them, for test and explain. */
 #ifndef CMD_CMD_PARSER_H
 #define CMD_CMD_PARSER_H
 
@@ -24,5 +24,18 @@ void cmd_facts_free(struct cmd_facts *f);
  * invalid, as in core. An error only when the parser itself cannot be had.
  */
 int cmd_parser_facts(struct cmd_parser *p, struct str sql, struct cmd_facts *ret, struct err *err);
+
+/* What X_FACTS said: facts JSON if `parsed`, else the reason why there are none. */
+struct cmd_answer {
+	struct buf text;
+	bool parsed;
+};
+void cmd_answer_free(struct cmd_answer *a);
+#define AUTO_ANSWER __attribute__((cleanup(cmd_answer_free)))
+/* A GraphQL query string; a body, sealed as core has it. Dialects as in ipc_msg.tbl. */
+int cmd_parser_query(
+    struct cmd_parser *p, struct str query, struct cmd_answer *ret, struct err *err);
+int cmd_parser_body(struct cmd_parser *p, uint8_t dialect, struct str content_type, struct str body,
+    struct cmd_answer *ret, struct err *err);
 
 #endif

@@ -25,8 +25,10 @@ static const struct cmd subcommands[] = {
     {"test", policy_test_main, "test [--cases-policy] [--group NAME]... FILE",
 	"run the cases of a policy, or a file of policy and cases"},
     {"explain", policy_explain_main,
-	"explain FILE --target T --sql TEXT [--at TIME] [--owner PERSON] [--agent NAME]",
-	"judge one statement and say why"},
+	"explain FILE --target T (--sql TEXT | --method M --path P [--header H]... [--body "
+	"FILE|-]) "
+	"[--at TIME] [--owner PERSON] [--agent NAME]",
+	"judge one statement or request and say why"},
     {"calendar", policy_calendar_main, "calendar FILE [NAME] [--from TIME] [--to TIME]",
 	"print windows as instants"},
 };

@@ -6,6 +6,7 @@
 
 #include "cmd/cmd_parser.h"
 #include "common/json.h"
+#include "policy/effects_http.h"
 #include "policy/policy.h"
 
 struct policy_file {
@@ -45,6 +46,25 @@ int policy_sql_input(const struct policy *p, struct cmd_parser *parser, struct s
 bool policy_sql_judge(
     const struct policy *p, const char *unapprovable, struct policy_input *in, struct decision *d);
 
+/* One HTTP request, judged as core would; strings are borrowed. */
+struct policy_http_request {
+	struct str target, method, path; /* path: with its query, if it has one */
+	struct str content_type;	 /* empty: as `headers` say */
+	struct str body;
+	bool has_body;
+	size_t nheaders;
+	struct http_field headers[HTTP_FIELDS_MAX];
+};
+struct policy_http {
+	struct http_view view;
+	struct cmd_answer facts; /* of what the view wanted judged; else empty */
+	struct policy_input input;
+};
+void policy_http_free(struct policy_http *h);
+#define AUTO_POLICY_HTTP __attribute__((cleanup(policy_http_free)))
+int policy_http_input(const struct policy *p, struct cmd_parser *parser,
+    const struct policy_http_request *q, struct policy_http *ret, struct err *err);
+
 /* Each prints its own errors and returns an exit status. argv[0] is the subcommand's name. */
 int policy_check_main(int argc, char **argv);
 int policy_build_main(int argc, char **argv);
@@ -59,12 +79,15 @@ int policy_fail(
 /* The string member `key` of obj; "" if anything of that is not there. obj may be NULL. */
 struct str policy_member_str(const struct json *obj, const char *key);
 
-/* One case of the group "approval"; what differs goes to why. */
+/* One case; what differs goes to why. */
 struct policy_case_result {
 	bool ok;
 	struct buf why;
 };
-int policy_case_approval(const struct policy *p, struct cmd_parser *parser, const struct json *c,
+typedef int policy_case_fn(const struct policy *p, struct cmd_parser *parser, const struct json *c,
     struct policy_case_result *ret, struct err *err);
+policy_case_fn *policy_case_find(struct str group); /* NULL: not supported */
+policy_case_fn policy_case_own;			    /* of a policy's own cases */
+policy_case_fn policy_case_approval;
 
 #endif

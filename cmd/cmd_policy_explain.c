@@ -2,20 +2,68 @@
  * `cofferdam policy explain` and `calendar`: what a policy would say, and when. Reads
  * source or a bundle, changes nothing. Times are printed in UTC first: that is what counts.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cmd/cmd.h"
 #include "cmd/cmd_policy.h"
 #include "common/tz.h"
+#include "common/xalloc.h"
 #include "policy/calendar.h"
 
 #include "common/banned.h"
 
 struct explain_args {
-	const char *file, *target, *sql, *at, *owner, *agent;
+	const char *file, *target, *sql, *at, *owner, *agent, *body;
+	struct policy_http_request http;
 };
+
+#define BODY_MAX (FACTS_FORM_MAX + 1) /* more is not judged, and said to be so */
+
+/* "Name: value" */
+static bool
+header_read(struct policy_http_request *q, const char *text)
+{
+	struct http_field *f = &q->headers[q->nheaders];
+
+	f->value = str_z(text);
+	if (q->nheaders == HTTP_FIELDS_MAX || !str_cut(&f->value, ':', &f->name))
+		return false;
+	f->value = str_trim(f->value);
+	q->nheaders++;
+	return true;
+}
+
+static bool
+option_read(struct explain_args *a, int c)
+{
+	switch (c) {
+	case 't': a->target = optarg; return true;
+	case 's': a->sql = optarg; return true;
+	case 'm': a->http.method = str_z(optarg); return true;
+	case 'p': a->http.path = str_z(optarg); return true;
+	case 'h': return header_read(&a->http, optarg);
+	case 'b': a->body = optarg; return true;
+	case 'a': a->at = optarg; return true;
+	case 'o': a->owner = optarg; return true;
+	case 'g': a->agent = optarg; return true;
+	default: return false;
+	}
+}
+
+/* Either a statement or a request. */
+static bool
+is_one_action(const struct explain_args *a)
+{
+	if (a->sql != NULL)
+		return a->http.method.n == 0 && a->http.path.n == 0 && a->http.nheaders == 0 &&
+		       a->body == NULL;
+	return a->http.method.n != 0 && a->http.path.n != 0;
+}
 
 static bool
 explain_args_read(int argc, char **argv, struct explain_args *a)
@@ -23,6 +71,10 @@ explain_args_read(int argc, char **argv, struct explain_args *a)
 	static const struct option options[] = {
 	    {"target", required_argument, NULL, 't'},
 	    {"sql", required_argument, NULL, 's'},
+	    {"method", required_argument, NULL, 'm'},
+	    {"path", required_argument, NULL, 'p'},
+	    {"header", required_argument, NULL, 'h'},
+	    {"body", required_argument, NULL, 'b'},
 	    {"at", required_argument, NULL, 'a'},
 	    {"owner", required_argument, NULL, 'o'},
 	    {"agent", required_argument, NULL, 'g'},
@@ -31,39 +83,38 @@ explain_args_read(int argc, char **argv, struct explain_args *a)
 	int c;
 
 	optind = 1;
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		switch (c) {
-		case 't': a->target = optarg; break;
-		case 's': a->sql = optarg; break;
-		case 'a': a->at = optarg; break;
-		case 'o': a->owner = optarg; break;
-		case 'g': a->agent = optarg; break;
-		default: return false;
-		}
-	}
-	if (optind + 1 != argc || a->target == NULL || a->sql == NULL)
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1)
+		if (!option_read(a, c))
+			return false;
+	if (optind + 1 != argc || a->target == NULL || !is_one_action(a))
 		return false;
+	a->http.target = str_z(a->target);
 	a->file = argv[optind];
 	return true;
 }
 
 static void
-print_input(const struct policy_sql *s, struct str sql, bool refused)
+print_input(const struct policy_input *in, const char *kind, struct str action)
 {
-	AUTO_BUF struct buf effects = BUF(256);
 	char at[CLOCK_TEXT_SIZE];
 
-	effect_put(&effects, s->input.effects);
-	clock_format_s(s->input.at.us, at);
-	(void)printf("target     %.*s (%.*s, %.*s)\n", STR_ARG(s->input.target),
-	    STR_ARG(s->input.kind), STR_ARG(s->input.env));
-	(void)printf("sql        %.*s\n", STR_ARG(sql));
-	(void)printf("at         %s%s\n", at, s->input.at.known ? "" : " (clock not known)");
-	(void)printf("facts      %.*s\n", STR_ARG(buf_str(&s->facts.json)));
-	(void)printf("effects    %.*s\n", STR_ARG(buf_str(&effects)));
-	if (refused)
-		(void)printf(
-		    "broker     refuses it itself, as opaque (0A000): %s\n", s->unapprovable);
+	clock_format_s(in->at.us, at);
+	(void)printf("target     %.*s (%.*s, %.*s)\n", STR_ARG(in->target), STR_ARG(in->kind),
+	    STR_ARG(in->env));
+	(void)printf("%-10s ", kind);
+	policy_print(stdout, action);
+	(void)printf("\nat         %s%s\n", at, in->at.known ? "" : " (clock not known)");
+}
+
+static void
+print_effects(struct str facts, uint32_t effects)
+{
+	AUTO_BUF struct buf names = BUF(256);
+
+	effect_put(&names, effects);
+	(void)printf("facts      ");
+	policy_print(stdout, facts);
+	(void)printf("\neffects    %.*s\n", STR_ARG(buf_str(&names)));
 }
 
 static void
@@ -90,13 +141,106 @@ print_decision(const struct decision *d)
 }
 
 static int
-explain(const struct explain_args *a, const struct policy *p, struct err *err)
+input_finish(
+    const struct explain_args *a, const struct policy *p, struct policy_input *in, struct err *err)
+{
+	int rc;
+
+	in->at = clock_now(policy_clock(p), 0);
+	in->owner = a->owner != NULL ? str_z(a->owner) : STR_NONE;
+	in->agent = a->agent != NULL ? str_z(a->agent) : STR_NONE;
+	if (a->at == NULL)
+		return 0;
+	in->at.known = true;
+	rc = policy_time_parse(a->at, &in->at.us, err);
+	return rc != 0 ? err_wrap(err, "--at") : 0;
+}
+
+static void
+print_rules(const struct policy *p, const struct policy_input *in, const struct decision *d)
+{
+	AUTO_BUF struct buf table = BUF((size_t)4 << 20);
+
+	print_decision(d);
+	policy_explain(p, in, &table);
+	(void)printf("%.*s", STR_ARG(buf_str(&table)));
+}
+
+static int
+explain_sql(const struct explain_args *a, const struct policy *p, struct cmd_parser *parser,
+    struct err *err)
+{
+	AUTO_POLICY_SQL struct policy_sql s = {0};
+	struct decision d;
+	int rc = policy_sql_input(p, parser, str_z(a->target), str_z(a->sql), &s, err);
+	bool refused;
+
+	if (rc == 0)
+		rc = input_finish(a, p, &s.input, err);
+	if (rc != 0)
+		return rc;
+	refused = policy_sql_judge(p, s.unapprovable, &s.input, &d);
+	print_input(&s.input, "sql", str_z(a->sql));
+	print_effects(buf_str(&s.facts.json), s.input.effects);
+	if (refused)
+		(void)printf(
+		    "broker     refuses it itself, as opaque (0A000): %s\n", s.unapprovable);
+	print_rules(p, &s.input, &d);
+	return 0;
+}
+
+/* "-": standard input. */
+static int
+body_read(const char *name, struct buf *out, struct err *err)
+{
+	AUTO_FD int fd =
+	    strcmp(name, "-") == 0 ? dup(STDIN_FILENO) : open(name, O_RDONLY | O_CLOEXEC);
+	uint8_t chunk[4096];
+	ssize_t n;
+
+	if (fd < 0)
+		return err_sys(err, ERR_CONFIG, errno, "%s", name);
+	while ((n = read(fd, chunk, sizeof(chunk))) > 0 && !buf_over(out))
+		buf_put(out, chunk, (size_t)n);
+	if (n < 0)
+		return err_sys(err, ERR_CONFIG, errno, "%s", name);
+	return buf_over(out) ? err_set(err, ERR_TOO_LARGE, "%s is over %zu bytes", name, BODY_MAX)
+			     : 0;
+}
+
+static int
+explain_http(
+    struct explain_args *a, const struct policy *p, struct cmd_parser *parser, struct err *err)
+{
+	AUTO_POLICY_HTTP struct policy_http h = {.facts.parsed = false};
+	AUTO_BUF struct buf body = BUF(BODY_MAX);
+	AUTO_BUF struct buf line = BUF(HTTP_HEAD_MAX);
+	struct decision d;
+	int rc = a->body != NULL ? body_read(a->body, &body, err) : 0;
+
+	a->http.body = buf_str(&body);
+	a->http.has_body = a->body != NULL;
+	if (rc == 0)
+		rc = policy_http_input(p, parser, &a->http, &h, err);
+	if (rc == 0)
+		rc = input_finish(a, p, &h.input, err);
+	if (rc != 0)
+		return rc;
+	policy_eval(p, &h.input, NULL, 0, &d);
+	buf_printf(&line, "%.*s %.*s", STR_ARG(a->http.method), STR_ARG(a->http.path));
+	print_input(&h.input, "request", buf_str(&line));
+	(void)printf("api        %s\n", http_api_name(h.view.api));
+	print_effects(buf_str(&h.facts.text), h.input.effects);
+	if (h.view.fault != NULL)
+		(void)printf("fault      %s\n", h.view.fault);
+	print_rules(p, &h.input, &d);
+	return 0;
+}
+
+static int
+explain(struct explain_args *a, const struct policy *p, struct err *err)
 {
 	AUTO(cmd_parser) struct cmd_parser *parser = NULL;
-	AUTO_POLICY_SQL struct policy_sql s = {0};
-	AUTO_BUF struct buf table = BUF((size_t)4 << 20);
-	struct decision d;
-	bool refused;
 	int rc;
 
 	if (policy_target(p, str_z(a->target)) == NULL)
@@ -106,42 +250,28 @@ explain(const struct explain_args *a, const struct policy *p, struct err *err)
 		return err_set(
 		    err, ERR_NOT_FOUND, "%s: no person is named \"%s\"", a->file, a->owner);
 	rc = cmd_parser_start(&parser, err);
-	if (rc == 0)
-		rc = policy_sql_input(p, parser, str_z(a->target), str_z(a->sql), &s, err);
 	if (rc != 0)
 		return rc;
-	s.input.at = clock_now(policy_clock(p), 0);
-	if (a->at != NULL) {
-		s.input.at.known = true;
-		rc = policy_time_parse(a->at, &s.input.at.us, err);
-		if (rc != 0)
-			return err_wrap(err, "--at");
-	}
-	s.input.owner = a->owner != NULL ? str_z(a->owner) : STR_NONE;
-	s.input.agent = a->agent != NULL ? str_z(a->agent) : STR_NONE;
-	refused = policy_sql_judge(p, s.unapprovable, &s.input, &d);
-	print_input(&s, str_z(a->sql), refused);
-	print_decision(&d);
-	policy_explain(p, &s.input, &table);
-	(void)printf("%.*s", STR_ARG(buf_str(&table)));
-	return 0;
+	return a->sql != NULL ? explain_sql(a, p, parser, err) : explain_http(a, p, parser, err);
 }
 
 int
 policy_explain_main(int argc, char **argv)
 {
 	AUTO_POLICY_FILE struct policy_file f = {0};
-	struct explain_args a = {0};
+	AUTO_FREE struct explain_args *a = xcalloc(1, sizeof(*a));
 	struct err err = {0};
 
-	if (!explain_args_read(argc, argv, &a)) {
+	if (!explain_args_read(argc, argv, a)) {
 		(void)fprintf(stderr,
-		    "usage: cofferdam policy explain FILE --target T --sql TEXT [--at TIME] "
-		    "[--owner PERSON] [--agent NAME]\n");
+		    "usage: cofferdam policy explain FILE --target T --sql TEXT\n"
+		    "       cofferdam policy explain FILE --target T --method M --path P "
+		    "[--header 'NAME: VALUE']... [--body FILE|-]\n"
+		    "       [--at TIME] [--owner PERSON] [--agent NAME]\n");
 		return CMD_USAGE;
 	}
-	if (policy_file_open(a.file, POLICY_FILE_BUNDLE, &f, &err) != 0 ||
-	    explain(&a, f.policy, &err) != 0)
+	if (policy_file_open(a->file, POLICY_FILE_BUNDLE, &f, &err) != 0 ||
+	    explain(a, f.policy, &err) != 0)
 		return policy_fail(&err);
 	return CMD_OK;
 }

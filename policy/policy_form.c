@@ -103,9 +103,50 @@ read_time(struct reader *r, const struct json *v, void *out UNUSED, struct err *
 }
 
 static int
-read_sql(struct reader *r, const struct json *v, void *out UNUSED, struct err *err)
+read_string(struct reader *r, const struct json *v, void *out UNUSED, struct err *err)
 {
-	return read_type(r, v, JSON_STRING, "sql", err);
+	return read_type(r, v, JSON_STRING, "sql, path or body", err);
+}
+
+/* [["Name", "value"], ...] */
+static int
+read_headers(struct reader *r, const struct json *v, void *out UNUSED, struct err *err)
+{
+	int rc = read_type(r, v, JSON_ARRAY, "headers", err);
+
+	for (size_t i = 0; rc == 0 && i < json_count(v); i++) {
+		const struct json *h = json_at(v, i);
+
+		if (json_type(h) != JSON_ARRAY || json_count(h) != 2 ||
+		    json_type(json_at(h, 0)) != JSON_STRING ||
+		    json_type(json_at(h, 1)) != JSON_STRING)
+			return json_err(
+			    r->doc, h, err, ERR_INVALID, "a header must be [\"Name\", \"value\"]");
+	}
+	return rc;
+}
+
+/* A statement, or for an http target a request. */
+static int
+check_input(struct reader *r, const struct json *v, struct str target, struct err *err)
+{
+	static const char *const only_http[] = {"path", "headers", "body", "content_type"};
+	const struct policy_target *t = policy_target(r->p, target);
+	bool http = json_get(v, "method") != NULL;
+
+	if (t == NULL)
+		return json_err(r->doc, json_get(v, "target"), err, ERR_INVALID,
+		    "no target is named \"%.*s\"", STR_ARG(target));
+	if (http != (t->kind == TARGET_HTTP) || http == (json_get(v, "sql") != NULL) ||
+	    (http && json_get(v, "path") == NULL))
+		return json_err(r->doc, v, err, ERR_INVALID,
+		    "input must have \"method\" and \"path\" for an http target, \"sql\" for any "
+		    "other");
+	for (size_t i = 0; !http && i < ARRAY_LEN(only_http); i++)
+		if (json_get(v, only_http[i]) != NULL)
+			return json_err(r->doc, v, err, ERR_INVALID,
+			    "\"%s\" has no meaning beside \"sql\"", only_http[i]);
+	return 0;
 }
 
 static int
@@ -113,17 +154,19 @@ read_input(struct reader *r, const struct json *v, void *out UNUSED, struct err 
 {
 	static const struct read_field fields[] = {
 	    {"target", read_id, offsetof(struct named, id), true},
-	    {"sql", read_sql, 0, true},
+	    {"sql", read_string, 0, false},
+	    {"method", read_text, offsetof(struct named, text), false},
+	    {"path", read_string, 0, false},
+	    {"headers", read_headers, 0, false},
+	    {"body", read_string, 0, false},
+	    {"content_type", read_text, offsetof(struct named, text), false},
 	    {"agent", read_text, offsetof(struct named, text), false},
 	    {"owner", read_text, offsetof(struct named, text), false},
 	};
 	struct named in = {0};
 	int rc = read_object(r, v, "input", fields, ARRAY_LEN(fields), &in, err);
 
-	if (rc == 0 && policy_target(r->p, in.id) == NULL)
-		return json_err(r->doc, json_get(v, "target"), err, ERR_INVALID,
-		    "no target is named \"%.*s\"", STR_ARG(in.id));
-	return rc;
+	return rc == 0 ? check_input(r, v, in.id, err) : rc;
 }
 
 static int

@@ -4,4 +4,4 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 exec "$BUILD/cofferdam" policy test --cases-policy --group sql --group time --group approval \
-	--group pgwire tests/cases/policy-cases.json
+	--group pgwire --group http tests/cases/policy-cases.json
