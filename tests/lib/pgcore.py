@@ -18,8 +18,8 @@ VERSION = 2
 PARENT, FRONT, CORE, PARSER, UPSTREAM, WRITER = 1, 2, 3, 4, 5, 6
 (P_CONFIG, P_WIRE, P_FD, P_GO, P_STOP, C_READY, C_LOG) = range(1, 8)
 (F_LISTEN, F_UNLISTEN, F_LEAF_ASK, F_LEAF, PG_OPEN, PG_OPENED, PG_ACT, PG_REFUSED, PG_DONE, PG_CLOSE,
- PG_GONE) = range(20, 31)
-(U_OPEN, U_OPENED, U_SEND, U_DONE, U_CLOSE, U_GONE) = range(40, 46)
+ PG_GONE, PG_CANCEL) = range(20, 32)
+(U_OPEN, U_OPENED, U_SEND, U_DONE, U_CLOSE, U_GONE, U_CANCEL, U_CANCELLED) = range(40, 48)
 
 COPY_IN = re.compile(rb"copy\b.*\bfrom\s+stdin", re.I | re.S)
 
@@ -103,6 +103,7 @@ def z(b):
 class Conn:
     def __init__(self, cid):
         self.id, self.txn, self.stmts, self.portals, self.open, self.pairs, self.skip = cid, "I", {}, {}, False, [], False
+        self.act = None
 
 
 class Core:
@@ -110,7 +111,8 @@ class Core:
         self.build, self.tmp, self.target = build, tmp, target
         self.deny = re.compile(deny.encode(), re.I)
         self.uids = uids
-        self.conns, self.log, self.done, self.opened, self.gone = {}, [], [], [], []
+        self.conns, self.log, self.done, self.opened, self.gone, self.cancelled = {}, [], [], [], [], []
+        self.cancels = 0
         self.hold_done = None      # a list: PG_DONE frames wait in it
         self.close_next = False    # refuse the next act with how=0
         self.ready = set()
@@ -363,6 +365,12 @@ class Core:
             rd.end()
             if self.conns.pop(cid, None) is not None:
                 self.upstream.send(U_CLOSE, struct.pack(">Q", cid))
+        elif typ == PG_CANCEL:
+            cid = rd.num("Q")
+            rd.end()
+            self.cancels += 1
+            if cid in self.conns and self.conns[cid].act is not None:
+                self.upstream.send(U_CANCEL, struct.pack(">QQ", cid, self.conns[cid].act))
         else:
             raise AssertionError("front sent %d" % typ)
 
@@ -408,6 +416,7 @@ class Core:
         body = struct.pack(">QQB", c.id, act, kind) + lstr(sent) + struct.pack(">BQB", 1 if limit else 0, limit, 0)
         body += lstr(token) + lstr("42501") + lstr("denied by policy: rule test") + lstr("action=a-test") + lstr("")
         body += struct.pack(">B", 1 if copy_in else 0)
+        c.act = act
         self.upstream.send(U_SEND, body)
 
     # --- upstream
@@ -437,7 +446,7 @@ class Core:
             del self.done[:-2000]
             c = self.conns.get(d["conn"])
             if c is not None:
-                c.txn = d["txn"]
+                c.txn, c.act = d["txn"], None
                 frame = struct.pack(">QQQ", d["conn"], d["act"], d["bytes"])
                 if self.hold_done is not None:
                     self.hold_done.append(frame)
@@ -449,6 +458,9 @@ class Core:
             self.gone.append((state, message))
             if self.conns.pop(cid, None) is not None:
                 self.front.send(PG_GONE, struct.pack(">Q", cid) + lstr(state) + lstr(message))
+        elif typ == U_CANCELLED:
+            self.cancelled.append(dict(conn=rd.num("Q"), act=rd.num("Q"), how=rd.num("B"), message=rd.text()))
+            rd.end()
         else:
             raise AssertionError("upstream sent %d" % typ)
 

@@ -27,6 +27,10 @@ def request(code):
     return struct.pack(">II", 8, code)
 
 
+def cancel(key):
+    return struct.pack(">II", len(key) + 8, CANCEL) + key
+
+
 def query(sql):
     return msg("Q", sql.encode() + b"\0")
 
@@ -116,6 +120,10 @@ class Raw:
                 self.rows.append(b)
             elif t == "Z":
                 self.z = b.decode()
+            elif t == "C":
+                self.tag = b[:-1].decode()
+            elif t == "K":
+                self.key = b
             if t in stop:
                 return out
 
