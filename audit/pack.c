@@ -27,6 +27,7 @@ static const struct {
     {"agent.*", "content", NULL},
     {"action", "request", "head"},
     {"approval.request", "show", NULL},
+    {"outcome", "answer", NULL},
 };
 
 bool

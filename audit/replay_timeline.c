@@ -8,6 +8,8 @@
 #include <inttypes.h>
 
 #include "audit/canon.h"
+#include "audit/replay_model.h"
+#include "audit/replay_open.h"
 #include "common/log.h"
 #include "common/xalloc.h"
 
@@ -15,20 +17,12 @@
 
 #define OUT_MAX ((size_t)32 << 20)
 
-/* What is open: an action that was sent, a run that has begun. */
-struct open {
-	struct open *next;
-	uint64_t seq;
-	char *id;
-	bool run;
-};
-
 struct timeline {
 	struct replay_opts o;
 	struct replay_blobs *blobs;
 	replay_out_fn *out;
 	void *arg;
-	struct open *open;
+	struct replay_open *open;
 	struct buf b;
 	size_t shown;
 	bool unsigned_said;
@@ -55,45 +49,9 @@ timeline_free(struct timeline *t)
 {
 	if (t == NULL)
 		return;
-	while (t->open != NULL) {
-		struct open *o = t->open;
-
-		t->open = o->next;
-		free(o->id);
-		free(o);
-	}
+	replay_open_free(&t->open);
 	buf_free(&t->b);
 	free(t);
-}
-
-/* --- what is open ------------------------------------------------------------------------ */
-
-static void
-open_add(struct timeline *t, bool run, struct str id, uint64_t seq)
-{
-	struct open **p = &t->open, *o = xcalloc(1, sizeof(*o));
-
-	while (*p != NULL)
-		p = &(*p)->next;
-	o->id = str_dup(id);
-	o->run = run;
-	o->seq = seq;
-	*p = o;
-}
-
-static void
-open_drop(struct timeline *t, bool run, struct str id)
-{
-	for (struct open **p = &t->open; *p != NULL; p = &(*p)->next) {
-		struct open *o = *p;
-
-		if (o->run != run || !str_eqz(id, o->id))
-			continue;
-		*p = o->next;
-		free(o->id);
-		free(o);
-		return;
-	}
 }
 
 /* --- values ------------------------------------------------------------------------------- */
@@ -213,8 +171,23 @@ put_params(struct timeline *t, struct str head)
 	return true;
 }
 
+enum content { AS_TEXT, AS_PARAMS, AS_PROMPT, AS_ANSWER };
+
 static void
-put_content(struct timeline *t, struct str ref, bool params)
+put_read(struct timeline *t, struct str text, enum content as)
+{
+	AUTO_BUF struct buf said = BUF((size_t)4 << 20);
+
+	if (as == AS_PARAMS && put_params(t, text))
+		return;
+	if ((as == AS_PROMPT && replay_model_prompt(text, &said)) ||
+	    (as == AS_ANSWER && replay_model_answer(text, &said)))
+		text = buf_str(&said);
+	put_text(t, text);
+}
+
+static void
+put_content(struct timeline *t, struct str ref, enum content as)
 {
 	AUTO_BUF struct buf text = BUF((size_t)4 << 20);
 	struct err why = {0};
@@ -222,8 +195,7 @@ put_content(struct timeline *t, struct str ref, bool params)
 	if (ref.n == 0 || *ref.p != '{')
 		return;
 	if (replay_blobs_read(t->blobs, ref, &text, &why) == 0) {
-		if (!params || !put_params(t, buf_str(&text)))
-			put_text(t, buf_str(&text));
+		put_read(t, buf_str(&text), as);
 		return;
 	}
 	buf_put_z(&t->b, BAR "(GAP ");
@@ -276,8 +248,8 @@ show_run_start(struct timeline *t, const struct record *r)
 	put_field(t, "sandbox", canon_get(canon_get(r->data, "level"), "back_end"));
 	buf_put_c(&t->b, '\n');
 	put_targets(t, canon_get(r->data, "targets"));
-	put_content(t, canon_get(r->data, "task"), false);
-	open_add(t, true, r->run, r->seq);
+	put_content(t, canon_get(r->data, "task"), AS_TEXT);
+	replay_open_add(&t->open, true, r->run, r->seq);
 }
 
 static void
@@ -314,6 +286,31 @@ put_grants(struct timeline *t, struct str grants)
 }
 
 static void
+put_url(struct timeline *t, struct str http)
+{
+	if (http.n == 0)
+		return;
+	buf_put_c(&t->b, ' ');
+	put_value(t, canon_get(http, "scheme"));
+	buf_put_z(&t->b, "://");
+	put_value(t, canon_get(http, "authority"));
+	if (canon_get(http, "path").n != 0)
+		put_value(t, canon_get(http, "path"));
+	if (canon_get(http, "query_sha256").n != 0)
+		buf_put_z(&t->b, "?...");
+}
+
+static enum content
+head_as(struct str q)
+{
+	if (str_eqz(canon_plain(canon_get(q, "operation")), "connect"))
+		return AS_PARAMS;
+	if (str_eqz(canon_plain(canon_get(canon_get(q, "http"), "via")), "loop"))
+		return AS_PROMPT;
+	return AS_TEXT;
+}
+
+static void
 show_action(struct timeline *t, const struct record *r)
 {
 	struct str q = canon_get(r->data, "request"), d = canon_get(r->data, "decision");
@@ -322,27 +319,30 @@ show_action(struct timeline *t, const struct record *r)
 
 	put_head(t, r, 2);
 	put_value(t, canon_get(q, "operation"));
+	put_url(t, canon_get(q, "http"));
 	buf_put_z(&t->b, " on ");
 	put_value(t, canon_get(q, "target"));
 	put_field(t, "effects", canon_get(q, "effects"));
+	put_field(t, "body_bytes", canon_get(canon_get(q, "http"), "body_bytes"));
 	buf_put_z(&t->b, "  -> ");
 	put_decision(t, d);
 	put_grants(t, canon_get(d, "grants"));
 	buf_put_c(&t->b, '\n');
-	put_content(
-	    t, canon_get(q, "head"), str_eqz(canon_plain(canon_get(q, "operation")), "connect"));
+	put_content(t, canon_get(q, "head"), head_as(q));
 	if (!str_eqz(canon_plain(canon_get(d, "verdict")), "allow")) {
 		buf_put_z(&t->b, BAR "= ");
 		put_value(t, canon_get(d, "reason"));
 		buf_put_c(&t->b, '\n');
 	}
 	if (sent)
-		open_add(t, false, canon_plain(canon_get(r->data, "action")), r->seq);
+		replay_open_add(&t->open, false, canon_plain(canon_get(r->data, "action")), r->seq);
 }
 
 static void
 show_outcome(struct timeline *t, const struct record *r)
 {
+	static const char *const told[] = {"tag", "sqlstate", "rows", "http_status", "body_bytes",
+	    "answer_bytes", "reflected_credential", "message"};
 	struct str status = canon_plain(canon_get(r->data, "status"));
 	uint64_t us;
 
@@ -351,15 +351,15 @@ show_outcome(struct timeline *t, const struct record *r)
 	put_value(t, canon_get(r->data, "action_seq"));
 	buf_put_z(&t->b, ": ");
 	put_vis(t, status);
-	put_field(t, "tag", canon_get(r->data, "tag"));
-	put_field(t, "sqlstate", canon_get(r->data, "sqlstate"));
-	put_field(t, "rows", canon_get(r->data, "rows"));
+	for (size_t i = 0; i < ARRAY_LEN(told); i++)
+		put_field(t, told[i], canon_get(r->data, told[i]));
 	if (canon_u64(canon_get(r->data, "duration_us"), &us))
 		buf_printf(&t->b, "  %" PRIu64 ".%03" PRIu64 " ms", us / 1000, us % 1000);
 	if (str_eqz(status, "unknown") || str_eqz(status, "lost"))
 		buf_put_z(&t->b, "  (GAP in doubt: it may have happened)");
 	buf_put_c(&t->b, '\n');
-	open_drop(t, false, canon_plain(canon_get(r->data, "action")));
+	put_content(t, canon_get(r->data, "answer"), AS_ANSWER);
+	replay_open_drop(&t->open, false, canon_plain(canon_get(r->data, "action")));
 }
 
 static void
@@ -374,7 +374,7 @@ show_approval_request(struct timeline *t, const struct record *r)
 	put_field(t, "slots", canon_get(r->data, "slots"));
 	put_field(t, "until", canon_get(r->data, "approve_by"));
 	buf_put_z(&t->b, "; people are shown:\n");
-	put_content(t, canon_get(r->data, "show"), false);
+	put_content(t, canon_get(r->data, "show"), AS_TEXT);
 }
 
 static void
@@ -422,7 +422,7 @@ show_line(struct timeline *t, const struct record *r)
 		for (const char *const *f = lines[i].fields; *f != NULL; f++)
 			put_field(t, *f, canon_get(r->data, *f));
 		buf_put_c(&t->b, '\n');
-		put_content(t, canon_get(r->data, "content"), false);
+		put_content(t, canon_get(r->data, "content"), AS_TEXT);
 		return true;
 	}
 	return false;
@@ -463,7 +463,7 @@ timeline_record(struct timeline *t, const struct record *r)
 	}
 	show(t, r);
 	if (str_eqz(r->type, "run.end"))
-		open_drop(t, true, r->run);
+		replay_open_drop(&t->open, true, r->run);
 	t->shown++;
 	t->out(t->arg, buf_str(&t->b));
 	buf_reset(&t->b);
@@ -472,7 +472,7 @@ timeline_record(struct timeline *t, const struct record *r)
 size_t
 timeline_end(struct timeline *t)
 {
-	for (const struct open *o = t->open; o != NULL; o = o->next) {
+	for (const struct replay_open *o = t->open; o != NULL; o = o->next) {
 		if (o->run)
 			buf_printf(&t->b, "-- run %s has not ended --\n", o->id);
 		else

@@ -218,7 +218,8 @@ read_action(const struct json *data, const struct record *r, struct judged *ret,
  * Today's table on the recorded facts. What it gives must be among the recorded effects; what was
  * recorded beyond it must come from the transaction (COMMIT), from statements that EXECUTE ran, or
  * be the opaque by which core refuses what it cannot do. An exchange that only prepares runs
- * nothing and is a read, whatever it prepares; but what escapes may not even be prepared.
+ * nothing and is a read, whatever it prepares; but what escapes may not even be prepared. Of HTTP the
+ * facts alone do not say the effects: the head does, which is sealed.
  */
 static int
 check_effects(const struct json *data, const struct judged *j, struct err *err)
@@ -229,7 +230,8 @@ check_effects(const struct json *data, const struct judged *j, struct err *err)
 	uint32_t txn = 0, said = j->in.effects;
 	bool inner;
 
-	if (facts == NULL || json_count(facts) == 0 || json_get(facts, "error") != NULL)
+	if (facts == NULL || json_count(facts) == 0 || json_get(facts, "error") != NULL ||
+	    json_get(facts, "http") != NULL)
 		return 0;
 	effects_sql(facts, &view);
 	inner = json_get(facts, "exec") != NULL;

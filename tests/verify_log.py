@@ -289,7 +289,7 @@ def reference(r):
     elif t.startswith("agent."):
         key = "content"
     else:
-        key = {"policy.load": "bundle", "run.start": "task", "approval.request": "show"}.get(t)
+        key = {"policy.load": "bundle", "run.start": "task", "approval.request": "show", "outcome": "answer"}.get(t)
     ref = d.get(key) if isinstance(d, dict) and key else None
     ct = ref.get("ct") if isinstance(ref, dict) else None
     return ct if isinstance(ct, str) and re.fullmatch(r"[0-9a-f]{64}", ct) else None
