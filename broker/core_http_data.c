@@ -4,6 +4,10 @@
  */
 #include "broker/core_http_data.h"
 
+#include <stdlib.h>
+
+#include "common/xalloc.h"
+
 #include "common/banned.h"
 
 #define PATH_MAX_ ((size_t)4096)
@@ -103,6 +107,19 @@ put_found(const struct core_http *h, struct jcs *j)
 	jcs_close(j);
 }
 
+/* The third name, where it is not the authority (NET-02 of the field cases). */
+static void
+put_host(const struct core_http *h, struct jcs *j)
+{
+	AUTO_FREE char *host = NULL;
+
+	if (h->req == NULL || strcmp(h->req->host, h->host) == 0)
+		return;
+	host = h->req->port != 0 ? xasprintf("%s:%u", h->req->host, (unsigned)h->req->port)
+				 : xstrdup(h->req->host);
+	jcs_z(j, "host", host);
+}
+
 static const char *
 via_name(enum core_http_via v)
 {
@@ -127,6 +144,7 @@ core_http_data_request(const struct core_http *h, struct jcs *j)
 	}
 	put_text(j, "connect", h->connect);
 	put_found(h, j);
+	put_host(h, j);
 	put_path(h, j);
 	if (h->req != NULL && h->req->has_query) {
 		query = hash_sha256(h->req->query);
