@@ -79,6 +79,6 @@ uint32_t effects_pg_startup(struct str key, struct str value);
  */
 int effects_pg_option(struct str *rest, struct buf *name, struct buf *value);
 
-#define EFFECTS_ENGINE "cofferdam-effects/2" /* bumped when any classification changes */
+#define EFFECTS_ENGINE "cofferdam-effects/3" /* bumped when any classification changes */
 
 #endif

@@ -120,10 +120,33 @@ ok $? "and says that it is the broker's own rule"
 run 0 "verdict    allow" "COPY TO STDOUT is only reading" \
 	explain "$tmp/p.json" --target db --sql "COPY t TO STDOUT" --at 2026-03-29T12:00:00Z
 
+# HTTP requests, on the policy that docs show.
+request() { # wanted status, wanted text, sentence, arguments of explain
+	status=$1 text=$2 says=$3
+	shift 3
+	run "$status" "$text" "$says" explain docs/examples/policy.json --target infra --at 2026-06-01T12:00:00Z "$@"
+}
+request 0 "verdict    allow" "explain judges a request" --method GET --path /v1/volumes/7
+request 0 "effects    opaque read" "with its headers" --method GET --path /v1/volumes/7 --header 'X-HTTP-Method-Override: DELETE'
+grep -qF "fault      a header names another method" "$tmp/out"
+ok $? "and says what is wrong with it"
+echo '{"query":"mutation{safe:volumeDelete(id:7){id}}"}' >"$tmp/body"
+request 0 "effects    delete drop" "and its body" --method POST --path /graphql --header 'Content-Type: application/json' --body "$tmp/body"
+grep -qF 'facts      {"graphql":[{"fields":["volumeDelete"],"nested":["id"],"operations":1,"type":"mutation"}]}' "$tmp/out"
+ok $? "with the facts that core would see"
+request 0 "effects    invalid read" "a path that servers read differently is invalid" --method GET --path /v1/../volumes
+request 0 "effects    invalid write" "a malformed request is invalid beside its method" \
+	--method POST --path /v1 --header 'Content-Length: 1' --header 'Transfer-Encoding: chunked'
+request 0 "effects    invalid read" "no header makes two of itself" --method GET --path /v1 --header "$(printf 'A: 1\nB: 2')"
+run 1 "takes no HTTP requests" "a database takes no request" explain docs/examples/policy.json --target crm-db --method GET --path /
+run 2 "usage:" "a statement and a request together are refused" \
+	explain docs/examples/policy.json --target infra --method GET --path / --sql "SELECT 1"
+run 2 "usage:" "so is a request without a path" explain docs/examples/policy.json --target infra --method GET
+
 run 0 "policy ops-example serial 1" "the policy that docs show passes its check" check docs/examples/policy.json
 [ "$(wc -l <"$tmp/out")" -eq 4 ]
 ok $? "without a warning"
-run 0 "# 7 run, 0 failed" "and its cases" test docs/examples/policy.json
+run 0 "# 13 run, 0 failed" "and its cases" test docs/examples/policy.json
 
 run 0 "  2026-03-29T00:30:00Z  2026-03-29T02:30:00Z  Sun 2026-03-29 01:30:00 +01:00  to  Sun 2026-03-29 04:30:00 +02:00" \
 	"calendar prints instants and the wall clock" calendar "$tmp/p.json" frz --from 2026-03-29 --to 2026-03-30
