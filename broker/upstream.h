@@ -32,12 +32,14 @@
 
 struct upstream_conn;
 struct upstream_act;
+struct upstream_http;
 LIST_HEAD(upstream_conns, upstream_conn);
 
 struct upstream_hub {
 	struct loop *loop;
 	struct ipc *core, *front;
 	struct resolver *resolver;
+	struct upstream_http *http; /* NULL: PostgreSQL alone (tests) */
 	struct upstream_conns conns[UPSTREAM_BUCKETS];
 	size_t nconns;
 	struct upstream_conns cancels; /* not sessions: they are not looked up */

@@ -8,6 +8,7 @@
 #include <assert.h>
 
 #include "broker/upstream_act.h"
+#include "broker/upstream_http.h"
 #include "broker/upstream_cancel.h"
 #include "broker/upstream_copy.h"
 #include "common/log.h"
@@ -233,9 +234,14 @@ static int
 on_message(void *arg, struct ipc *w, uint16_t type, struct rd *body, int *fds, size_t nfds,
     struct err *err)
 {
+	const struct upstream_hub *h = arg;
+	bool taken = false;
+	int rc = h->http == NULL ? 0 : upstream_http_message(h->http, type, body, fds, &taken, err);
+
 	(void)w;
-	(void)fds;
 	(void)nfds;
+	if (taken)
+		return rc;
 	/* The wire's own table has settled who may send what. */
 	for (size_t i = 0; i < ARRAY_LEN(messages); i++)
 		if (messages[i].type == type)
@@ -304,6 +310,8 @@ before_sleep(void *arg)
 
 	unthrottle(h);
 	upstream_conn_bury(h);
+	if (h->http != NULL)
+		upstream_http_before_sleep(h->http);
 }
 
 struct upstream_hub *

@@ -5,6 +5,7 @@
  */
 #include "broker/upstream.h"
 
+#include "broker/upstream_http.h"
 #include "common/log.h"
 #include "common/proc.h"
 
@@ -16,11 +17,8 @@ struct upstream_main {
 	struct loop *loop;
 	struct resolver *resolver;
 	struct upstream_hub *hub;
-	int writer; /* held open; this protocol has no bodies whose frames would go there */
+	struct upstream_http *http;
 };
-
-static const char *const syscalls[] = {
-    "socket", "connect", "setsockopt", "getsockname", "getpeername", NULL};
 
 static int
 go(void *arg, struct err *err)
@@ -30,9 +28,10 @@ go(void *arg, struct err *err)
 
 	if (rc == 0)
 		rc = resolver_new(m->loop, HOSTS_FILE, &m->resolver, err);
-	if (rc == 0)
-		m->hub = upstream_hub_new(m->loop, m->resolver);
-	return rc;
+	if (rc != 0)
+		return rc;
+	m->hub = upstream_hub_new(m->loop, m->resolver);
+	return upstream_http_new(m->hub, UPSTREAM_CA_FILE, &m->http, err);
 }
 
 static int
@@ -42,8 +41,7 @@ wire(void *arg, enum ipc_role peer, struct str run, int fd, struct err *err)
 
 	(void)run;
 	if (peer == IPC_ROLE_WRITER) {
-		cleanup_close_fd(&m->writer);
-		m->writer = fd;
+		upstream_http_writer(m->http, fd);
 		return 0;
 	}
 	return upstream_hub_wire(m->hub, peer, fd, err);
@@ -52,15 +50,15 @@ wire(void *arg, enum ipc_role peer, struct str run, int fd, struct err *err)
 int
 main(void)
 {
-	struct upstream_main m = {.loop = loop_new(), .writer = -1};
+	struct upstream_main m = {.loop = loop_new()};
 	const struct proc_ops ops = {.self = IPC_ROLE_UPSTREAM,
 	    .name = "upstream",
 	    .go = go,
 	    .wire = wire,
-	    .syscalls = syscalls};
+	    .syscalls = upstream_syscalls};
 	int rc = proc_main(&ops, m.loop, &m);
 
-	cleanup_close_fd(&m.writer);
+	upstream_http_free(m.http);
 	upstream_hub_free(m.hub);
 	resolver_free(m.resolver);
 	loop_free(m.loop);

@@ -18,11 +18,10 @@ DEFINE_AUTO(ssl, SSL, SSL_free)
 DEFINE_AUTO(bio, BIO, BIO_free_all)
 DEFINE_AUTO(x509, X509, X509_free)
 
-static int
-load_ca(SSL_CTX *ctx, struct str ca, struct err *err)
+int
+upstream_tls_load(struct x509_store_st *store, struct str ca, struct err *err)
 {
 	AUTO(bio) BIO *b = BIO_new_mem_buf(ca.n != 0 ? ca.p : "", (int)ca.n);
-	X509_STORE *store = SSL_CTX_get_cert_store(ctx);
 	size_t n = 0;
 
 	for (;;) {
@@ -68,7 +67,7 @@ upstream_tls_new(struct str ca, const char *host, int fd, struct ssl_st **ret, s
 
 	if (ctx == NULL || SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) != 1)
 		return err_set(err, ERR_CRYPTO, "TLS cannot be set up");
-	rc = load_ca(ctx, ca, err);
+	rc = upstream_tls_load(SSL_CTX_get_cert_store(ctx), ca, err);
 	if (rc != 0)
 		return rc;
 	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);

@@ -10,6 +10,9 @@
 #include "common/hash.h"
 
 struct ssl_st;
+struct x509_store_st;
+/* Adds all certificates of a PEM text. ERR_CONFIG: there is none, or one is not accepted. */
+int upstream_tls_load(struct x509_store_st *store, struct str ca, struct err *err);
 /* `ca`: one or more PEM certificates. `host`: name or numeric address the certificate must carry.
  */
 int upstream_tls_new(struct str ca, const char *host, int fd, struct ssl_st **ret, struct err *err);

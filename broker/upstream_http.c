@@ -1,0 +1,424 @@
+/*
+ * HTTP exchanges from the lease to the last word to core. Runs in upstream. Core is obeyed within
+ * its leases and front within its credit; the server is untrusted throughout. A credential lives in
+ * guarded memory, in libcurl's copy of the head, and nowhere after the exchange.
+ */
+#include "broker/upstream_http.h"
+
+#include <stdio.h>
+
+#include "broker/upstream_http_int.h"
+#include "common/log.h"
+#include "common/xalloc.h"
+
+#include "common/banned.h"
+
+const char *const upstream_syscalls[] = {
+    "socket", "connect", "setsockopt", "getsockname", "getpeername", NULL};
+
+static struct exchanges *
+bucket(struct upstream_http *h, uint64_t conn)
+{
+	return &h->bucket[(conn ^ conn >> 32) % EXCHANGE_BUCKETS];
+}
+
+static struct exchange *
+find(struct upstream_http *h, uint64_t conn, uint64_t act)
+{
+	struct exchange *x;
+
+	LIST_FOREACH (x, bucket(h, conn), link)
+		if (x->conn == conn && x->act == act && x->state != X_DEAD)
+			return x;
+	return NULL;
+}
+
+static void on_tick(void *arg);
+
+void
+exchange_add(struct exchange *x)
+{
+	struct upstream_http *h = x->h;
+
+	LIST_INSERT_HEAD(bucket(h, x->conn), x, link);
+	h->count++;
+	x->active = loop_now_ms(h->hub->loop);
+	x->tick = loop_timer_add(h->hub->loop, h->times.connect, on_tick, x);
+}
+
+/* --- the end --------------------------------------------------------------------- */
+
+static void
+exchange_free(struct exchange *x)
+{
+	body_free(x->body);
+	answer_free(x->answer);
+	stores_drop(x->store);
+	buf_free(&x->done);
+	buf_free(&x->blob);
+	free(x->host);
+	free(x->method);
+	explicit_bzero(x, sizeof(*x));
+	free(x);
+}
+
+/* For people: UTF-8, and free of the secret, which a server may have put into its error. */
+static void
+put_why(struct exchange *x, const char *why, struct buf *b)
+{
+	AUTO_BUF struct buf clean = BUF(4096);
+	char text[1000];
+
+	if (x->answer != NULL)
+		answer_clean(x->answer, str_z(why), &clean);
+	else
+		buf_put_z(&clean, why);
+	upstream_text(buf_str(&clean), text, sizeof(text));
+	buf_lz(b, text);
+}
+
+static void
+put_done(struct exchange *x, const char *why)
+{
+	struct buf *b = &x->done;
+	struct hash h = hash_sha256(STR(""));
+	uint64_t n;
+
+	buf_u64(b, x->conn);
+	buf_u64(b, x->act);
+	buf_u8(b, (uint8_t)x->end);
+	buf_u16(b, x->answer != NULL ? (uint16_t)answer_status(x->answer) : 0);
+	n = x->answer != NULL ? answer_sent(x->answer, &h) : 0;
+	buf_u64(b, n);
+	buf_put(b, h.b, HASH_LEN);
+	h = hash_sha256(STR(""));
+	n = x->body != NULL ? body_sent(x->body, &h) : 0;
+	buf_u64(b, n);
+	buf_put(b, h.b, HASH_LEN);
+	buf_put(b, x->lease.b, HASH_LEN);
+	buf_lz(b, x->peer);
+	buf_lz(b, x->cert);
+	buf_u32(b, x->answer != NULL ? answer_replaced(x->answer) : 0);
+	put_why(x, why, b);
+}
+
+void
+exchange_end(struct exchange *x, enum exchange_end end, const char *why)
+{
+	struct err err = {0};
+
+	if (x->state == X_SEALING || x->state == X_DEAD)
+		return;
+	x->state = X_SEALING;
+	x->end = end;
+	resolve_cancel(TAKE_PTR(x->query));
+	loop_timer_del(TAKE_PTR(x->tick));
+	loop_timer_del(TAKE_PTR(x->expect));
+	transfer_drop(x);
+	if (x->answer != NULL && answer_end(x->answer, end == END_WHOLE, &err) != 0) {
+		x->end = END_BROKEN;
+		why = err.msg;
+	}
+	put_done(x, why);
+	seal_begin(x);
+}
+
+void
+exchange_fail(struct exchange *x, enum exchange_end end, const struct err *err)
+{
+	if (x->end != END_NONE)
+		return;
+	x->end = end;
+	x->why = *err;
+}
+
+static enum exchange_end
+end_now(const struct exchange *x)
+{
+	if (x->answer != NULL && answer_status(x->answer) != 0)
+		return END_BROKEN;
+	return x->sent ? END_NO_ANSWER : END_NOT_SENT;
+}
+
+void
+upstream_http_end_all(struct upstream_http *h, const char *why)
+{
+	for (size_t i = 0; i < EXCHANGE_BUCKETS; i++) {
+		struct exchange *x;
+
+		LIST_FOREACH (x, &h->bucket[i], link)
+			exchange_end(x, end_now(x), why);
+	}
+	while (h->nbodies != 0)
+		cleanup_close_fd(&h->bodies[--h->nbodies].fd);
+}
+
+/* --- time ------------------------------------------------------------------------ */
+
+static unsigned
+limit_of(const struct exchange *x)
+{
+	const struct upstream_http_times *t = &x->h->times;
+
+	if (!x->sent)
+		return t->connect;
+	if (answer_status(x->answer) != 0 || (body_is_streamed(x->body) && !body_is_whole(x->body)))
+		return t->idle;
+	return t->first;
+}
+
+/* Looks again when the limit can have passed, and often enough for the shortest that may come. */
+static void
+on_tick(void *arg)
+{
+	struct exchange *x = arg;
+	AUTO_FREE char *why = NULL;
+	unsigned limit = limit_of(x), most = x->h->times.idle;
+	uint64_t now = loop_now_ms(x->h->hub->loop), idle;
+
+	if (x->recv_paused)
+		x->active = now; /* it is not the server who is slow */
+	idle = now - x->active;
+	if (idle < limit) {
+		uint64_t left = limit - idle;
+
+		x->tick = loop_timer_add(x->h->hub->loop, left < most ? left : most, on_tick, x);
+		return;
+	}
+	x->tick = NULL;
+	why = xasprintf(!x->sent			? "no connection to %s:%u within %u ms"
+			: answer_status(x->answer) == 0 ? "no answer from %s:%u within %u ms"
+							: "%s:%u was silent for %u ms",
+	    x->host, x->port, limit);
+	exchange_end(x, end_now(x), why);
+}
+
+/* --- messages -------------------------------------------------------------------- */
+
+static int
+on_body(struct upstream_http *h, struct rd *b, int *fds, struct err *err)
+{
+	uint64_t conn = rd_u64(b), act = rd_u64(b);
+
+	if (!rd_end(b))
+		return err_set(err, ERR_PROTOCOL, "malformed");
+	if (h->nbodies == UPSTREAM_HTTP_BODIES)
+		return err_set(err, ERR_PROTOCOL, "%zu bodies without their requests", h->nbodies);
+	h->bodies[h->nbodies].conn = conn;
+	h->bodies[h->nbodies].act = act;
+	h->bodies[h->nbodies++].fd = TAKE_FD(fds[0]);
+	return 0;
+}
+
+static int
+body_fd(struct upstream_http *h, uint64_t conn, uint64_t act)
+{
+	for (size_t i = 0; i < h->nbodies; i++) {
+		int fd = h->bodies[i].fd;
+
+		if (h->bodies[i].conn != conn || h->bodies[i].act != act)
+			continue;
+		h->bodies[i] = h->bodies[--h->nbodies];
+		return fd;
+	}
+	return -1;
+}
+
+static void
+wipe(struct str secret)
+{
+	if (secret.n != 0)
+		explicit_bzero((void *)(uintptr_t)secret.p, secret.n);
+}
+
+static int
+on_send(struct upstream_http *h, struct rd *b, int *fds, struct err *err)
+{
+	struct upstream_lease *l = xcalloc(1, sizeof(*l));
+	int rc = lease_read(b, l, err);
+
+	(void)fds;
+	if (rc == 0 && find(h, l->conn, l->act) != NULL)
+		rc = err_set(err, ERR_PROTOCOL, "exchange %#llx/%llu is under way",
+		    (unsigned long long)l->conn, (unsigned long long)l->act);
+	if (rc == 0)
+		exchange_open(h, l, body_fd(h, l->conn, l->act));
+	/* The wire's buffer must not keep them. */
+	wipe(l->secret);
+	wipe(l->blob_key);
+	free(l);
+	return rc;
+}
+
+static int
+on_abort(struct upstream_http *h, struct rd *b, int *fds, struct err *err)
+{
+	uint64_t conn = rd_u64(b), act = rd_u64(b);
+	struct exchange *x;
+
+	(void)fds;
+	if (!rd_end(b))
+		return err_set(err, ERR_PROTOCOL, "malformed");
+	x = find(h, conn, act);
+	if (x != NULL)
+		exchange_end(x, end_now(x), "ended by the broker");
+	return 0;
+}
+
+/* What comes for an exchange that has ended was on its way then. */
+static int
+on_front_body(struct upstream_http *h, struct rd *b, int *fds, struct err *err)
+{
+	uint64_t conn = rd_u64(b), act = rd_u64(b);
+	uint8_t last = rd_u8(b);
+	struct str bytes = rd_lstr(b);
+	struct exchange *x;
+	struct err why = {0};
+	int rc;
+
+	(void)fds;
+	if (!rd_end(b) || last > 1)
+		return err_set(err, ERR_PROTOCOL, "malformed");
+	x = find(h, conn, act);
+	if (x == NULL || x->state != X_RUNNING)
+		return 0;
+	rc = body_take(x->body, last == 1, bytes, &why);
+	if (rc == ERR_PROTOCOL) {
+		*err = why;
+		return rc;
+	}
+	if (rc != 0)
+		exchange_end(x, END_BODY, why.msg);
+	else if (x->send_paused)
+		transfer_resume(x);
+	return 0;
+}
+
+static int
+on_hold(struct upstream_http *h, struct rd *b, int *fds, struct err *err)
+{
+	uint64_t conn = rd_u64(b), act = rd_u64(b);
+	uint8_t on = rd_u8(b);
+	struct exchange *x;
+
+	(void)fds;
+	if (!rd_end(b) || on > 1)
+		return err_set(err, ERR_PROTOCOL, "malformed");
+	x = find(h, conn, act);
+	if (x == NULL || x->state != X_RUNNING)
+		return 0;
+	x->hold = on == 1;
+	if (!x->hold && x->recv_paused)
+		transfer_resume(x);
+	return 0;
+}
+
+static const struct {
+	uint16_t type;
+	int (*fn)(struct upstream_http *h, struct rd *b, int *fds, struct err *err);
+} messages[] = {
+    {MSG_UH_BODY, on_body},
+    {MSG_UH_SEND, on_send},
+    {MSG_UH_ABORT, on_abort},
+    {MSG_FU_BODY, on_front_body},
+    {MSG_FU_HOLD, on_hold},
+};
+
+int
+upstream_http_message(struct upstream_http *h, uint16_t type, struct rd *body, int *fds,
+    bool *ret_taken, struct err *err)
+{
+	for (size_t i = 0; i < ARRAY_LEN(messages); i++) {
+		*ret_taken = messages[i].type == type;
+		if (*ret_taken)
+			return messages[i].fn(h, body, fds, err);
+	}
+	return 0;
+}
+
+void
+upstream_http_writer(struct upstream_http *h, int fd)
+{
+	seal_writer(h, fd);
+}
+
+/* --- turns of the loop ----------------------------------------------------------- */
+
+/* What came in this turn goes on in few frames; who waited for front or for us goes on. */
+static void
+turn(struct exchange *x, bool room)
+{
+	if (x->state != X_RUNNING)
+		return;
+	answer_flush(x->answer);
+	if (room)
+		x->throttled = false;
+	if (x->wake || (x->recv_paused && !x->hold && !x->throttled))
+		transfer_resume(x);
+}
+
+void
+upstream_http_before_sleep(struct upstream_http *h)
+{
+	const struct ipc *front = h->hub->front;
+	bool room = front == NULL || ipc_queued(front) <= UPSTREAM_QUEUE_LOW;
+	struct exchange *x, *next;
+
+	seal_settle(h);
+	for (size_t i = 0; h->count != 0 && i < EXCHANGE_BUCKETS; i++) {
+		for (x = LIST_FIRST(&h->bucket[i]); x != NULL; x = next) {
+			turn(x, room);
+			next = LIST_NEXT(x, link);
+			if (x->state != X_DEAD)
+				continue;
+			LIST_REMOVE(x, link);
+			h->count--;
+			exchange_free(x);
+		}
+	}
+}
+
+/* --- life ------------------------------------------------------------------------ */
+
+int
+upstream_http_new(
+    struct upstream_hub *hub, const char *ca_file, struct upstream_http **ret, struct err *err)
+{
+	struct upstream_http *h = xcalloc(1, sizeof(*h));
+	int rc;
+
+	h->hub = hub;
+	h->times = UPSTREAM_HTTP_TIMES;
+	TAILQ_INIT(&h->sealing);
+	for (size_t i = 0; i < EXCHANGE_BUCKETS; i++)
+		LIST_INIT(&h->bucket[i]);
+	rc = multi_new(h, err);
+	if (rc != 0) {
+		free(h);
+		return rc;
+	}
+	h->stores = stores_new(ca_file);
+	hub->http = h;
+	*ret = h;
+	return 0;
+}
+
+void
+upstream_http_free(struct upstream_http *h)
+{
+	if (h == NULL)
+		return;
+	upstream_http_end_all(h, "stopped");
+	ipc_free(TAKE_PTR(h->writer));
+	upstream_http_before_sleep(h);
+	multi_free(h);
+	stores_free(h->stores);
+	h->hub->http = NULL;
+	free(h);
+}
+
+void
+upstream_http_times(struct upstream_http *h, const struct upstream_http_times *times)
+{
+	h->times = *times;
+}

@@ -1,0 +1,16 @@
+/* The head that goes out: the leased one, Host, the framing of the body, and the credential. */
+#ifndef BROKER_UPSTREAM_HTTP_HEAD_H
+#define BROKER_UPSTREAM_HTTP_HEAD_H
+
+#include "broker/upstream_http_lease.h"
+
+struct curl_slist;
+/*
+ * For a lease that was checked. Appends the request target to *target and gives the fields as
+ * libcurl wants them; both hold the credential: the caller wipes. ERR_CONFIG: the credential's
+ * query parameter is in the target already.
+ */
+int head_make(const struct upstream_lease *l, struct buf *target, struct curl_slist **ret_fields,
+    struct err *err);
+
+#endif

@@ -1,0 +1,128 @@
+/* Inside of HTTP exchanges, shared by the upstream_http*.c files alone. */
+#ifndef BROKER_UPSTREAM_HTTP_INT_H
+#define BROKER_UPSTREAM_HTTP_INT_H
+
+#include <curl/curl.h>
+#include <sys/queue.h>
+
+#include "broker/upstream.h"
+#include "broker/upstream_http.h"
+#include "broker/upstream_http_answer.h"
+#include "broker/upstream_http_body.h"
+#include "broker/upstream_http_tls.h"
+
+#define EXCHANGE_BUCKETS 256
+
+/* The numbers of UH_DONE. */
+enum exchange_end {
+	END_NONE = 0,
+	END_WHOLE = 1,
+	END_NO_ANSWER = 2, /* may have been sent */
+	END_BROKEN = 3,
+	END_BODY = 4, /* not as leased */
+	END_NOT_SENT = 5,
+};
+
+enum exchange_state { X_RESOLVING = 0, X_RUNNING, X_SEALING, X_DEAD };
+
+struct exchange {
+	LIST_ENTRY(exchange) link;   /* by conn */
+	TAILQ_ENTRY(exchange) order; /* while X_SEALING */
+	struct upstream_http *h;
+	uint64_t conn, act;
+	enum exchange_state state;
+
+	/* Of the lease. */
+	char *host, *method;
+	uint16_t port;
+	bool tls, credential, fresh, waits; /* waits: for 100 Continue */
+	struct upstream_net nets[UPSTREAM_NETS_MAX];
+	size_t nnets;
+	struct hash lease, pin; /* pin: of run, place and CA, later of the addresses too */
+	struct x509_store_st *store;
+	struct buf target;
+	struct curl_slist *fields, *resolve, *via;
+	struct body *body;
+	struct answer *answer;
+
+	/* On its way. */
+	struct resolve *query;
+	struct resolve_addr addrs[RESOLVE_ADDRS_MAX];
+	size_t naddrs;
+	CURL *easy;
+	char text[CURL_ERROR_SIZE]; /* libcurl's words */
+	bool sent;		    /* bytes of the request may have left */
+	bool hold, throttled, recv_paused, send_paused;
+	bool wake; /* sending goes on, or ends, when libcurl is not on the stack */
+	struct loop_timer *tick, *expect;
+	uint64_t active; /* ms, of the last byte */
+	char peer[64], cert[HASH_HEX_SIZE];
+
+	/* Its end. */
+	enum exchange_end end;
+	struct err why;
+	struct buf done; /* UH_DONE but for its last string */
+	struct buf blob; /* that string */
+	bool sealed;
+	uint64_t frame_at; /* bytes on the wire to the writer when its frame is there */
+};
+
+LIST_HEAD(exchanges, exchange);
+TAILQ_HEAD(exchange_queue, exchange);
+
+struct upstream_http {
+	struct upstream_hub *hub;
+	struct upstream_http_times times;
+	struct exchanges bucket[EXCHANGE_BUCKETS];
+	struct exchange_queue sealing;
+	size_t count;
+	struct stores *stores;
+	struct {
+		uint64_t conn, act;
+		int fd;
+	} bodies[UPSTREAM_HTTP_BODIES];
+	size_t nbodies;
+
+	CURLM *multi;
+	struct loop_timer *timer;
+
+	struct ipc *writer;
+	uint64_t writer_bytes; /* sent on that wire so far */
+};
+
+/* --- upstream_http.c */
+/*
+ * The end of an exchange, from outside libcurl's callbacks: what is open is closed, front and core
+ * are told. The object lives on until the loop sleeps.
+ */
+void exchange_end(struct exchange *x, enum exchange_end end, const char *why);
+/* From inside: what the transfer, which the caller makes fail, ends with. The first one stays. */
+void exchange_fail(struct exchange *x, enum exchange_end end, const struct err *err);
+/* From here on it is found, and has so long to connect. */
+void exchange_add(struct exchange *x);
+
+/* --- upstream_http_open.c: from a lease to a transfer; takes fd */
+void exchange_open(struct upstream_http *h, const struct upstream_lease *l, int fd);
+
+/* --- upstream_http_send.c: one transfer */
+int transfer_start(struct exchange *x, struct err *err);
+void transfer_drop(struct exchange *x);
+/* libcurl says it is over. */
+void transfer_done(struct exchange *x, CURLcode result);
+/* Pauses as they are wanted now. */
+void transfer_resume(struct exchange *x);
+void transfer_credit(struct exchange *x);
+
+/* --- upstream_http_loop.c: libcurl on our loop */
+int multi_new(struct upstream_http *h, struct err *err);
+void multi_free(struct upstream_http *h);
+/* Transfers that have ended. */
+void multi_drain(struct upstream_http *h);
+
+/* --- upstream_http_seal.c: the writer and the last word to core */
+void seal_begin(struct exchange *x);
+/* Sends UH_DONE of those whose frame has left. */
+void seal_settle(struct upstream_http *h);
+void seal_writer(struct upstream_http *h, int fd);
+
+#endif

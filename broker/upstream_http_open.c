@@ -1,0 +1,183 @@
+/*
+ * From a lease to a transfer. Runs in upstream. Where it goes is settled here: the addresses that a
+ * name leads to are held against the lease, and what passes is all that libcurl can dial.
+ */
+#include "broker/upstream_http_head.h"
+#include "broker/upstream_http_int.h"
+#include "broker/upstream_scrub.h"
+#include "common/xalloc.h"
+
+#include "common/banned.h"
+
+/* Which of the addresses may be dialled. */
+static int
+choose(struct exchange *x, const struct resolve_addr *a, size_t n, bool given, struct err *err)
+{
+	bool clear = x->credential && !x->tls;
+	char text[64] = "";
+
+	for (size_t i = 0; i < n && x->naddrs < RESOLVE_ADDRS_MAX; i++) {
+		bool may = given || upstream_address_may(&a[i], x->nets, x->nnets);
+
+		if (may && (!clear || upstream_address_is_loopback(&a[i])))
+			x->addrs[x->naddrs++] = a[i];
+		else
+			resolve_text(&a[i], text, sizeof(text));
+		if (may)
+			continue;
+		(void)err_set(err, ERR_DENIED,
+		    "%s leads to %s, which is %s: the target's \"networks\" must name it", x->host,
+		    text, upstream_address_special(&a[i]));
+	}
+	if (x->naddrs != 0) {
+		err_clear(err);
+		return 0;
+	}
+	if (err->code == 0)
+		return err_set(err, ERR_DENIED,
+		    "%s leads to %s: without TLS the credential goes to loopback alone", x->host,
+		    text);
+	return err->code;
+}
+
+/* The same addresses in another order are the same place. */
+static int
+addr_cmp(const void *a, const void *b)
+{
+	return memcmp(a, b, sizeof(struct resolve_addr));
+}
+
+static void
+start(struct exchange *x)
+{
+	struct resolve_addr sorted[RESOLVE_ADDRS_MAX];
+	struct str parts[2] = {
+	    str_mem(x->pin.b, HASH_LEN), str_mem(sorted, x->naddrs * sizeof(sorted[0]))};
+	struct err err = {0};
+
+	memcpy(sorted, x->addrs, sizeof(sorted));
+	qsort(sorted, x->naddrs, sizeof(sorted[0]), addr_cmp);
+	x->pin = hash_sha256_parts(parts, 2);
+	if (transfer_start(x, &err) != 0)
+		exchange_end(x, END_NOT_SENT, err.msg);
+}
+
+static void
+on_addresses(void *arg, const struct resolve_addr *addrs, size_t n, const char *why)
+{
+	struct exchange *x = arg;
+	struct err err = {0};
+
+	x->query = NULL;
+	if (n == 0)
+		(void)err_set(&err, ERR_UPSTREAM, "host %s cannot be resolved: %s", x->host, why);
+	else
+		(void)choose(x, addrs, n, false, &err);
+	if (err.code != 0)
+		exchange_end(x, END_NOT_SENT, err.msg);
+	else
+		start(x);
+}
+
+/* An address of the target's, or a host that is one, was chosen by whoever wrote the policy. */
+static int
+find_way(struct exchange *x, const struct upstream_lease *l, struct err *err)
+{
+	AUTO_FREE char *address = str_dup(l->address.n != 0 ? l->address : l->host);
+	struct resolve_addr a;
+	int rc;
+
+	if (resolve_numeric(address, x->port, &a)) {
+		rc = choose(x, &a, 1, true, err);
+		if (rc == 0)
+			start(x);
+		return rc;
+	}
+	if (l->address.n != 0)
+		return err_set(err, ERR_CONFIG, "address \"%s\" is not numeric", address);
+	x->query = resolver_ask(x->h->hub->resolver, x->host, x->port, on_addresses, x);
+	return 0;
+}
+
+static void
+send_front(void *arg, uint16_t type, const struct buf *body)
+{
+	struct exchange *x = arg;
+
+	upstream_hub_front(x->h->hub, type, body);
+}
+
+static int
+prepare(struct exchange *x, const struct upstream_lease *l, int fd, struct err *err)
+{
+	AUTO_FD int sealed = fd;
+	int rc = lease_check(l, err);
+
+	if (rc == 0 && x->h->hub->front == NULL)
+		rc = err_set(err, ERR_UNAVAILABLE, "no wire to front");
+	if (rc == 0 && x->h->count > UPSTREAM_HTTP_MAX)
+		rc = err_set(
+		    err, ERR_UNAVAILABLE, "over %d requests are on their way", UPSTREAM_HTTP_MAX);
+	if (rc != 0)
+		return rc;
+	x->lease = lease_hash(l);
+	x->answer = answer_new(l, send_front, x);
+	for (; rc == 0 && x->nnets < l->nnetworks; x->nnets += rc == 0)
+		rc = upstream_net_parse(l->networks[x->nnets], &x->nets[x->nnets], err);
+	if (rc == 0 && l->tls)
+		rc = stores_get(x->h->stores, l->ca, &x->store, err);
+	if (rc == 0)
+		rc = head_make(l, &x->target, &x->fields, err);
+	if (rc == 0)
+		rc = body_new(l, l->body == LEASE_SEALED ? TAKE_FD(sealed) : -1, &x->body, err);
+	buf_put_c(&x->target, '\0');
+	return rc;
+}
+
+static void
+pin_place(struct exchange *x, const struct upstream_lease *l)
+{
+	char tls = l->tls ? 's' : '-', zero = '\0';
+	struct hash ca = hash_sha256(l->ca);
+	struct str end = str_mem(&zero, 1);
+	struct str parts[] = {
+	    str_mem(&tls, 1), l->run, end, l->host, end, l->address, end, str_mem(ca.b, HASH_LEN)};
+
+	x->pin = hash_sha256_parts(parts, ARRAY_LEN(parts));
+}
+
+static struct exchange *
+exchange_new(struct upstream_http *h, const struct upstream_lease *l)
+{
+	struct exchange *x = xcalloc(1, sizeof(*x));
+
+	x->h = h;
+	x->conn = l->conn;
+	x->act = l->act;
+	x->host = str_dup(l->host);
+	x->method = str_dup(l->method);
+	x->port = (uint16_t)l->port;
+	x->tls = l->tls;
+	x->credential = l->credential != LEASE_OPEN;
+	x->fresh = l->fresh;
+	x->waits = l->expect && (l->body == LEASE_STREAM || l->body == LEASE_CHUNKED);
+	buf_init(&x->target, HTTP_TARGET_MAX + 4 * UPSTREAM_SECRET_MAX);
+	buf_init(&x->done, 8192);
+	buf_init(&x->blob, 1024);
+	pin_place(x, l);
+	exchange_add(x);
+	return x;
+}
+
+void
+exchange_open(struct upstream_http *h, const struct upstream_lease *l, int fd)
+{
+	struct exchange *x = exchange_new(h, l);
+	struct err err = {0};
+	int rc = prepare(x, l, fd, &err);
+
+	if (rc == 0)
+		rc = find_way(x, l, &err);
+	if (rc != 0)
+		exchange_end(x, rc == ERR_STATE ? END_BODY : END_NOT_SENT, err.msg);
+}
