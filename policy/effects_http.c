@@ -205,11 +205,11 @@ is_graphql(const struct policy_target *t, const struct http_request *r)
 	       listed_alike(t->graphql_paths, t->ngraphql_paths, r->path);
 }
 
-/* Until it is judged it counts as opaque, so that no caller who forgets lets it pass. */
+/* Until it is judged it counts as opaque: facts set its effects anew. */
 static void
-want(struct http_view *v, enum http_api api, bool *which)
+want_graphql(struct http_view *v, bool *which)
 {
-	v->api = api;
+	v->api = HTTP_API_GRAPHQL;
 	v->effects |= EFFECT_opaque;
 	*which = true;
 }
@@ -220,7 +220,7 @@ graphql_get(const struct http_request *r, struct http_view *v)
 	if (has_body(r))
 		doubt(v, EFFECT_opaque, "a GraphQL request by GET with a body");
 	else if (r->has_query && r->query.n != 0)
-		want(v, HTTP_API_GRAPHQL, &v->query_wanted);
+		want_graphql(v, &v->query_wanted);
 }
 
 static void
@@ -238,7 +238,7 @@ graphql_post(const struct http_request *r, struct http_view *v)
 		 (m.media != MEDIA_JSON && m.media != MEDIA_GRAPHQL && m.media != MEDIA_FORM))
 		doubt(v, EFFECT_opaque, "a GraphQL request of another Content-Type");
 	else
-		want(v, HTTP_API_GRAPHQL, &v->body_wanted);
+		want_graphql(v, &v->body_wanted);
 }
 
 /*
@@ -253,12 +253,14 @@ form_post(const struct http_request *r, struct http_view *v)
 	if (!has_body(r) || m.media == MEDIA_JSON || m.media == MEDIA_GRAPHQL ||
 	    m.media == MEDIA_OTHER)
 		return;
-	if (m.odd || m.media == MEDIA_MIXED)
+	if (m.odd || m.media == MEDIA_MIXED) {
 		doubt(v, EFFECT_opaque, "a form of a kind that is not known");
-	else if (is_encoded(r))
+	} else if (is_encoded(r)) {
 		doubt(v, EFFECT_opaque, "a form in a content coding");
-	else
-		want(v, HTTP_API_FORM, &v->body_wanted);
+	} else {
+		v->api = HTTP_API_FORM;
+		v->body_wanted = true;
+	}
 }
 
 /* --- the whole ----------------------------------------------------------------------- */
@@ -329,7 +331,6 @@ form_valid(const struct json *f)
 static void
 judge_form(const struct json *facts, struct http_view *v)
 {
-	v->effects &= ~(uint32_t)EFFECT_opaque;
 	if (!form_valid(facts))
 		doubt(v, EFFECT_opaque, NOT_JUDGED);
 	else if (json_bool(json_get(facts, "override")))

@@ -19,7 +19,10 @@ enum http_api {
 struct http_view {
 	uint32_t effects; /* never 0 */
 	enum http_api api;
-	/* What must be judged before there is a verdict: the body, or the query string. */
+	/*
+	 * What must be judged before there is a verdict: the body, or the query string. Until then
+	 * GraphQL is opaque; a form has the effects that it has without another method in it.
+	 */
 	bool body_wanted, query_wanted;
 	const char *fault;   /* why it is invalid or opaque, for people; NULL: it is neither */
 	unsigned statements; /* of GraphQL: operations; else 1 */
@@ -38,7 +41,7 @@ void effects_http_fault(struct str method_claim, struct http_view *ret);
  */
 void effects_http_body(const struct policy_target *t, enum http_api api, const struct json *facts,
     struct http_view *view);
-/* The parser found the body invalid, or over a limit: invalid besides. `why` is static. */
+/* The parser found it invalid, or over a limit: invalid besides. `why` must outlive the view. */
 void effects_http_body_fault(const char *why, struct http_view *view);
 
 #endif

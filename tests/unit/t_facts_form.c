@@ -19,7 +19,7 @@ static enum found
 found_in(const char *type, struct str body)
 {
 	struct http_view v = {
-	    .effects = EFFECT_write | EFFECT_opaque, .api = HTTP_API_FORM, .body_wanted = true};
+	    .effects = EFFECT_write, .api = HTTP_API_FORM, .body_wanted = true};
 	AUTO_BUF struct buf facts = BUF(FACTS_JSON_MAX);
 	AUTO(json) struct json_doc *doc = NULL;
 	struct err err = {0};
@@ -189,7 +189,7 @@ facts_of_a_form_that_are_not_in_the_form_are_opaque(void **state UNUSED)
 
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		AUTO(json) struct json_doc *doc = NULL;
-		struct http_view v = {.effects = EFFECT_read | EFFECT_opaque, .api = HTTP_API_FORM};
+		struct http_view v = {.effects = EFFECT_read, .api = HTTP_API_FORM};
 
 		assert_int_equal(json_parse(str_z(bad[i]), "facts", &doc, NULL), 0);
 		effects_http_body(NULL, HTTP_API_FORM, json_root(doc), &v);
