@@ -29,9 +29,12 @@ unescape(struct str s, struct buf *out)
 		int hi = i + 2 < s.n && s.p[i] == '%' ? hex_digit(s.p[i + 1]) : -1;
 		int lo = hi >= 0 ? hex_digit(s.p[i + 2]) : -1;
 
-		if (lo >= 0)
-			i += 2;
-		buf_put_c(out, lo >= 0 ? (char)(hi << 4 | lo) : s.p[i]);
+		if (lo < 0) {
+			buf_put_c(out, s.p[i]);
+			continue;
+		}
+		buf_put_c(out, (char)(hi << 4 | lo));
+		i += 2;
 	}
 }
 
