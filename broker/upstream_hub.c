@@ -73,6 +73,8 @@ end_all(struct upstream_hub *h, const char *sqlstate, const char *message)
 			upstream_conn_end(LIST_FIRST(&h->conns[i]), sqlstate, message);
 	while (!LIST_EMPTY(&h->cancels))
 		upstream_conn_end(LIST_FIRST(&h->cancels), sqlstate, message);
+	if (h->http != NULL)
+		upstream_http_end_all(h->http, message);
 }
 
 /* --- what core asks -------------------------------------------------------------- */
