@@ -418,7 +418,7 @@ core_http_on_body(struct core_peer *p, struct rd *body, int *fds, size_t nfds, s
 		return err_set(err, ERR_PROTOCOL, "H_BODY is malformed");
 	if (h == NULL || h->gone)
 		return 0;
-	if (h->phase != CORE_HTTP_BODY)
+	if (h->phase != CORE_HTTP_BODY || h->needed != 1)
 		return err_set(err, ERR_PROTOCOL, "H_BODY was not asked for");
 	rc = core_http_body_take(h, TAKE_FD(fds[0]), length, err);
 	if (rc == 0)
@@ -439,7 +439,8 @@ core_http_on_hashed(struct core_peer *p, struct rd *body, int *fds, size_t nfds,
 		return err_set(err, ERR_PROTOCOL, "H_HASHED is malformed");
 	if (h == NULL || h->gone)
 		return 0;
-	if (h->phase != CORE_HTTP_BODY || (h->body == CORE_BODY_LENGTH && h->length != length))
+	if (h->phase != CORE_HTTP_BODY || h->needed != 2 ||
+	    (h->body == CORE_BODY_LENGTH && h->length != length))
 		return err_set(
 		    err, ERR_PROTOCOL, "H_HASHED was not asked for, or has another length");
 	memcpy(h->sha.b, sha.p, HASH_LEN);

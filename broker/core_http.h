@@ -64,6 +64,7 @@ struct core_http {
 	int fd;		    /* sealed; -1 */
 	struct str bytes;   /* either of both; mapped when fd >= 0 */
 	bool in_hand;	    /* also when there is none */
+	uint8_t needed;	    /* how H_NEED asked for it; 0: it did not */
 	bool hashed;	    /* front has read it and let it go */
 	bool bound;	    /* its hash is that of a request people were asked about */
 	bool have_sha;

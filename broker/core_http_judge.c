@@ -155,6 +155,7 @@ need(struct core_http *h, uint8_t how, uint64_t most)
 	AUTO_BUF struct buf b = BUF(64);
 
 	h->phase = CORE_HTTP_BODY;
+	h->needed = how;
 	buf_u64(&b, h->from.id);
 	buf_u64(&b, h->act);
 	buf_u8(&b, how);
