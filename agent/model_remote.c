@@ -225,55 +225,6 @@ request_send(struct remote *r, uint64_t until_us, struct err *err)
 
 /* --- the answer ------------------------------------------------------------------ */
 
-static bool
-is_object(struct str text)
-{
-	AUTO(json) struct json_doc *d = NULL;
-	struct err ignored;
-
-	return json_parse_numbers(text, "arguments", &d, &ignored) == 0 &&
-	       json_type(json_root(d)) == JSON_OBJECT;
-}
-
-/* Of an answer that was cut, what cannot be said back: half a call, thinking without its seal. */
-static void
-cut_drop(struct reply *r)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < r->n; i++) {
-		struct reply_block *b = &r->blocks[i];
-		bool half = (b->kind == REPLY_TOOL && !is_object(buf_str(&b->text))) ||
-			    (b->kind == REPLY_THINKING && b->signature.n == 0);
-
-		if (half) {
-			buf_free(&b->text);
-			buf_free(&b->signature);
-			free(b->id);
-			free(b->name);
-		} else {
-			r->blocks[n++] = *b;
-		}
-	}
-	r->n = n;
-}
-
-/* Some servers leave out what an answer must refer to. */
-static void
-names_make(struct reply *r)
-{
-	for (size_t i = 0; i < r->n; i++) {
-		struct reply_block *b = &r->blocks[i];
-
-		if (b->kind != REPLY_TOOL)
-			continue;
-		if (b->id == NULL)
-			b->id = xasprintf("call_%zu", i + 1);
-		if (b->name == NULL)
-			b->name = xstrdup("unnamed");
-	}
-}
-
 /* The call and what it borrows from; a fault goes back to the model instead of output. */
 static void
 call_read(const struct reply_block *b, struct model_call *c, struct json_doc **args)
@@ -382,8 +333,8 @@ remote_next(struct model *m, const struct model_ask *ask, struct model_turn *ret
 	if (request_send(r, ask->until_us, &e) != 0)
 		return err_set(err, e.code, "%s", e.msg);
 	if (r->reply.stop == REPLY_LENGTH)
-		cut_drop(&r->reply);
-	names_make(&r->reply);
+		reply_drop_halves(&r->reply);
+	reply_name_calls(&r->reply);
 	turn_read(r);
 	*ret = (struct model_turn){.words = buf_str(&r->words),
 	    .calls = r->calls,

@@ -4,6 +4,7 @@
  */
 #include "agent/model_reply.h"
 
+#include "common/json.h"
 #include "common/xalloc.h"
 
 #include "common/banned.h"
@@ -14,15 +15,20 @@ reply_init(struct reply *r)
 	*r = (struct reply){0};
 }
 
+static void
+block_free(struct reply_block *b)
+{
+	buf_free(&b->text);
+	buf_free(&b->signature);
+	free(b->id);
+	free(b->name);
+}
+
 void
 reply_free(struct reply *r)
 {
-	for (size_t i = 0; i < r->n; i++) {
-		buf_free(&r->blocks[i].text);
-		buf_free(&r->blocks[i].signature);
-		free(r->blocks[i].id);
-		free(r->blocks[i].name);
-	}
+	for (size_t i = 0; i < r->n; i++)
+		block_free(&r->blocks[i]);
 	free(r->blocks);
 	free(r->error_type);
 	free(r->error_text);
@@ -85,4 +91,46 @@ reply_error(struct reply *r, struct str type, struct str text)
 	reply_set(&r->error_type, type.n != 0 ? type : STR("error"));
 	reply_set(
 	    &r->error_text, text.n != 0 ? text : STR("the model's stream ended with an error"));
+}
+
+static bool
+is_object(struct str text)
+{
+	AUTO(json) struct json_doc *d = NULL;
+	struct err ignored;
+
+	return json_parse_numbers(text, "arguments", &d, &ignored) == 0 &&
+	       json_type(json_root(d)) == JSON_OBJECT;
+}
+
+void
+reply_drop_halves(struct reply *r)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < r->n; i++) {
+		struct reply_block *b = &r->blocks[i];
+
+		if ((b->kind == REPLY_TOOL && !is_object(buf_str(&b->text))) ||
+		    (b->kind == REPLY_THINKING && b->signature.n == 0))
+			block_free(b);
+		else
+			r->blocks[n++] = *b;
+	}
+	r->n = n;
+}
+
+void
+reply_name_calls(struct reply *r)
+{
+	for (size_t i = 0; i < r->n; i++) {
+		struct reply_block *b = &r->blocks[i];
+
+		if (b->kind != REPLY_TOOL)
+			continue;
+		if (b->id == NULL)
+			b->id = xasprintf("call_%zu", i + 1);
+		if (b->name == NULL)
+			b->name = xstrdup("unnamed");
+	}
 }

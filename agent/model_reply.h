@@ -54,6 +54,11 @@ int reply_block(struct reply *r, enum reply_kind kind, int64_t index, struct rep
 struct reply_block *reply_find(struct reply *r, int64_t index); /* NULL: none */
 int reply_add(struct reply *r, struct buf *to, struct str more, struct err *err);
 void reply_set(char **field, struct str value); /* only if it is still empty, and value is not */
+/* Of an answer that was cut, drops what cannot be said back: half a call, thinking without its
+ * seal. */
+void reply_drop_halves(struct reply *r);
+/* Gives calls the id and name that some servers leave out, and that answers refer to. */
+void reply_name_calls(struct reply *r);
 void reply_error(struct reply *r, struct str type, struct str text);
 
 #endif
