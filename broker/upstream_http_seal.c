@@ -46,6 +46,8 @@ seal_settle(struct upstream_http *h)
 {
 	struct exchange *x;
 
+	if (h->writer != NULL && !ipc_sound(h->writer))
+		return;
 	while ((x = TAILQ_FIRST(&h->sealing)) != NULL) {
 		if (!x->sealed) {
 			if (h->writer != NULL && ipc_queued(h->writer) > QUEUE_MAX)

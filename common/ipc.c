@@ -427,8 +427,8 @@ ipc_send(struct ipc *w, uint16_t type, const struct buf *body, const int *fds, s
 	ssize_t n = 0;
 
 	ipc_frame_must_fit(w->self, w->peer, type, body, nfds);
-	if (w->freed || w->broken || w->why.msg[0] != '\0')
-		return; /* gone is on its way */
+	if (!ipc_sound(w))
+		return;
 	ipc_frame_encode(&head, type, body != NULL ? body->n : 0, nfds);
 	iov[0].iov_base = head.p;
 	iov[0].iov_len = head.n;
@@ -497,6 +497,12 @@ size_t
 ipc_queued(const struct ipc *w)
 {
 	return w->queued;
+}
+
+bool
+ipc_sound(const struct ipc *w)
+{
+	return !w->freed && !w->broken && w->why.msg[0] == '\0';
 }
 
 int
