@@ -1,0 +1,77 @@
+#!/usr/bin/python3
+"""The requests that our model clients make, held to the types that the providers publish.
+
+The JSON goes into a TypeScript file, typed as the official SDKs type it, and tsc must take it: a
+key that no API has, a missing one or a wrong type fails. Needs the npm registry (tests/npm has
+the lock file); without it this test fails rather than be passed over.
+"""
+import os
+import shutil
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from harness import BUILD, TOP, Tap, run
+
+tap = Tap()
+NPM = os.path.join(TOP, "build/npm")
+TYPES = {"anthropic": "Anthropic.MessageCreateParamsStreaming",
+         "openai": "OpenAI.Chat.ChatCompletionCreateParamsStreaming"}
+HEAD = """import Anthropic from '@anthropic-ai/sdk';
+import OpenAI from 'openai';
+"""
+
+
+def install():
+    """The locked packages, once; again when the lock file has changed."""
+    lock = os.path.join(NPM, "package-lock.json")
+    with open(TOP + "/tests/npm/package-lock.json", encoding="utf-8") as f:
+        want = f.read()
+    if os.path.isdir(NPM + "/node_modules/typescript") and os.path.exists(NPM + "/done"):
+        with open(lock, encoding="utf-8") as f:
+            if f.read() == want:
+                return run(["true"])
+    os.makedirs(NPM, exist_ok=True)
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(TOP + "/tests/npm/" + name, NPM)
+    r = run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=NPM, timeout=600)
+    if r.returncode == 0:
+        with open(NPM + "/done", "w", encoding="ascii"):
+            pass
+    return r
+
+
+def typed(name, lines):
+    """tsc's judgement of the requests, each a constant of its provider's type."""
+    path = os.path.join(NPM, name + ".ts")
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(HEAD)
+        for i, line in enumerate(lines):
+            provider, body = line.split(" ", 1)
+            f.write("export const r%d: %s = %s;\n" % (i, TYPES[provider], body))
+    return run(["node", "node_modules/typescript/bin/tsc", "--noEmit", "--strict", "--skipLibCheck", "--target", "es2022",
+                "--module", "nodenext", "--moduleResolution", "nodenext", name + ".ts"], cwd=NPM, timeout=300)
+
+
+r = install()
+if not tap.ok(r.returncode == 0, "the providers' published types are installed from the lock file", r.stdout):
+    tap.done()
+dump = subprocess.run([BUILD + "/tool_model_dump"], stdout=subprocess.PIPE, check=True, encoding="utf-8").stdout.splitlines()
+for provider in TYPES:
+    mine = [x for x in dump if x.startswith(provider + " ")]
+    tap.eq(len(mine), 18, "%s: two conversations of nine requests each" % provider)
+    tap.ok(all(k in "".join(mine) for k in (("cache_control", "signature", "redacted_thinking", "tool_result", "is_error",
+                                              "INVALID_JSON") if provider == "anthropic" else
+                                             ("tool_call_id", "tool_calls", "include_usage", "max_completion_tokens"))),
+           "%s: every kind of block and field that we send is among them" % provider)
+r = typed("requests", dump)
+tap.ok(r.returncode == 0, "every request is of the provider's type", r.stdout[:4000])
+wrong = subprocess.run([BUILD + "/tool_model_dump", "misspelt"], stdout=subprocess.PIPE, check=True,
+                       encoding="utf-8").stdout.splitlines()
+for line in wrong:
+    r = typed("misspelt", [line])
+    tap.ok(r.returncode != 0 and "TS2353" in r.stdout and "temprature" in r.stdout,
+           "%s: a misspelt key is found" % line.split(" ")[0], r.stdout[:2000])
+r = typed("short", [dump[0].replace('"model":"some-model",', "")])
+tap.ok(r.returncode != 0 and "model" in r.stdout, "and so is a missing one", r.stdout[:2000])
+tap.done()
