@@ -68,7 +68,7 @@ core_http_data_facts(const struct core_http *h, struct jcs *j)
 	jcs_z(j, "api", http_api_name(h->view.api));
 	if (h->facts != NULL && h->facts->status == CORE_FACTS_OK)
 		jcs_raw(j, "body", str_z(h->facts->json));
-	put_text(j, "fault", h->view.fault != NULL ? h->view.fault : h->fault);
+	put_text(j, "fault", h->req == NULL ? h->why : h->view.fault);
 	jcs_str_lossy(j, "method", core_http_method(h));
 	put_path(h, j);
 	jcs_close(j);

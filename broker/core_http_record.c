@@ -8,8 +8,11 @@
 #include "broker/core_data.h"
 #include "common/httplease.h"
 #include "common/log.h"
+#include "common/xalloc.h"
 
 #include "common/banned.h"
+
+#define MESSAGE_MAX 512
 
 static bool
 beyond(const struct core_http *h)
@@ -168,17 +171,18 @@ core_http_record(struct core_http *h)
 static void
 answer_failed(struct core_http *h, const struct core_http_done *d)
 {
+	AUTO_FREE char *why = xasprintf("%s: %.*s",
+	    d->status == 5 ? "the server was not reached, nothing was sent"
+			   : "the server gave no whole answer, the request may have reached it",
+	    d->message.n < MESSAGE_MAX ? (int)d->message.n : MESSAGE_MAX, d->message.p);
+
 	if (d->status == 4)
 		core_http_answer_simple(h, 400, "body_differs",
 		    "the body is not the one that was approved: it was not sent whole");
 	else if (d->message.n != 0 && memmem(d->message.p, d->message.n, "timed out", 9) != NULL)
-		core_http_answer_simple(
-		    h, 504, "upstream_timeout", "the server did not answer in time");
+		core_http_answer_simple(h, 504, "upstream_timeout", why);
 	else
-		core_http_answer_simple(h, 502, "upstream_failed",
-		    d->status == 5
-			? "the server could not be reached, or is not who it should be"
-			: "the server gave no whole answer: the request may have reached it");
+		core_http_answer_simple(h, 502, "upstream_failed", why);
 }
 
 static bool
