@@ -165,6 +165,8 @@ upstream_http_tls(struct ssl_ctx_st *ctx, struct x509_store_st *store, const cha
 	if (X509_VERIFY_PARAM_set1_ip_asc(p, host) == 1)
 		return 0;
 	ERR_clear_error();
-	X509_VERIFY_PARAM_set_hostflags(p, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+	/* The common name is none of them (RFC 9110 section 4.3.4). */
+	X509_VERIFY_PARAM_set_hostflags(
+	    p, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
 	return X509_VERIFY_PARAM_set1_host(p, host, 0) == 1 ? 0 : ERR_CRYPTO;
 }

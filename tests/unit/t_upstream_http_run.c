@@ -29,13 +29,6 @@ tear_down(void **state)
 	return 0;
 }
 
-static void
-say_ok(struct rig_peer *p)
-{
-	while (peer_head(p))
-		peer_write(p, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
-}
-
 /* --- time ------------------------------------------------------------------------ */
 
 static void
@@ -407,6 +400,13 @@ core_hears_of_an_answer_when_its_frame_has_left(void **state)
 /* --- confined -------------------------------------------------------------------- */
 
 #ifndef MODE_SANITIZED
+static void
+say_ok(struct rig_peer *p)
+{
+	while (peer_head(p))
+		peer_write(p, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+}
+
 /* No file can be opened and no thread started there, or the child dies of SIGSYS. */
 static void
 exchanges_need_no_more_than_the_filter_leaves(void **state)
