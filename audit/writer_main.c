@@ -20,9 +20,10 @@
 
 #define SOFTWARE "cofferdam-writer/1"
 #define HEARTBEAT_MS 60000
-#define SIGN_MS 1000	  /* while busy, a checkpoint at least this often */
-#define SIGN_RECORDS 1000 /* or after as many records */
-#define DEFER_MAX 8	  /* turns that a batch waits for frames of upstream */
+#define SIGN_MS 1000		       /* while busy, a checkpoint at least this often */
+#define SIGN_RECORDS 1000	       /* or after as many records */
+#define DEFER_MAX 16		       /* turns that a batch waits for frames of upstream */
+#define FRAMES_HIGH ((size_t)16 << 20) /* synced without a batch, so that no more is held */
 #define FLAG_CHECKPOINT 1
 #define FLAG_ROOT 2
 
@@ -40,7 +41,8 @@ struct writer {
 	struct signer *signer;
 	struct store *store;
 	struct live *live;
-	struct ipc *core, *upstream;
+	struct ipc *core;
+	struct ipc *upstream, *last_upstream; /* last: of one that ended, not yet read to its end */
 	struct ack *ack;
 	size_t nacks, acks_cap;
 	unsigned deferred;
@@ -230,9 +232,12 @@ commit(struct writer *w)
 static bool
 frames_are_waiting(struct writer *w)
 {
-	struct pollfd p = {.fd = w->upstream != NULL ? ipc_fd(w->upstream) : -1, .events = POLLIN};
+	struct pollfd p[] = {{.fd = w->upstream != NULL ? ipc_fd(w->upstream) : -1},
+	    {.fd = w->last_upstream != NULL ? ipc_fd(w->last_upstream) : -1}};
 
-	return w->deferred++ < DEFER_MAX && poll(&p, 1, 0) == 1 && (p.revents & POLLIN) != 0;
+	p[0].events = p[1].events = POLLIN;
+	return w->deferred++ < DEFER_MAX && poll(p, 2, 0) > 0 &&
+	       ((p[0].revents | p[1].revents) & POLLIN) != 0;
 }
 
 static void
@@ -358,10 +363,14 @@ on_upstream_msg(void *arg, struct ipc *wire UNUSED, uint16_t type UNUSED, struct
 {
 	struct writer *w = arg;
 	struct str frame = rd_lstr(body);
+	int r;
 
 	if (!rd_end(body))
 		return err_set(err, ERR_PROTOCOL, "malformed");
-	return store_blob(w->store, frame, err);
+	r = store_blob(w->store, frame, err);
+	if (r == 0 && store_pending(w->store) > FRAMES_HIGH)
+		commit(w);
+	return r;
 }
 
 static void
@@ -370,7 +379,10 @@ on_upstream_gone(void *arg, struct ipc *wire, const char *why)
 	struct writer *w = arg;
 
 	log_info("upstream is gone: %s", why);
-	w->upstream = NULL;
+	if (wire == w->upstream)
+		w->upstream = NULL;
+	else
+		w->last_upstream = NULL;
 	ipc_free(wire);
 }
 
@@ -427,7 +439,9 @@ on_wire(void *arg, enum ipc_role peer, struct str run UNUSED, int fd, struct err
 		return r;
 	}
 	if (peer == IPC_ROLE_UPSTREAM) {
-		ipc_free(w->upstream);
+		/* What the last one sent before it ended is read to its end. */
+		ipc_free(w->last_upstream);
+		w->last_upstream = w->upstream;
 		w->upstream = ipc_new(
 		    w->loop, fd, IPC_ROLE_WRITER, peer, on_upstream_msg, on_upstream_gone, w);
 		return 0;
@@ -494,6 +508,7 @@ main(void)
 	rc = proc_main(&ops, w.loop, &w);
 	ipc_free(w.core);
 	ipc_free(w.upstream);
+	ipc_free(w.last_upstream);
 	store_free(w.store);
 	signer_free(w.signer);
 	live_free(w.live);

@@ -8,7 +8,7 @@
 
 #include "broker/upstream_resolve.h"
 
-#define UPSTREAM_NETS_MAX 64
+#define UPSTREAM_NETS_MAX 256
 
 struct upstream_net {
 	sa_family_t family;

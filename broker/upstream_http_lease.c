@@ -27,9 +27,12 @@ read_networks(struct rd *b, struct upstream_lease *l)
 {
 	uint32_t n = rd_u32(b);
 
-	b->bad |= n > UPSTREAM_NETS_MAX;
-	for (uint32_t i = 0; i < n && !b->bad; i++)
-		l->networks[l->nnetworks++] = rd_lstr(b);
+	for (; l->nnetworks < n && !b->bad; l->nnetworks++) {
+		struct str net = rd_lstr(b);
+
+		if (l->nnetworks < UPSTREAM_NETS_MAX)
+			l->networks[l->nnetworks] = net;
+	}
 }
 
 static void
@@ -108,6 +111,9 @@ check_host(const struct upstream_lease *l, struct err *err)
 
 	if (l->port == 0 || l->port > 65535)
 		return err_set(err, ERR_CONFIG, "port %u, must be 1 to 65535", l->port);
+	if (l->nnetworks > UPSTREAM_NETS_MAX)
+		return err_set(
+		    err, ERR_CONFIG, "%zu networks, at most %d", l->nnetworks, UPSTREAM_NETS_MAX);
 	if (strlen(z) == l->host.n && strchr(z, ':') != NULL && resolve_numeric(z, 0, &a))
 		return 0;
 	if (http_authority_parse(l->host, host, &port, err) != 0)

@@ -16,7 +16,7 @@ struct upstream_lease {
 	struct str host, address; /* address "": resolve host */
 	uint32_t port;
 	struct str networks[UPSTREAM_NETS_MAX];
-	size_t nnetworks;
+	size_t nnetworks; /* over UPSTREAM_NETS_MAX: the rest is not here, the check fails */
 	struct str ca, method, target;
 	struct http_field fields[HTTP_FIELDS_MAX];
 	size_t nfields;

@@ -28,6 +28,7 @@ CLI = os.environ.get("COFFERDAM", BUILD + "/cofferdam")
 (P_CONFIG, P_WIRE, P_FD, P_GO, P_STOP, C_READY, C_LOG) = range(1, 8)
 W_APPEND, W_ACK, W_LIVE, W_LIVE_END, W_FRAME = 70, 71, 72, 73, 75
 CORE, UPSTREAM = 3, 5
+IPC_VERSION = int(re.search(r"#define IPC_VERSION (\d+)", open(HERE + "/../../common/ipc.h").read()).group(1))
 CHECKPOINT, ROOT = 1, 2
 T = tempfile.mkdtemp(prefix="log-writer.")
 atexit.register(shutil.rmtree, T, True)
@@ -87,7 +88,7 @@ class Writer:
         config = {"name": "writer", "origin": "broker.example/test", "log_level": "info"}
         if os.geteuid() == 0:
             config.update(uid=63101, gid=63101)
-        self.parent.send(P_CONFIG, struct.pack(">I", 1) + lstr(json.dumps(config)))
+        self.parent.send(P_CONFIG, struct.pack(">I", IPC_VERSION) + lstr(json.dumps(config)))
         for name, path in (("log", "log"), ("log-key", "keys/log/seed"), ("log-vkey", "keys/log/vkey")):
             fd = os.open(state + "/" + path, os.O_RDONLY)
             self.parent.send(P_FD, lstr(name), [fd])
@@ -169,13 +170,17 @@ def verify(d):
     return r.returncode, r.stdout
 
 
-def frame(n):
-    ct = bytes([n]) * 60
+def frame(n, size=60):
+    ct = bytes([n]) * size
     return b"CFB1" + struct.pack(">I", 36 + len(ct)) + bytes(24) + struct.pack(">I", len(ct)) + ct
 
 
 def ref(f):
     return {"c": "0" * 64, "ct": hashlib.sha256(f[8:32] + f[36:]).hexdigest(), "kid": "r-1", "len": 1, "media": "t"}
+
+
+def packs(d):
+    return b"".join(open(d + "/log/blob/" + x, "rb").read() for x in sorted(os.listdir(d + "/log/blob")))
 
 
 def cps(d):
@@ -203,6 +208,24 @@ f2 = frame(2)
 w.upstream.send(W_FRAME, lstr(f2))
 w.append(10, "agent.result", {"content": ref(f2)}, run="r-1", src="agent")
 tap.ok(w.ack() is not None, "a frame of upstream is written before the record that names it")
+f4 = frame(4, (2 << 20) + 48)
+w.upstream.send(W_FRAME, lstr(f4))
+w.append(11, "outcome", {"action": "a-0", "answer": ref(f4)}, run="r-1")
+w.ack()
+tap.ok(f4 in packs(d), "the largest one too is on disk by the time of the answer")
+w.p.send_signal(signal.SIGSTOP)
+f5, f6 = frame(5), frame(6)
+w.upstream.send(W_FRAME, lstr(f5))
+w.upstream.sock.close()
+w.upstream = w.wire(UPSTREAM)
+w.upstream.send(W_FRAME, lstr(f6))
+w.append(12, "agent.result", {"content": ref(f5)}, run="r-1", src="agent")
+w.p.send_signal(signal.SIGCONT)
+w.ack()
+tap.ok(f5 in packs(d), "what an upstream sent before it ended is written, though its successor is there")
+w.append(13, "agent.result", {"content": ref(f6)}, run="r-1", src="agent")
+w.ack()
+tap.ok(f6 in packs(d), "and what that one sends")
 for i in range(200):
     w.append(100 + i, "action", {"action": "a-%d" % i, "dispatch": {"sent": True}}, run="r-1", flags=CHECKPOINT if i % 50 == 0 else 0)
 acks = sorted((w.ack() for _ in range(200)), key=lambda x: x["seq"])
