@@ -203,10 +203,14 @@ def b(x):
 
 
 def request(method, target, host, fields=(), body=None):
+    """With a body, its length, and a type that says nothing, unless `fields` do."""
+    names = {n.lower() for n, _ in fields}
+    if body is not None and "content-type" not in names:
+        fields = [*fields, ("Content-Type", "application/octet-stream")]
     out = b"%s %s HTTP/1.1\r\nHost: %s\r\n" % (b(method), b(target), b(host))
     for n, v in fields:
         out += b(n) + b": " + b(v) + b"\r\n"
-    if body is not None and not any(n.lower() in ("content-length", "transfer-encoding") for n, _ in fields):
+    if body is not None and not names & {"content-length", "transfer-encoding"}:
         out += b"Content-Length: %d\r\n" % len(body)
     return out + b"\r\n" + (b(body) if body else b"")
 

@@ -43,7 +43,8 @@ def ask(target, method, path, fields=(), body=None, how="direct"):
         r = x.ask(method, path, o[target].authority, fields, body)
         got.append(r.head + r.raw_body)
         return r
-    except (Closed, OSError):
+    except (Closed, OSError) as e:
+        print("# %s %s of %s: %r" % (method, path, target, e))
         return None
     finally:
         x.close()

@@ -49,7 +49,7 @@ def one(x, rnd, key):
         tried[key] = body
     else:
         parts = [os.urandom(rnd.randrange(1, 3000)).hex() for _ in range(rnd.randrange(1, 40))]
-        data = q("POST", "/w/" + key, o.authority, [("Transfer-Encoding", "chunked")]) + chunks(parts)
+        data = q("POST", "/w/" + key, o.authority, [("Content-Type", "application/octet-stream"), ("Transfer-Encoding", "chunked")]) + chunks(parts)
         tried[key] = "".join(parts).encode()
     x.send(data)
     r = x.answer()

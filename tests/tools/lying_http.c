@@ -178,7 +178,8 @@ own_lease(void)
 }
 
 #define READ "GET /ok HTTP/1.1\r\nHost: @\r\n"
-#define POST3 "POST /x HTTP/1.1\r\nHost: @\r\nContent-Length: 3\r\n"
+#define OCTETS "Content-Type: application/octet-stream\r\n"
+#define POST3 "POST /x HTTP/1.1\r\nHost: @\r\nContent-Length: 3\r\n" OCTETS
 #define E "\r\n"
 /* The body that core asks for: on_need(). The length of QUERY. */
 #define GRAPHQL                                                                           \
@@ -187,9 +188,9 @@ own_lease(void)
 	.body = 2, .length = sizeof(QUERY) - 1
 _Static_assert(sizeof(QUERY) - 1 == 27, "as the head says");
 /* The body that goes to upstream: on_go(). */
-#define STREAMED                                                                                \
-	.head = "POST /count HTTP/1.1\r\nHost: @\r\nContent-Length: 100000\r\n\r\n", .body = 2, \
-	.length = 100000
+#define STREAMED                                                                          \
+	.head = "POST /count HTTP/1.1\r\nHost: @\r\nContent-Length: 100000\r\n" OCTETS E, \
+	.body = 2, .length = 100000
 
 static const struct lie lies[] = {
     {.name = "an honest read (the control)", .head = READ E},
