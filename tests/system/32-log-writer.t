@@ -214,7 +214,7 @@ w.append(11, "outcome", {"action": "a-0", "answer": ref(f4)}, run="r-1")
 w.ack()
 tap.ok(f4 in packs(d), "the largest one too is on disk by the time of the answer")
 w.p.send_signal(signal.SIGSTOP)
-f5, f6 = frame(5), frame(6)
+f5, f6 = frame(5, 150000), frame(6)  # more than one read takes
 w.upstream.send(W_FRAME, lstr(f5))
 w.upstream.sock.close()
 w.upstream = w.wire(UPSTREAM)
