@@ -199,7 +199,7 @@ core_approve_new(const struct core_from *f, const struct core_action *a)
 		rq->slots[rq->nslots] =
 		    (struct policy_slot){str_mem(str_dup(s->role), s->role.n), s->count};
 	}
-	rq->max_rows = d->max_rows;
+	rq->max_rows = f->pg != NULL ? d->max_rows : -1; /* nothing else has rows to count */
 	rq->within_s = d->within_s > 0 ? d->within_s : CORE_WITHIN_S;
 	rq->use_within_s = d->use_within_s > 0 ? d->use_within_s : CORE_USE_WITHIN_S;
 	rq->not_before_us = a->now.us / 1000000 * 1000000; /* as the statement shows it */
