@@ -197,6 +197,104 @@ plain(struct buf *m)
 	query(m, "SELECT 1");
 }
 
+static void
+copy_in(struct buf *m)
+{
+	query(m, "COPY t FROM STDIN");
+}
+
+static void
+copy_in_slow(struct buf *m)
+{
+	query(m, "COPY slow FROM STDIN");
+}
+
+/* --- COPY data, which goes to upstream without core ---------------------------------- */
+
+static void
+fu_copy(uint64_t act_id, uint8_t how, struct str bytes)
+{
+	AUTO_BUF struct buf b = BUF(1 << 17);
+
+	buf_u64(&b, st.conn);
+	buf_u64(&b, act_id);
+	buf_u8(&b, how);
+	buf_lstr(&b, bytes);
+	ipc_send(st.upstream, MSG_FU_COPY, &b, NULL, 0);
+}
+
+static void
+honest_copy(void)
+{
+	fu_copy(1, 0, STR("100\n"));
+	fu_copy(1, 1, STR(""));
+}
+
+static void
+behind_the_end(void)
+{
+	honest_copy();
+	fu_copy(1, 0, STR("666\n"));
+}
+
+static void
+two_ends(void)
+{
+	fu_copy(1, 2, STR("no"));
+	fu_copy(1, 1, STR(""));
+}
+
+static void
+too_much(void)
+{
+	AUTO_BUF struct buf b = BUF(65536);
+
+	while (b.n + 4 <= b.max)
+		buf_put_z(&b, "666\n");
+	for (int i = 0; i < 400; i++) /* 25 MiB, more than the sockets of a slow server hold */
+		fu_copy(1, 0, buf_str(&b));
+	fu_copy(1, 1, STR(""));
+}
+
+static void
+query_as_data(void)
+{
+	AUTO_BUF struct buf b = BUF(4096);
+
+	query(&b, "TRUNCATE t");
+	fu_copy(1, 0, buf_str(&b));
+	fu_copy(1, 1, STR(""));
+}
+
+static void
+unknown_how(void)
+{
+	fu_copy(1, 3, STR("666\n"));
+}
+
+static void
+not_leased(void)
+{
+	fu_copy(1, 0, STR("666\n"));
+	fu_copy(1, 1, STR(""));
+}
+
+static void
+of_a_later_act(void)
+{
+	fu_copy(2, 0, STR("666\n"));
+	fu_copy(2, 1, STR(""));
+}
+
+static void
+cancel_of_nobody(void)
+{
+	AUTO_BUF struct buf b = BUF(64);
+
+	buf_u64(&b, st.conn + 99);
+	ipc_send(st.core, MSG_PG_CANCEL, &b, NULL, 0);
+}
+
 static const struct {
 	const char *name;
 	uint8_t kind;
@@ -220,9 +318,43 @@ static const struct {
     {"bytes behind a Bind", 2, bind_trailing},
     {"a kind that does not exist", 9, plain},
     {"another connection's number", 1, plain},
+    {"an honest COPY (the control)", 1, copy_in},
+    {"COPY data without a COPY", 1, plain},
+    {"COPY data of a later exchange", 1, copy_in},
+    {"COPY data behind its end", 1, copy_in},
+    {"a second end of the data", 1, copy_in},
+    {"more COPY data than was asked for", 1, copy_in_slow},
+    {"COPY data of an unknown kind", 1, copy_in},
+    {"a query as COPY data", 1, copy_in},
+    {"a cancel of a connection that is not there", 1, plain},
     {"two acts at once", 1, plain},
     {"a lease of its own to upstream", 1, plain},
 };
+
+/* What is sent besides: right behind the act, or when upstream asks for COPY data. */
+static const struct {
+	const char *name;
+	bool asked;
+	void (*fn)(void);
+} besides[] = {
+    {"an honest COPY (the control)", true, honest_copy},
+    {"COPY data without a COPY", false, not_leased},
+    {"COPY data of a later exchange", true, of_a_later_act},
+    {"COPY data behind its end", true, behind_the_end},
+    {"a second end of the data", true, two_ends},
+    {"more COPY data than was asked for", true, too_much},
+    {"COPY data of an unknown kind", true, unknown_how},
+    {"a query as COPY data", true, query_as_data},
+    {"a cancel of a connection that is not there", false, cancel_of_nobody},
+};
+
+static void
+beside(bool asked)
+{
+	for (size_t i = 0; i < ARRAY_LEN(besides); i++)
+		if (besides[i].asked == asked && strcmp(besides[i].name, lies[st.lie].name) == 0)
+			besides[i].fn();
+}
 
 static void
 tell_lie(void)
@@ -258,6 +390,7 @@ tell_lie(void)
 	}
 	act(strcmp(lies[st.lie].name, "another connection's number") == 0 ? st.conn + 99 : st.conn,
 	    1, lies[st.lie].kind, buf_str(&m));
+	beside(false);
 	if (strcmp(lies[st.lie].name, "two acts at once") == 0) {
 		buf_reset(&m);
 		query(&m, EVIL);
@@ -310,9 +443,14 @@ on_core_gone(void *arg UNUSED, struct ipc *w, const char *why UNUSED)
 }
 
 static int
-on_upstream(void *arg UNUSED, struct ipc *w UNUSED, uint16_t type UNUSED, struct rd *body UNUSED,
-    int *fds UNUSED, size_t nfds UNUSED, struct err *err UNUSED)
+on_upstream(void *arg UNUSED, struct ipc *w UNUSED, uint16_t type, struct rd *body, int *fds UNUSED,
+    size_t nfds UNUSED, struct err *err UNUSED)
 {
+	if (type != MSG_UF_COPY || rd_u64(body) != st.conn)
+		return 0;
+	(void)rd_u64(body);
+	if (rd_u8(body) == 1)
+		beside(true);
 	return 0;
 }
 
