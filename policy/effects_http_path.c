@@ -38,8 +38,6 @@ byte_fault(int c, bool escaped)
 {
 	if (c < 0)
 		return "the path has a '%' without two hex digits";
-	if (c == 0)
-		return "the path holds a NUL";
 	if (c < 0x20 || c == 0x7f)
 		return "the path holds a control character";
 	if (c == '\\')

@@ -124,7 +124,7 @@ read_part_field(struct form *f, struct str line, bool *ret_disposition, struct e
 {
 	struct str name;
 
-	if (line.n == 0 || line.p[0] == ' ' || line.p[0] == '\t' || !str_cut(&line, ':', &name))
+	if (!str_cut(&line, ':', &name))
 		return odd(err, "a header line of a part is malformed");
 	if (str_ieqz(name, "Content-Disposition")) {
 		if (*ret_disposition)

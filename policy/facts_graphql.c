@@ -77,8 +77,6 @@ put_request(struct jcs *j, const struct request *q, struct err *err)
 		put_unknown(j, q->unknown);
 		return 0;
 	}
-	if (q->name.n != 0 && !graphql_is_name(q->name))
-		return err_set(err, ERR_SYNTAX, "GraphQL: operationName is no name");
 	if (q->has_query) {
 		if (q->hash.n != 0 && !hash_is_of(q->hash, q->query)) {
 			put_unknown(j, "the document and the hash beside it differ");

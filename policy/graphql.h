@@ -39,6 +39,5 @@ struct graphql_op {
 /* The operation that `name` selects; an empty name selects the only one. ERR_SYNTAX: none. */
 int graphql_select(struct arena *a, const struct graphql_doc *d, struct str name,
     struct graphql_op *ret, struct err *err);
-bool graphql_is_name(struct str s); /* also within 256 bytes */
 
 #endif

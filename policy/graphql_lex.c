@@ -52,17 +52,6 @@ is_digit(int c)
 	return c >= '0' && c <= '9';
 }
 
-bool
-graphql_is_name(struct str s)
-{
-	if (s.n == 0 || s.n > 256 || !is_name_start((uint8_t)s.p[0]))
-		return false;
-	for (size_t i = 1; i < s.n; i++)
-		if (!is_name_start((uint8_t)s.p[i]) && !is_digit((uint8_t)s.p[i]))
-			return false;
-	return true;
-}
-
 /* A comment runs to the end of its line, and a lone CR ends a line as well. */
 static void
 skip_comment(struct lexer *l)

@@ -133,7 +133,7 @@ name_is_one_of(const char *const *names, const char *name, size_t n)
 	char folded[NAME_MAX_READ + 1];
 	size_t end = 0;
 
-	while (end < n && name[end] != '\0' && name[end] != ']' && (end == 0 || name[end] != '[')) {
+	while (end < n && name[end] != ']' && (end == 0 || name[end] != '[')) {
 		folded[end] = fold(name[end]);
 		end++;
 	}
@@ -271,8 +271,6 @@ charset_is_ascii(struct str s)
 static bool
 read_parameters(struct str s, struct media_type *t)
 {
-	bool charset = false;
-
 	for (;;) {
 		struct str name, value;
 
@@ -288,9 +286,8 @@ read_parameters(struct str s, struct media_type *t)
 		if (name.n == 0 || !take_char(&s, '=') || !take_value(&s, &value))
 			return false;
 		if (str_ieqz(name, "charset")) {
-			if (charset || !charset_is_ascii(value))
+			if (!charset_is_ascii(value))
 				return false;
-			charset = true;
 		} else if (name.n >= 8 && str_ieqz((struct str){name.p, 8}, "boundary")) {
 			if (name.n != 8 || t->boundary.n != 0 || !is_boundary(value))
 				return false; /* also boundary*0= */

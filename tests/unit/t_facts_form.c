@@ -7,6 +7,7 @@
 #include "common/jcs.h"
 #include "policy/effects_http.h"
 #include "policy/facts.h"
+#include "policy/webform.h"
 
 #include "common/banned.h"
 
@@ -18,8 +19,7 @@ enum found { PLAIN, OVERRIDE, REFUSED };
 static enum found
 found_in(const char *type, struct str body)
 {
-	struct http_view v = {
-	    .effects = EFFECT_write, .api = HTTP_API_FORM, .body_wanted = true};
+	struct http_view v = {.effects = EFFECT_write, .api = HTTP_API_FORM, .body_wanted = true};
 	AUTO_BUF struct buf facts = BUF(FACTS_JSON_MAX);
 	AUTO(json) struct json_doc *doc = NULL;
 	struct err err = {0};
@@ -124,6 +124,14 @@ multipart_that_could_be_cut_another_way_is_refused(void **state UNUSED)
 	    PART("attachment; name=a") END, PART("form-data") END, PART("form-data; name") END,
 	    PART("form-data; name=a; name=_method") END,
 	    PART("form-data; name*=UTF-8''_method") END, PART("form-data; name=\"a\\\"; x=\"") END,
+	    PART("form-data; name=\"a\\\"; filename=\"; name=_method\"") END,
+	    "--XX\r\nContent-Disposition: form-data; name=a\r\nContent-Type: "
+	    "a--XX\r\n\r\nv\r\n" END,
+	    "--XX\r\nContent-Disposition: form-data; name=a\r\nContent-Type: a\nX: "
+	    "y\r\n\r\nv\r\n" END,
+	    "--XX\r\nContent-Disposition: form-data; name=a\r\nContent-Type: a\rX: "
+	    "y\r\n\r\nv\r\n" END,
+	    "--XX\r\nContent-Disposition: form-data; name=a\r\n Content-Type: a\r\n\r\nv\r\n" END,
 	    PART("form-data; name=\"a") END, PART("form-data; name=a b") END,
 	    PART("form-data; name=a; x=y") END,
 	    PART("form-data; filename=a; filename=b; name=c") END,
@@ -146,7 +154,7 @@ other_content_types_are_refused(void **state UNUSED)
 	    "multipart/form-data; boundary=\"\"", "multipart/form-data; boundary=XX; boundary=YY",
 	    "multipart/form-data; boundary=\"X\\X\"", "multipart/form-data; boundary=X X",
 	    FORM "; charset=utf-16", FORM "; charset=utf-7", FORM "; charset=utf-8; charset=utf-16",
-	    FORM " x", "x", ";" FORM};
+	    FORM "; a=\"x\\\"; b=\"; charset=utf-16\"", FORM " x", "x", ";" FORM};
 	static const char *const good[] = {FORM ";", FORM "; charset=utf-8",
 	    FORM "; charset=ISO-8859-1", "Application/X-WWW-Form-Urlencoded", FORM " ; a=\"b;c\""};
 
@@ -198,6 +206,24 @@ facts_of_a_form_that_are_not_in_the_form_are_opaque(void **state UNUSED)
 	}
 }
 
+static void
+strict_decoding_refuses_what_is_no_text(void **state UNUSED)
+{
+	static const char *const bad[] = {"a%00", "%", "%4", "%4g", "%ff", "a%c0%ae", "%ed%a0%80"};
+	AUTO_BUF struct buf b = BUF(64);
+
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		buf_reset(&b);
+		if (webform_decode(str_z(bad[i]), &b))
+			fail_msg("%s: decoded", bad[i]);
+	}
+	buf_reset(&b);
+	assert_false(webform_decode(STR("a\0b"), &b));
+	buf_reset(&b);
+	assert_true(webform_decode(STR("a+%2B%c3%A9&"), &b));
+	assert_true(str_eqz(buf_str(&b), "a +\xc3\xa9&"));
+}
+
 int
 main(void)
 {
@@ -207,6 +233,7 @@ main(void)
 	    cmocka_unit_test(multipart_that_could_be_cut_another_way_is_refused),
 	    cmocka_unit_test(other_content_types_are_refused),
 	    cmocka_unit_test(a_form_is_read_within_its_limits),
+	    cmocka_unit_test(strict_decoding_refuses_what_is_no_text),
 	    cmocka_unit_test(facts_of_a_form_that_are_not_in_the_form_are_opaque),
 	};
 

@@ -81,16 +81,17 @@ what_is_no_executable_document_is_invalid(void **state UNUSED)
 	    "extend type Q{a:Int}", "schema{query:Q}", "directive@d on FIELD", "scalar S",
 	    "\"a description\"query{a}", "\"\"\"d\"\"\"{a}", "query{a}type T{b:Int}",
 	    "fragment F on T{a}", "{...F}", "{...F}fragment G on T{a}", "{...on}", "{...on T}",
-	    "fragment on on T{a}{...on}", "fragment F{a}{...F}", "fragment F($a:Int)on T{a}{...F}",
-	    "{...F}fragment F on T{a}fragment F on T{b}", "{a:}", "{:a}", "{a:b:c}", "{a()}",
-	    "{a(b)}", "{a(b:)}", "{a(b:$)}", "query($a){a}", "query($a:){a}", "query(){a}",
-	    "query($a:Int=$b){a}", "query($a:[Int){a}", "query($a:Int!!){a}", "{a@}", "{a@1}",
-	    "{a(b:01)}", "{a(b:1.)}", "{a(b:.5)}", "{a(b:1e)}", "{a(b:1a)}", "{a(b:0x1)}",
-	    "{a(b:1.2.3)}", "{a(b:-)}", "{a(b:+1)}", "{a(b:\"x)}", "{a(b:\"\n\")}",
-	    "{a(b:\"\\x\")}", "{a(b:\"\\u12\")}", "{a(b:\"\\u{61}\")}", "{a(b:\"\"\"x\")}",
-	    "{a(b:'x')}", "{a;b}", "{a%b}", "{a..b}", "{a(b:[1)}", "{a(b:{c})}", "{a(b:{c:1)}",
-	    "{a&b}", "{a|b}", "{\xc3\xa9}", "{a\x01}", "{a}\x1a", "{a}{", "subscribe{a}",
-	    "Mutation{a}", "{a?}"};
+	    "fragment on on T{a}{...on}", "{a}fragment on on T{a}", "fragment F{a}{...F}",
+	    "fragment F($a:Int)on T{a}{...F}", "{...F}fragment F on T{a}fragment F on T{b}", "{a:}",
+	    "{:a}", "{a:b:c}", "{a()}", "{a(b)}", "{a(b:)}", "{a(b:$)}", "query($a){a}",
+	    "query($a:){a}", "query(){a}", "query($a:Int=$b){a}", "query($a:[Int){a}",
+	    "query($a:Int!!){a}", "{a@}", "{a@1}", "{a(b:01)}", "{a(b:1.)}", "{a(b:.5)}",
+	    "{a(b:1e)}", "{a(b:1a)}", "{a(b:1c:2)}", "{a(b:0x:1)}", "{a(b:0x1)}", "{a(b:1.2.3)}",
+	    "{a(b:-)}", "{a(b:+1)}", "{a(b:\"x)}", "{a(b:\"\n\")}", "{a(b:\"\\x\")}",
+	    "{a(b:\"\\u12\")}", "{a(b:\"\\u{61}\")}", "{a(b:\"\"\"x\")}", "{a(b:'x')}", "{a;b}",
+	    "{a%b}", "{a..b}", "{a(b:[1)}", "{a(b:{c})}", "{a(b:{c:1)}", "{a&b}", "{a|b}",
+	    "{\xc3\xa9}", "{a\x01}", "{a(b:\"\x01\")}", "{a}#\x01", "{a}\x1a", "{a}{",
+	    "subscribe{a}", "Mutation{a}", "{a?}"};
 
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
 		assert_text(bad[i], "invalid write");
@@ -145,20 +146,52 @@ limits_are_kept_without_harm(void **state UNUSED)
 	assert_view(repeated("{a}#", "x", 1000000, ""), "a long comment", "read");
 	assert_view(repeated("{a}#", "x", 10 << 20, ""), "10 MiB", "invalid write");
 	assert_view(repeated("{a(b:\"", "x", 1000000, "\")}"), "a long string", "read");
-	assert_view(
-	    repeated("{...A}", "fragment A on T{a}", 2000, ""), "definitions", "invalid write");
+}
+
+/* `n` times `open`, `middle`, `n` times `close`. */
+static struct http_view
+nested(const char *before, const char *open, const char *middle, const char *close, int n,
+    const char *after)
+{
+	AUTO_BUF struct buf b = BUF(4096);
+
+	buf_put_z(&b, before);
+	for (int i = 0; i < n; i++)
+		buf_put_z(&b, open);
+	buf_put_z(&b, middle);
+	for (int i = 0; i < n; i++)
+		buf_put_z(&b, close);
+	buf_put_z(&b, after);
+	return by_body("application/graphql", buf_str(&b));
 }
 
 static void
 nesting_up_to_64_is_read(void **state UNUSED)
 {
-	AUTO_BUF struct buf b = BUF(4096);
+	assert_view(nested("", "{a", "", "}", 64, ""), "selections", "read");
+	assert_view(nested("", "{a", "", "}", 65, ""), "selections", "invalid write");
+	assert_view(nested("{", "...{", "a", "}", 63, "}"), "inline fragments", "read");
+	assert_view(nested("{", "...{", "a", "}", 64, "}"), "inline fragments", "invalid write");
+	assert_view(nested("{a(b:", "[", "", "]", 62, ")}"), "lists", "read");
+	assert_view(nested("{a(b:", "[", "", "]", 63, ")}"), "lists", "invalid write");
+	assert_view(nested("{a(b:", "{c:", "1", "}", 62, ")}"), "objects", "read");
+	assert_view(nested("{a(b:", "{c:", "1", "}", 63, ")}"), "objects", "invalid write");
+	assert_view(nested("query($a:", "[", "I", "]", 64, "){a}"), "types", "read");
+	assert_view(nested("query($a:", "[", "I", "]", 65, "){a}"), "types", "invalid write");
+}
 
-	for (int i = 0; i < 64; i++)
-		buf_put_z(&b, "{a");
-	for (int i = 0; i < 64; i++)
-		buf_put_z(&b, "}");
-	assert_view(by_body("application/graphql", buf_str(&b)), "64 deep", "read");
+static void
+up_to_1024_definitions_are_read(void **state UNUSED)
+{
+	for (int n = 1023; n <= 1024; n++) {
+		AUTO_BUF struct buf b = BUF(1 << 20);
+
+		buf_put_z(&b, "{a}");
+		for (int i = 0; i < n; i++)
+			buf_printf(&b, "fragment F%d on T{a}", i);
+		assert_view(by_body("application/graphql", buf_str(&b)), "definitions",
+		    n == 1023 ? "read" : "invalid write");
+	}
 }
 
 /* Each fragment spreads the next one twice: 2^500 ways, one walk. */
@@ -211,7 +244,8 @@ the_words_of_a_mutation_say_what_it_does(void **state UNUSED)
 	    {"createMany", "bulk write"},
 	    {"note", "bulk write"},
 	    {"frobnicate", "bulk write"},
-	    {"recommendationTune", "bulk write"},
+	    {"commentaryTune", "bulk write"},
+	    {"createAPIKey", "secret write"},
 	    {"x", "bulk write"},
 	    {"_", "bulk write"},
 	    {"token", "bulk secret write"},
@@ -279,6 +313,7 @@ main(void)
 	    cmocka_unit_test(circles_of_fragments_are_invalid),
 	    cmocka_unit_test(limits_are_kept_without_harm),
 	    cmocka_unit_test(nesting_up_to_64_is_read),
+	    cmocka_unit_test(up_to_1024_definitions_are_read),
 	    cmocka_unit_test(fragments_that_multiply_cost_no_more),
 	    cmocka_unit_test(the_words_of_a_mutation_say_what_it_does),
 	    cmocka_unit_test(the_verbs_beneath_a_field_without_one_count),

@@ -22,6 +22,9 @@ the_operation_that_is_named_is_judged(void **state UNUSED)
 	assert_json("{\"query\":\"query A{a}\",\"operationName\":\"A\"}", "read");
 	assert_json("{\"query\":\"query A{a}\"}", "read");
 	assert_json("{\"query\":\"{a}\",\"operationName\":\"A\"}", "invalid write");
+	assert_json(
+	    "{\"query\":\"query A{a} mutation A{b}\",\"operationName\":\"A\"}", "invalid write");
+	assert_json("{\"query\":\"{a} query B{b}\",\"operationName\":\"B\"}", "invalid write");
 	assert_text("query A{a} query A{b}", "invalid write");
 	assert_text("query A{a} mutation A{volumeDelete}", "invalid write");
 	assert_text("{a} mutation B{volumeDelete}", "invalid write");
@@ -162,11 +165,11 @@ json_that_curl_calls_a_form_is_read_when_no_form_can_be_made_of_it(void **state 
 			STR("{\"query\":\"mutation{volumeDelete(volumeId:\\\"vol-prod-1\\\")}\"}")),
 	    "curl -d", "delete drop");
 	assert_view(by_body(FORM, STR("query=%7Ba%7D")), "a form", "opaque");
-	assert_view(
-	    by_body(FORM, STR("{\"query\":\"{a}\",\"x\":\"&query=mutation{volumeDelete}#\"}")),
+	assert_view(by_body(FORM, STR("{\"query\":\"{a}\",\"variables\":{\"x\":\"y\"}}")),
+	    "no form", "read");
+	assert_view(by_body(FORM, STR("{\"query\":\"{a}\",\"variables\":{\"x\":\"&query=m\"}}")),
 	    "both", "opaque");
-	assert_view(
-	    by_body(FORM, STR("{\"query\":\"{a}\",\"x\":\";query=mutation{volumeDelete}#\"}")),
+	assert_view(by_body(FORM, STR("{\"query\":\"{a}\",\"variables\":{\"x\":\";query=m\"}}")),
 	    "both", "opaque");
 }
 
@@ -201,6 +204,22 @@ a_mutation_by_get_is_opaque_besides(void **state UNUSED)
 	assert_query("query=%23%0Dmutation%7BvolumeDelete%7D", "delete drop opaque");
 	assert_query("query=mutation%7BtokenList%7D", "opaque read");
 	assert_query("query=query%7BvolumeDelete%7D", "read");
+}
+
+static void
+a_request_of_up_to_1_mib_is_read(void **state UNUSED)
+{
+	for (size_t over = 0; over <= 1; over++) {
+		AUTO_BUF struct buf b = BUF(FACTS_GRAPHQL_MAX + 1);
+		size_t n;
+
+		buf_put_z(&b, "{\"query\":\"{a}\",\"variables\":{\"x\":\"");
+		n = FACTS_GRAPHQL_MAX - b.n - 3 + over;
+		(void)memset(buf_grow(&b, n), 'x', n);
+		buf_put_z(&b, "\"}}");
+		assert_view(
+		    by_body(JSON, buf_str(&b)), "1 MiB", over == 0 ? "read" : "invalid write");
+	}
 }
 
 /* --- what comes from a parser that was taken over -------------------------------------- */
@@ -267,6 +286,7 @@ main(void)
 	    cmocka_unit_test(json_that_curl_calls_a_form_is_read_when_no_form_can_be_made_of_it),
 	    cmocka_unit_test(a_query_string_is_decoded_strictly),
 	    cmocka_unit_test(a_mutation_by_get_is_opaque_besides),
+	    cmocka_unit_test(a_request_of_up_to_1_mib_is_read),
 	    cmocka_unit_test(facts_that_are_not_in_the_form_are_opaque),
 	    cmocka_unit_test(facts_of_another_kind_are_opaque),
 	};

@@ -189,6 +189,7 @@ a_wildcard_stands_for_one_label_and_carries_nothing(void **state UNUSED)
 	    {"\"origin\":\"https://a*.ok.test\"", "origin's host"},
 	    {"\"origin\":\"https://a.*.test\"", "origin's host"},
 	    {"\"origin\":\"https://*.0.0.1\"", "origin's host"},
+	    {"\"origin\":\"https://*.10.0.0.1\"", "origin's host"},
 	    {"\"origin\":\"http://*.ok.test\"", "loopback"},
 	    {"\"origin\":\"https://*.ok.test\",\"credential\":\"c\"", "cannot have a credential"},
 	    {"\"origin\":\"https://*.ok.test\",\"address\":\"10.0.0.1\"", "cannot have an address"},
@@ -314,6 +315,7 @@ a_persisted_document_must_be_one(void **state UNUSED)
 {
 	assert_document("query A{a}\\n\\tquery B{b}", STR("query A{a}\n\tquery B{b}"), NULL);
 	assert_document("{a", STR("{a"), "a persisted document: GraphQL:1:3: ");
+	assert_document("fragment F on T{a}", STR("fragment F on T{a}"), "there is no operation");
 	assert_document("{a}{b}", STR("{a}{b}"), "a persisted document: GraphQL: ");
 	assert_document("{a}#\\u00e9", STR("{a}#\xc3\xa9"), "printable ASCII");
 }
@@ -378,6 +380,7 @@ the_exact_name_comes_before_the_wildcard(void **state UNUSED)
 	assert_origin(p, false, "a.ok.test", 443, NULL);
 	assert_origin(p, true, "127.0.0.1", 80, NULL);
 	assert_origin(p, true, "git.test", 443, NULL);
+	assert_origin(p, false, "git.test", 443, NULL);
 	assert_origin(p, true, "", 443, NULL);
 }
 
