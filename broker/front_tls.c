@@ -93,6 +93,14 @@ static void PRINTF_LIKE(2, 3) refuse(struct front_tls_peer *p, const char *fmt, 
 	va_end(ap);
 }
 
+/* The protocol of HTTP connections has an older form, which they speak as well. */
+static bool
+speaks(const struct front_tls_peer *p, struct str name)
+{
+	return str_eqz(name, p->alpn) ||
+	       (strcmp(p->alpn, "http/1.1") == 0 && str_eqz(name, "http/1.0"));
+}
+
 /* Newer clients name the protocol; a handshake without a name is as good. */
 static int
 choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *outlen, const unsigned char *in,
@@ -105,7 +113,7 @@ choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *outlen, cons
 	while (!offered.bad && offered.n != 0) {
 		struct str s = rd_bytes(&offered, rd_u8(&offered));
 
-		if (s.n == 0 || !str_eqz(s, p->alpn))
+		if (s.n == 0 || !speaks(p, s))
 			continue;
 		*out = (const unsigned char *)s.p;
 		*outlen = (unsigned char)s.n;

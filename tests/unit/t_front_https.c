@@ -227,6 +227,19 @@ request_under_tls_is_told_with_the_name_of_the_handshake(void **state UNUSED)
 }
 
 static void
+client_that_speaks_http_1_0_alone_is_served(void **state UNUSED)
+{
+	AUTO_TLS t = tls_client("web.test", "\10http/1.0");
+	const unsigned char *alpn = NULL;
+	unsigned n = 0;
+
+	assert_string_equal(t.why, "");
+	SSL_get0_alpn_selected(t.ssl, &alpn, &n);
+	assert_int_equal(n, 8);
+	assert_memory_equal(alpn, "http/1.0", 8);
+}
+
+static void
 handshake_for_another_name_or_protocol_is_refused(void **state UNUSED)
 {
 	static const struct {
@@ -543,6 +556,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    S(request_under_tls_is_told_with_the_name_of_the_handshake),
+	    S(client_that_speaks_http_1_0_alone_is_served),
 	    S(handshake_for_another_name_or_protocol_is_refused),
 	    S(http2_preface_is_a_fault),
 	    S(sessions_are_not_resumed),
