@@ -141,6 +141,8 @@ put_text(struct timeline *t, struct str text)
 			line = text;
 			text = STR_NONE;
 		}
+		if (line.n != 0 && line.p[line.n - 1] == '\r')
+			line.n--;
 		if (t->o.lines != 0 && n >= t->o.lines)
 			more++;
 		else
@@ -291,8 +293,10 @@ put_url(struct timeline *t, struct str http)
 	if (http.n == 0)
 		return;
 	buf_put_c(&t->b, ' ');
-	put_value(t, canon_get(http, "scheme"));
-	buf_put_z(&t->b, "://");
+	if (canon_get(http, "scheme").n != 0) {
+		put_value(t, canon_get(http, "scheme"));
+		buf_put_z(&t->b, "://");
+	}
 	put_value(t, canon_get(http, "authority"));
 	if (canon_get(http, "path").n != 0)
 		put_value(t, canon_get(http, "path"));
@@ -353,6 +357,7 @@ show_outcome(struct timeline *t, const struct record *r)
 	put_vis(t, status);
 	for (size_t i = 0; i < ARRAY_LEN(told); i++)
 		put_field(t, told[i], canon_get(r->data, told[i]));
+	put_field(t, "copy_bytes", canon_get(canon_get(r->data, "copy"), "bytes"));
 	if (canon_u64(canon_get(r->data, "duration_us"), &us))
 		buf_printf(&t->b, "  %" PRIu64 ".%03" PRIu64 " ms", us / 1000, us % 1000);
 	if (str_eqz(status, "unknown") || str_eqz(status, "lost"))

@@ -150,10 +150,11 @@ core_http_data_request(const struct core_http *h, struct jcs *j)
 		query = hash_sha256(h->req->query);
 		put_hash(j, "query_sha256", &query);
 	}
-	jcs_z(j, "scheme",
-	    h->from.target != NULL ? h->from.target->scheme
-	    : h->tls		   ? "https"
-				   : "http");
+	if (h->act != 0)
+		jcs_z(j, "scheme",
+		    h->from.target != NULL ? h->from.target->scheme
+		    : h->tls		   ? "https"
+					   : "http");
 	put_text(j, "sni", h->sni);
 	if (h->status != 0)
 		jcs_int(j, "status", h->status);
