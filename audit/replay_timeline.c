@@ -141,8 +141,6 @@ put_text(struct timeline *t, struct str text)
 			line = text;
 			text = STR_NONE;
 		}
-		if (line.n != 0 && line.p[line.n - 1] == '\r')
-			line.n--;
 		if (t->o.lines != 0 && n >= t->o.lines)
 			more++;
 		else
@@ -173,7 +171,7 @@ put_params(struct timeline *t, struct str head)
 	return true;
 }
 
-enum content { AS_TEXT, AS_PARAMS, AS_PROMPT, AS_ANSWER };
+enum content { AS_TEXT, AS_PARAMS, AS_HEAD, AS_PROMPT, AS_ANSWER };
 
 static void
 put_read(struct timeline *t, struct str text, enum content as)
@@ -182,6 +180,11 @@ put_read(struct timeline *t, struct str text, enum content as)
 
 	if (as == AS_PARAMS && put_params(t, text))
 		return;
+	for (size_t i = 0; as == AS_HEAD && i < text.n; i++)
+		if (text.p[i] != '\r' || i + 1 == text.n || text.p[i + 1] != '\n')
+			buf_put_c(&said, text.p[i]);
+	if (as == AS_HEAD)
+		text = str_trim(buf_str(&said));
 	if ((as == AS_PROMPT && replay_model_prompt(text, &said)) ||
 	    (as == AS_ANSWER && replay_model_answer(text, &said)))
 		text = buf_str(&said);
@@ -311,7 +314,7 @@ head_as(struct str q)
 		return AS_PARAMS;
 	if (str_eqz(canon_plain(canon_get(canon_get(q, "http"), "via")), "loop"))
 		return AS_PROMPT;
-	return AS_TEXT;
+	return canon_get(q, "http").n != 0 ? AS_HEAD : AS_TEXT;
 }
 
 static void
