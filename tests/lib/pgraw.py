@@ -66,8 +66,8 @@ def fields(body):
 
 
 class Raw:
-    def __init__(self, port, timeout=15):
-        self.s = socket.create_connection(("127.0.0.1", port), timeout=timeout)
+    def __init__(self, port, host="127.0.0.1", timeout=15):
+        self.s = socket.create_connection((host, port), timeout=timeout)
         self.s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.buf = b""
 
