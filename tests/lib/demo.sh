@@ -51,7 +51,13 @@ broker_start() {
 }
 broker_stop() { kill "$broker"; wait "$broker" 2>/dev/null; broker=; }
 # The people: they see what is pending and sign, or their signature does not count.
-pending() { "$cof" pending --state "$state" --json 2>/dev/null | jq -r --arg re "$1" '[.pending[] | select(.show | test($re))] | last | .id // empty'; }
+pending() {
+	local id last=
+	for id in $("$cof" pending --state "$state" --json 2>/dev/null | jq -r '.pending[].id'); do
+		! "$cof" show "$id" --state "$state" 2>/dev/null | grep -qE "$1" || last=$id
+	done
+	[ -z "$last" ] || echo "$last"
+}
 wait_pending() {
 	local id
 	for _ in $(seq 600); do
