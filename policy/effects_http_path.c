@@ -6,31 +6,21 @@
 
 #include "common/buf.h"
 #include "common/http.h"
+#include "policy/webform.h"
 
 #include "common/banned.h"
-
-static int
-hex_value(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
 
 /* The next byte with its escape undone; -1: a '%' without two hex digits. *i moves behind it. */
 static int
 next_byte(struct str s, size_t *i)
 {
-	int hi, lo;
+	int c;
 
 	if (s.p[*i] != '%')
 		return (uint8_t)s.p[(*i)++];
-	if (s.n - *i < 3 || (hi = hex_value(s.p[*i + 1])) < 0 || (lo = hex_value(s.p[*i + 2])) < 0)
-		return -1;
+	c = s.n - *i > 2 ? webform_hex(s.p + *i + 1, 2) : -1;
 	*i += 3;
-	return hi << 4 | lo;
+	return c;
 }
 
 static const char *

@@ -6,7 +6,8 @@
 #include "policy/policy_internal.h"
 
 #include <arpa/inet.h>
-#include <stdio.h>
+
+#include "policy/effects_http_path.h"
 
 #include "common/banned.h"
 
@@ -233,19 +234,22 @@ policy_read_placeholder(struct reader *r, const struct json *v, void *out, struc
 	return 0;
 }
 
-/* Compared byte by byte with the path of a request, so as a request can spell it. */
+/* As a request can spell it: another path would never be met. */
 int
 policy_read_paths(struct reader *r, const struct json *v, void *out, struct err *err)
 {
 	struct strs *ret = out;
 	int rc = read_texts(r, v, ret, err);
 
-	for (size_t i = 0; rc == 0 && i < ret->n; i++)
-		if (ret->v[i].p[0] != '/' || text_holds(ret->v[i], "?#\\; *"))
-			return json_err(r->doc, v, err, ERR_INVALID,
-			    "a path must begin with / and hold none of ?#\\;* and space, is "
-			    "\"%.*s\"",
-			    STR_ARG(ret->v[i]));
+	for (size_t i = 0; rc == 0 && i < ret->n; i++) {
+		const char *fault = text_holds(ret->v[i], "?*")
+					? "the path holds '?' or '*', and is taken literally"
+					: http_path_fault(ret->v[i]);
+
+		if (fault != NULL)
+			return json_err(
+			    r->doc, v, err, ERR_INVALID, "\"%.*s\": %s", STR_ARG(ret->v[i]), fault);
+	}
 	return rc;
 }
 

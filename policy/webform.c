@@ -19,9 +19,8 @@ hex_value(char c)
 	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* Of `n` digits at p; -1: they are not all hex. */
-static int
-hex_number(const char *p, size_t n)
+int
+webform_hex(const char *p, size_t n)
 {
 	int v = 0;
 
@@ -73,7 +72,7 @@ webform_decode(struct str raw, struct buf *out)
 		if (c == '+') {
 			c = ' ';
 		} else if (c == '%') {
-			c = raw.n - i > 2 ? hex_number(raw.p + i + 1, 2) : -1;
+			c = raw.n - i > 2 ? webform_hex(raw.p + i + 1, 2) : -1;
 			i += 2;
 		}
 		if (c <= 0)
@@ -95,10 +94,10 @@ decode_loosely(struct str raw, char out[NAME_MAX_READ])
 		int c = (uint8_t)raw.p[i], v = -1;
 
 		if (c == '%' && raw.n - i > 5 && (raw.p[i + 1] == 'u' || raw.p[i + 1] == 'U') &&
-		    (v = hex_number(raw.p + i + 2, 4)) >= 0) {
+		    (v = webform_hex(raw.p + i + 2, 4)) >= 0) {
 			i += 5;
 			c = v < 0x80 ? v : '?';
-		} else if (c == '%' && raw.n - i > 2 && (v = hex_number(raw.p + i + 1, 2)) >= 0) {
+		} else if (c == '%' && raw.n - i > 2 && (v = webform_hex(raw.p + i + 1, 2)) >= 0) {
 			i += 2;
 			c = v;
 		} else if (c == '+') {

@@ -12,6 +12,7 @@
  * empty value. False at the end.
  */
 bool webform_next(struct str *rest, struct str *ret_name, struct str *ret_value);
+int webform_hex(const char *p, size_t n); /* value of n hex digits; -1: not all are */
 /* %XX and '+' undone, appended to out. False: '%' without two hex digits, NUL, or no UTF-8. */
 bool webform_decode(struct str raw, struct buf *out);
 /*

@@ -251,9 +251,12 @@ other_keys_are_read_within_their_bounds(void **state UNUSED)
 	    {WEB ",\"credential\":\"c\",\"placeholder\":\"LD_PRELOAD\"", "placeholder must"},
 	    {WEB ",\"credential\":\"c\",\"placeholder\":\"HTTPS_PROXY\"", "placeholder must"},
 	    {WEB ",\"read_posts\":[\"/v1/search\"],\"unsafe_gets\":[\"/run\"]", NULL},
-	    {WEB ",\"read_posts\":[\"v1/search\"]", "a path must begin"},
-	    {WEB ",\"read_posts\":[\"/v1/search?a\"]", "a path must begin"},
-	    {WEB ",\"unsafe_gets\":[\"/*\"]", "a path must begin"},
+	    {WEB ",\"read_posts\":[\"v1/search\"]", "does not begin with '/'"},
+	    {WEB ",\"read_posts\":[\"/v1/search?a\"]", "holds '?' or '*'"},
+	    {WEB ",\"unsafe_gets\":[\"/*\"]", "holds '?' or '*'"},
+	    {WEB ",\"unsafe_gets\":[\"/a/../b\"]", "a dot segment"},
+	    {WEB ",\"unsafe_gets\":[\"/a b\"]", "must be escaped"},
+	    {WEB ",\"unsafe_gets\":[\"/a%20b\"]", NULL},
 	};
 	static const char *const keys[] = {"model\":\"openai", "networks\":\"10.0.0.0/8",
 	    "cookies\":\"pass", "placeholder\":\"A", "read_posts\":\"/a", "unsafe_gets\":\"/a"};
