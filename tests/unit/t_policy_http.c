@@ -387,6 +387,50 @@ the_exact_name_comes_before_the_wildcard(void **state UNUSED)
 	assert_origin(p, true, "", 443, NULL);
 }
 
+static void
+assert_case(const char *input, const char *why)
+{
+	AUTO_FREE char *text = xasprintf(
+	    "{\"schema\":\"cofferdam-policy/1\",\"policy\":\"t\",\"serial\":1,"
+	    "\"targets\":{\"w\":{\"kind\":\"http\",\"env\":\"e\"},"
+	    "\"db\":{\"kind\":\"postgres\",\"env\":\"e\"}},\"rules\":[{\"id\":\"r\",\"permit\":"
+	    "{\"effects\":{\"only\":[\"@data\"]}}}],\"cases\":[{\"id\":\"c\","
+	    "\"at\":\"2026-01-01T00:00:00Z\",\"input\":{%s},\"expect\":{\"verdict\":\"deny\"}}]}",
+	    input);
+	struct policy *p = NULL;
+	struct err err = {0};
+	int rc = policy_parse(str_z(text), "p.json", NULL, NULL, &p, NULL, &err);
+
+	policy_free(p);
+	if (why == NULL && rc != 0)
+		fail_msg("%s: %s", input, err.msg);
+	if (why != NULL && (rc == 0 || strstr(err.msg, why) == NULL))
+		fail_msg("%s: \"%s\" does not say \"%s\"", input, err.msg, why);
+}
+
+static void
+a_case_of_an_http_target_is_a_request(void **state UNUSED)
+{
+#define W "\"target\":\"w\","
+#define DB "\"target\":\"db\","
+#define GET "\"method\":\"GET\",\"path\":\"/\""
+	assert_case(W GET, NULL);
+	assert_case(
+	    W GET ",\"headers\":[[\"A\",\"b\"]],\"body\":\"\",\"content_type\":\"a/b\"", NULL);
+	assert_case(DB "\"sql\":\"SELECT 1\"", NULL);
+	assert_case(W "\"sql\":\"SELECT 1\"", "input must have \"method\" and \"path\"");
+	assert_case(W "\"method\":\"GET\"", "input must have \"method\" and \"path\"");
+	assert_case(W "\"path\":\"/\"", "input must have \"method\" and \"path\"");
+	assert_case(W GET ",\"sql\":\"SELECT 1\"", "input must have");
+	assert_case(DB GET, "\"sql\" for any other");
+	assert_case(DB "\"agent\":\"a\"", "\"sql\" for any other");
+	assert_case(DB "\"sql\":\"SELECT 1\",\"body\":\"x\"", "\"body\" has no meaning");
+	assert_case(W GET ",\"headers\":[\"A: b\"]", "a header must be");
+	assert_case(W GET ",\"headers\":[[\"A\"]]", "a header must be");
+	assert_case(W GET ",\"headers\":{\"A\":\"b\"}", "headers must be an array");
+	assert_case("\"target\":\"x\"," GET, "no target is named \"x\"");
+}
+
 int
 main(void)
 {
@@ -400,6 +444,7 @@ main(void)
 	    cmocka_unit_test(graphql_is_said_field_by_field),
 	    cmocka_unit_test(a_persisted_document_must_be_one),
 	    cmocka_unit_test(two_targets_cannot_answer_for_one_name),
+	    cmocka_unit_test(a_case_of_an_http_target_is_a_request),
 	    cmocka_unit_test(the_exact_name_comes_before_the_wildcard),
 	};
 
