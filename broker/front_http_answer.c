@@ -171,8 +171,6 @@ finish(struct front_conn *c)
 		front_conn_put(c, STR("0\r\n\r\n"));
 	x->answered = true;
 	/* Who is to see the stream's end does not wait for the record. */
-	if (x->last)
-		x->told = true;
 	if (x->done || x->last)
 		front_http_next(c);
 }

@@ -10,10 +10,13 @@
 
 #include "common/banned.h"
 
+/* The connection, where it can be spoken on; NULL. */
 static struct front_conn *
 find(struct front_hub *h, uint64_t id)
 {
-	return front_conn_find(h, id, &front_http_proto);
+	struct front_conn *c = front_conn_find(h, id, &front_http_proto);
+
+	return c != NULL && c->phase == FRONT_OPEN ? c : NULL;
 }
 
 /* The connection, where that act is in flight on it; NULL. */
@@ -153,7 +156,7 @@ on_abort(struct front_hub *h, struct rd *b, int *fds, struct err *err)
 	(void)fds;
 	if (!rd_end(b))
 		return front_hub_malformed(err);
-	c = act != 0 ? in_flight(h, id, act) : find(h, id);
+	c = act != 0 ? in_flight(h, id, act) : front_conn_find(h, id, &front_http_proto);
 	if (c != NULL)
 		front_http_over(c, "the exchange was ended by the broker");
 	return 0;

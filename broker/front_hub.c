@@ -53,7 +53,7 @@ on_listen(struct front_hub *h, struct rd *b, int *fds, struct err *err)
 	s.run = rd_lstr(b);
 	s.target = rd_lstr(b);
 	s.host = rd_lstr(b);
-	port = b->n != 0 ? rd_u32(b) : 0;
+	port = rd_u32(b);
 	if (!rd_end(b) || port > UINT16_MAX)
 		return front_hub_malformed(err);
 	s.port = (uint16_t)port;

@@ -290,6 +290,68 @@ loop_and_proxy_take_their_own_forms_only(void **state UNUSED)
 }
 
 static void
+misplaced_requests_are_told_why_and_end_the_connection(void **state UNUSED)
+{
+	uint16_t proxy = listen_on(FRONT_PROXY, "proxy.cofferdam.internal", 3128);
+	static const struct {
+		bool proxy;
+		const char *text, *why;
+	} bad[] = {
+	    {false, "CONNECT web.test:443 HTTP/1.1\r\nHost: web.test:443\r\n\r\n",
+		"CONNECT is for the proxy"},
+	    {false, "GET https://web.test/ HTTP/1.1\r\nHost: web.test\r\n\r\n",
+		"the target's scheme is not the connection's"},
+	    {true, GET, "the proxy takes CONNECT and absolute targets only"},
+	    {true, "GET https://web.test/ HTTP/1.1\r\nHost: web.test\r\n\r\n",
+		"https:// is reached by CONNECT"},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		AUTO_FD int fd = client(bad[i].proxy ? proxy : web);
+		AUTO_ACT a = {0};
+
+		say(fd, bad[i].text);
+		a = act();
+		assert_string_equal(a.fault, bad[i].why);
+		refuse(&a, 400, false, "{}"); /* whatever core says of the connection */
+		assert_non_null(strstr(hear(fd), "Connection: close\r\n\r\n{}$"));
+	}
+}
+
+/* Else answers would pile up here for who only asks. */
+static void
+requests_wait_for_a_client_that_does_not_read(void **state UNUSED)
+{
+	static char body[60000];
+	AUTO_FD int fd = client(web);
+	AUTO_BUF struct buf b = BUF(10000);
+	size_t n = 0, got = 0;
+
+	memset(body, 'x', sizeof(body) - 1);
+	for (int i = 0; i < 50; i++)
+		buf_put_z(&b, GET);
+	for (int i = 0; i < 20; i++) {
+		say_str(fd, buf_str(&b));
+		for (; count(MSG_H_ACT) != 0; n++) {
+			AUTO_ACT a = act();
+
+			refuse(&a, 403, false, body);
+			pump(2);
+		}
+	}
+	assert_true(n > 10 && n < 700);
+	for (int i = 0; i < 400 && count(MSG_H_ACT) == 0; i++) {
+		ssize_t k = recv(fd, body, sizeof(body), 0);
+
+		got += k > 0 ? (size_t)k : 0;
+		if (k <= 0)
+			pump(1);
+	}
+	assert_int_equal(count(MSG_H_ACT), 1);
+	assert_true(got != 0);
+}
+
+static void
 names_reach_core_as_they_were_used(void **state UNUSED)
 {
 	AUTO_FD int one = client(web);
@@ -319,6 +381,8 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    P(misplaced_requests_are_told_why_and_end_the_connection),
+	    P(requests_wait_for_a_client_that_does_not_read),
 	    P(head_reaches_core_in_origin_form_with_its_fields_as_they_were),
 	    P(head_may_come_byte_by_byte),
 	    P(pipelined_requests_are_acts_one_after_the_other),

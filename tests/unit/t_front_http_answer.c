@@ -67,6 +67,11 @@ answers_without_a_body_have_no_framing_of_one(void **state UNUSED)
 	assert_string_equal(hear(fd), "HTTP/1.1 204 No Content\r\nDate\r\n\r\n");
 	act_free(&a);
 	a = asked(fd, GET, false);
+	head(&a, 204, "");
+	finish(&a);
+	assert_string_equal(hear(fd), "HTTP/1.1 204 No Content\r\nDate\r\n\r\n");
+	act_free(&a);
+	a = asked(fd, GET, false);
 	head(&a, 304, "Content-Length:99\nDate:Tue, 01 Dec 2026 00:00:00 GMT");
 	finish(&a);
 	assert_string_equal(

@@ -263,6 +263,7 @@ client_that_stops_in_a_body_gets_408(void **state UNUSED)
 {
 	AUTO_FD int one = -1;
 	AUTO_FD int two = -1;
+	AUTO_FD int three = -1;
 	AUTO_ACT a = {0};
 
 	hub->clocks.body = 40;
@@ -270,6 +271,12 @@ client_that_stops_in_a_body_gets_408(void **state UNUSED)
 	pump(60);
 	assert_true(starts(hear(one), "HTTP/1.1 408 Request Timeout\r\n" PROBLEM));
 	assert_int_equal(count(MSG_H_ACT), 0); /* it had not come so far */
+	three = post(100, 0, "Expect: 100-continue\r\n");
+	a = act();
+	go(&a, true, 100, false);
+	pump(80);
+	assert_string_equal(hear(three), ""); /* it is right to wait */
+	act_free(&a);
 	two = post(100000, 10, "");
 	a = act();
 	pump(80);
@@ -287,7 +294,10 @@ bodies_of_one_run_that_wait_are_bounded(void **state UNUSED)
 	AUTO_BUF struct buf b = BUF(20 << 20);
 	int fds[5];
 	struct act acts[5];
+	uint16_t own = web;
 	AUTO_FD int other = -1;
+	AUTO_FD int second = -1;
+	AUTO_ACT a = {0};
 
 	fill(&b, 13 << 20);
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
@@ -299,6 +309,14 @@ bodies_of_one_run_that_wait_are_bounded(void **state UNUSED)
 	assert_true(starts(hear(fds[4]), "HTTP/1.1 503 Service Unavailable\r\n" PROBLEM));
 	for (size_t i = 0; i < 4; i++)
 		assert_string_equal(hear(fds[i]), "");
+	/* Another run has its own share. */
+	web = listen_run(900, FRONT_HTTP, "r-2", "web.test", 80);
+	second = post(14 << 20, 0, "");
+	a = act();
+	need(&a, 1, 16 << 20);
+	say_str(second, buf_str(&b));
+	assert_string_equal(hear(second), "");
+	web = own;
 	/* What one leaves is another's. */
 	(void)close(fds[0]);
 	pump(20);
@@ -349,6 +367,18 @@ allowed_expectation_gets_one_100_and_then_the_body_flows(void **state UNUSED)
 		;
 	assert_int_equal(got.n, 70000);
 	assert_string_equal(hear(fd), "");
+}
+
+static void
+upstream_that_asks_before_cores_word_gets_its_100_then(void **state UNUSED)
+{
+	AUTO_FD int fd = post(10, 0, "Expect: 100-continue\r\n");
+	AUTO_ACT a = act();
+
+	more(&a, 100);
+	assert_string_equal(hear(fd), "");
+	go(&a, true, 10, false);
+	assert_string_equal(hear(fd), CONTINUE);
 }
 
 static void
@@ -421,6 +451,7 @@ main(void)
 	    P(bodies_of_one_run_that_wait_are_bounded),
 	    P(denied_expectation_gets_no_100_and_no_body_is_read),
 	    P(allowed_expectation_gets_one_100_and_then_the_body_flows),
+	    P(upstream_that_asks_before_cores_word_gets_its_100_then),
 	    P(body_that_is_to_be_judged_is_asked_for_with_100),
 	    P(final_answer_instead_of_100_is_relayed_and_the_body_not_read),
 	    P(answer_in_the_middle_of_a_body_can_be_read_by_a_client_that_still_sends),

@@ -178,14 +178,22 @@ tunnel(const char *authority, const char *host)
 	int fd = client(proxy);
 	AUTO_BUF struct buf line = BUF(1000);
 	AUTO_BUF struct buf b = BUF(1000);
+	uint64_t conn;
 	struct rd r;
 
 	buf_printf(&line, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n", authority, authority);
 	say_str(fd, buf_str(&line));
 	r = rd_init(buf_str(&seen[expect(MSG_H_CONNECT)].body));
-	buf_u64(&b, rd_u64(&r));
+	conn = rd_u64(&r);
 	(void)rd_u32(&r);
 	assert_true(str_eqz(rd_lstr(&r), host));
+	buf_u64(&b, conn);
+	buf_lz(&b, "another.test"); /* not what was asked */
+	tell(core, MSG_H_CONNECTED, &b);
+	pump(5);
+	assert_int_equal(count(MSG_F_LEAF_ASK), 0);
+	b = BUF(1000);
+	buf_u64(&b, conn);
 	buf_lz(&b, host);
 	tell(core, MSG_H_CONNECTED, &b);
 	leaf(host, CA_LEAF_SECONDS);
@@ -333,6 +341,25 @@ answer_that_breaks_off_has_no_goodbye(void **state UNUSED)
 	assert_string_equal(tls_hear(&t), "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nDate\r\n\r\nx!");
 }
 
+/* Not so when it was whole, and only its record was waited for. */
+static void
+answer_that_is_there_as_a_whole_ends_with_goodbye(void **state UNUSED)
+{
+	AUTO_TLS t = tls_client("web.test", NULL);
+	AUTO_BUF struct buf run = BUF(100);
+	AUTO_ACT a = {0};
+
+	tls_say(&t, GET);
+	a = act();
+	go(&a, false, 0, false);
+	head(&a, 200, "Content-Length:0");
+	end(&a, true);
+	(void)tls_hear(&t);
+	buf_lz(&run, "r-1");
+	ipc_send(core, MSG_F_UNLISTEN, &run, NULL, 0);
+	assert_string_equal(tls_hear(&t), "$");
+}
+
 /* --- certificates ------------------------------------------------------------------------ */
 
 static void
@@ -342,23 +369,31 @@ leaf_is_asked_for_once_and_those_who_wait_are_woken(void **state UNUSED)
 	AUTO_TLS two = tls_begin(client(web), "web.test", NULL);
 	uint16_t again = listen_run(901, FRONT_HTTPS, "r-1", "web.test", 8443);
 	uint16_t others = listen_run(902, FRONT_HTTPS, "r-2", "web.test", 443);
+	uint16_t host = listen_run(903, FRONT_HTTPS, "r-1", "api.test", 443);
 
 	pump(10);
 	assert_int_equal(count(MSG_F_LEAF_ASK), 1);
-	leaf("web.test", CA_LEAF_SECONDS);
-	assert_true(tls_shake(&one));
-	assert_true(tls_shake(&two));
+	{
+		AUTO_TLS run = tls_begin(client(others), "web.test", NULL);
+		AUTO_TLS name = tls_begin(client(host), "api.test", NULL);
+
+		pump(10);
+		assert_int_equal(count(MSG_F_LEAF_ASK), 3);
+		leaf("web.test", CA_LEAF_SECONDS);
+		assert_true(tls_shake(&one));
+		assert_true(tls_shake(&two));
+		/* Another run, another name: they wait for their own. */
+		assert_false(tls_shake(&run));
+		assert_false(tls_shake(&name));
+		leaf("web.test", CA_LEAF_SECONDS);
+		leaf("api.test", CA_LEAF_SECONDS);
+		assert_true(tls_shake(&run));
+		assert_true(tls_shake(&name));
+	}
 	{
 		AUTO_TLS three = tls_begin(client(again), "web.test", NULL);
 
 		assert_true(tls_shake(&three)); /* one for each run and host */
-	}
-	{
-		AUTO_TLS four = tls_begin(client(others), "web.test", NULL);
-
-		pump(10);
-		leaf("web.test", CA_LEAF_SECONDS);
-		assert_true(tls_shake(&four));
 	}
 }
 
@@ -562,6 +597,7 @@ main(void)
 	    S(sessions_are_not_resumed),
 	    S(address_needs_no_name),
 	    S(answer_that_breaks_off_has_no_goodbye),
+	    S(answer_that_is_there_as_a_whole_ends_with_goodbye),
 	    S(leaf_is_asked_for_once_and_those_who_wait_are_woken),
 	    S(leaf_that_ends_within_the_hour_is_replaced),
 	    S(without_a_leaf_there_is_no_connection),
