@@ -131,6 +131,25 @@ a_denied_body_is_not_read(void **state)
 	assert_true(silent(&w->front, MSG_H_GO));
 }
 
+/* A form could add effects, never take them away. */
+static void
+a_form_that_is_denied_by_its_head_is_not_read(void **state)
+{
+	static const char head[] = "POST /v1/things HTTP/1.1\r\nHost: api.test\r\nContent-Type: "
+				   "application/x-www-form-urlencoded\r\n"
+				   "Content-Length: 100000\r\n\r\n";
+	struct world *w = *state;
+	AUTO_FREE char *text =
+	    http_policy(w, "{\"id\":\"reads\",\"permit\":{\"effects\":{\"only\":[\"@data\"]}}}", 3);
+
+	asks(w, &(struct ask){.head = head, .body = 2, .length = 100000});
+	(void)needed(w);
+	core_boot_policy_use(w->c, world_parse(text));
+	asks(w, &(struct ask){.act = 2, .head = head, .body = 2, .length = 100000});
+	assert_problem(w, 403, "denied");
+	assert_true(silent(&w->front, MSG_H_NEED));
+}
+
 static void
 a_log_that_does_not_answer_refuses(void **state)
 {
@@ -286,6 +305,49 @@ one_label_stands_before_a_wildcard(void **state)
 }
 
 static void
+a_target_that_is_another_place_now_is_not_reached(void **state)
+{
+	struct world *w = *state;
+	AUTO_FREE char *text = http_policy(w, NULL, 3);
+	struct ask a = {.listener = L_PROXY,
+	    .clear = true,
+	    .host = "127.0.0.1",
+	    .port = 8081,
+	    .head = "GET / HTTP/1.1\r\nHost: 127.0.0.1:8081\r\n\r\n"};
+
+	memcpy(strstr(text, "127.0.0.1:8080"), "127.0.0.1:8081", 14);
+	core_boot_policy_use(w->c, world_parse(text));
+	asks(w, &a);
+	assert_problem(w, 403, "denied");
+	a = (struct ask){.act = 2,
+	    .listener = L_PLAIN,
+	    .clear = true,
+	    .host = "127.0.0.1",
+	    .port = 8080,
+	    .head = "GET / HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n"};
+	asks(w, &a);
+	assert_problem(w, 403, "denied");
+	asks(w, &(struct ask){.act = 3});
+	passes(w, 3);
+}
+
+static void connects(struct world *w, const char *host, uint32_t port);
+
+static void
+nor_by_connect(void **state)
+{
+	struct world *w = *state;
+	AUTO_FREE char *text = http_policy(w, NULL, 3);
+
+	connects(w, "infra.test", 8443);
+	(void)heard(&w->front, MSG_H_CONNECTED);
+	memcpy(strstr(text, "infra.test:8443"), "infra.test:8444", 15);
+	core_boot_policy_use(w->c, world_parse(text));
+	connects(w, "infra.test", 8444);
+	assert_problem(w, 403, "denied");
+}
+
+static void
 connects(struct world *w, const char *host, uint32_t port)
 {
 	AUTO_BUF struct buf b = BUF(4096);
@@ -426,7 +488,7 @@ the_loop_reaches_models_and_nothing_else(void **state)
 	jcs_open(&j, NULL);
 	blob_ref_jcs(&j, "r", &ref);
 	jcs_close(&j);
-	json.p[json.n - 1] = '\0';
+	json.p[json.n - 1] = '\0'; /* its last brace */
 	answers(w, &(struct answered){.http = 200,
 		       .head = l.hash,
 		       .blob = (char *)json.p + 5,
@@ -437,6 +499,32 @@ the_loop_reaches_models_and_nothing_else(void **state)
 	assert_state(json_str(json_get(json_get(json_root(o), "answer"), "kid")), w->run->id);
 	asks(w, &(struct ask){.act = 2, .listener = L_LOOP, .clear = true});
 	assert_problem(w, 403, "denied");
+}
+
+static void
+an_answer_that_was_not_to_be_kept_is_not_taken_for_one(void **state)
+{
+	struct world *w = *state;
+	AUTO(json) struct json_doc *o = NULL;
+	AUTO_BUF struct buf frame = BUF(1 << 16);
+	AUTO_BUF struct buf json = BUF(4096);
+	struct blob_ref ref;
+	struct http_lease l;
+	struct jcs j;
+	struct err err;
+
+	asks(w, &(struct ask){0});
+	l = http_leased(w);
+	assert_int_equal(
+	    blob_seal(w->run->key, str_z(w->run->id), "text/plain", STR("x"), &frame, &ref, &err),
+	    0);
+	jcs_init(&j, &json);
+	jcs_array(&j, NULL);
+	blob_ref_jcs(&j, NULL, &ref);
+	buf_put_c(&json, '\0');
+	answers(w, &(struct answered){.http = 200, .head = l.hash, .blob = (char *)json.p + 1});
+	o = last(w, "outcome");
+	assert_null(json_get(json_root(o), "answer"));
 }
 
 static void
@@ -631,6 +719,26 @@ a_body_under_approval_is_bound_by_its_bytes(void **state)
 	assert_state(l.content, "one");
 }
 
+/* curl and its like make a boundary at each try: the parts are what people sign. */
+static void
+a_multipart_body_may_have_another_boundary(void **state)
+{
+	struct world *w = *state;
+	static const char *const bodies[] = {"--b1\r\nA\r\n--b1--", "--b2\r\nA\r\n--b2--",
+	    "--b3\r\nB\r\n--b3--", "--b1\r\nb1\r\n--b1--"};
+
+	for (uint64_t i = 0; i < ARRAY_LEN(bodies); i++) {
+		AUTO_FREE char *head = xasprintf("PUT /v1/up/7 HTTP/1.1\r\nHost: api.test\r\n"
+						 "Content-Type: multipart/form-data; "
+						 "boundary=%.2s\r\nContent-Length: %zu\r\n\r\n",
+		    bodies[i] + 2, strlen(bodies[i]));
+
+		asks(w, &(struct ask){.act = i + 1, .head = head, .content = bodies[i]});
+		assert_problem(w, 403, "needs_approval");
+		assert_int_equal(count(w, "approval.request"), i < 1 ? 1 : i < 2 ? 1 : i);
+	}
+}
+
 static void
 a_streamed_body_under_approval_is_read_and_shown(void **state)
 {
@@ -719,6 +827,49 @@ a_large_body_that_was_only_hashed_is_not_taken_for_sent(void **state)
 	assert_problem(w, 403, "needs_approval");
 	assert_int_equal(count(w, "approval.consumed"), 0);
 	assert_true(silent(&w->upstream, MSG_UH_SEND));
+}
+
+/* --- after a restart of the log's writer or of core -------------------------------- */
+
+static void
+live_record(struct world *w, const char *type, const char *data, uint64_t seq)
+{
+	AUTO_BUF struct buf live = BUF(65536);
+	AUTO_FREE char *body = xasprintf("{\"data\":%s,\"run\":\"%s\",\"seq\":%llu,\"time\":"
+					 "\"2026-01-01T00:00:00.000000Z\",\"type\":\"%s\"}",
+	    data, w->run->id, (unsigned long long)seq, type);
+	uint8_t root[32] = {0};
+
+	buf_lz(&live, body);
+	buf_put(&live, root, 32);
+	say(&w->writer, MSG_W_LIVE, &live);
+}
+
+static void
+a_large_body_is_still_bound_after_a_restart(void **state)
+{
+	struct world *w = *state;
+	struct hash sha = hash_sha256(STR("large"));
+	AUTO_FREE char *data = NULL;
+	struct core_request *rq;
+
+	asks(w, &(struct ask){.head = PUT_BODY("9000000"), .body = 2, .length = 9000000});
+	(void)needed(w);
+	gives_hash(w, 1, 9000000, &sha);
+	assert_problem(w, 403, "needs_approval");
+	for (size_t i = 0; i < w->nrecords; i++)
+		if (strcmp(w->records[i].type, "approval.request") == 0)
+			data = xstrdup(w->records[i].data);
+	world_wire(w, &w->writer, IPC_ROLE_WRITER, "");
+	live_record(w, "run.start", "{\"targets\":[]}", 1);
+	live_record(w, "approval.request", data, 2);
+	world_live(w);
+	rq = newest_request(w);
+	assert_int_equal(rq->state, CORE_RQ_PENDING);
+	asks(w, &(struct ask){.act = 2, .head = PUT_BODY("9000000"), .body = 2, .length = 9000000});
+	assert_problem(w, 403, "needs_approval");
+	assert_true(silent(&w->front, MSG_H_NEED)); /* known by its hash: not read again */
+	assert_ptr_equal(newest_request(w), rq);
 }
 
 /* --- streamed bodies ------------------------------------------------------------- */
@@ -1003,6 +1154,7 @@ main(void)
 	    http_test(a_change_waits_for_its_signed_record_and_its_outcome),
 	    http_test(what_is_denied_goes_nowhere_and_says_why),
 	    http_test(a_denied_body_is_not_read),
+	    http_test(a_form_that_is_denied_by_its_head_is_not_read),
 	    http_test(a_log_that_does_not_answer_refuses),
 	    http_test(a_writer_that_dies_before_the_ack_refuses_and_the_action_counts_as_not_sent),
 	    http_test(without_a_policy_everything_is_refused),
@@ -1011,10 +1163,13 @@ main(void)
 	    http_test(names_that_disagree_are_misdirected),
 	    http_test(absolute_form_goes_to_clear_targets_only),
 	    http_test(one_label_stands_before_a_wildcard),
+	    http_test(a_target_that_is_another_place_now_is_not_reached),
+	    http_test(nor_by_connect),
 	    http_test(connect_is_for_https_targets_of_the_run_and_else_on_the_record),
 	    http_test(a_head_that_is_not_well_formed_is_recorded_and_refused),
 	    http_test(faults_of_the_reader_get_their_status),
 	    http_test(the_loop_reaches_models_and_nothing_else),
+	    http_test(an_answer_that_was_not_to_be_kept_is_not_taken_for_one),
 	    http_test(the_sandbox_does_not_reach_models),
 	    http_test(a_models_request_is_read_whole_before_it_goes),
 	    http_test(a_query_passes_and_a_mutation_needs_people),
@@ -1023,9 +1178,11 @@ main(void)
 	    http_test(what_people_sign_passes_once),
 	    http_test(a_policy_that_changes_between_verdict_and_sending_stops_it),
 	    http_test(a_body_under_approval_is_bound_by_its_bytes),
+	    http_test(a_multipart_body_may_have_another_boundary),
 	    http_test(a_streamed_body_under_approval_is_read_and_shown),
 	    http_test(a_large_body_under_approval_is_bound_by_its_hash_and_streamed_at_use),
 	    http_test(a_large_body_that_was_only_hashed_is_not_taken_for_sent),
+	    http_test(a_large_body_is_still_bound_after_a_restart),
 	    http_test(a_body_nobody_needs_to_see_streams),
 	    http_test(a_body_that_does_not_come_is_on_the_record),
 	    http_test(an_unsealed_body_ends_fronts_wire),
