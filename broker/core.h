@@ -104,6 +104,7 @@ struct core_run {
 	struct secret *key;	  /* of its blobs */
 	struct core_target *targets;
 	size_t ntargets, nconns, nhttps, npending, nended;
+	uint64_t held; /* bytes of HTTP bodies in hand */
 	struct core_requests requests;
 	struct core_refused refused[CORE_REFUSED_MAX];
 	size_t nrefused; /* ever; the ring keeps the last */
@@ -170,6 +171,7 @@ struct core {
 	struct core_conns conns[CORE_CONN_BUCKETS];
 	struct core_https https[CORE_CONN_BUCKETS];
 	size_t nhttps;
+	uint64_t held; /* bytes of HTTP bodies in hand */
 	uint32_t last_listener;
 	uint64_t last_ask;
 

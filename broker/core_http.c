@@ -58,11 +58,35 @@ http_new(struct core_run *run, uint64_t conn, uint64_t act)
 }
 
 void
+core_http_drop(struct core_http *h)
+{
+	if (h->fd >= 0) {
+		if (h->bytes.n != 0)
+			(void)munmap((void *)(uintptr_t)h->bytes.p, h->bytes.n);
+		(void)close(h->fd);
+	}
+	h->fd = -1;
+	h->bytes = STR_NONE;
+	h->from.run->held -= h->held;
+	h->from.run->core->held -= h->held;
+	h->held = 0;
+	buf_free(&h->head);
+	buf_free(&h->content);
+	buf_free(&h->target);
+	free(h->req);
+	free(h->fields);
+	h->req = NULL;
+	h->fields = NULL;
+	h->nfields = 0;
+}
+
+void
 core_http_free(struct core_http *h)
 {
 	LIST_REMOVE(h, link);
 	h->from.run->nhttps--;
 	h->from.run->core->nhttps--;
+	core_http_drop(h);
 	core_record_forget(h->ticket);
 	if (h->request != NULL)
 		core_approve_forget(h->request);
@@ -70,22 +94,12 @@ core_http_free(struct core_http *h)
 	core_facts_unref(h->facts);
 	core_action_free(h->a);
 	loop_timer_del(h->timer);
-	if (h->fd >= 0) {
-		if (h->bytes.n != 0)
-			(void)munmap((void *)(uintptr_t)h->bytes.p, h->bytes.n);
-		(void)close(h->fd);
-	}
-	buf_free(&h->head);
-	buf_free(&h->content);
-	buf_free(&h->target);
 	buf_free(&h->answer);
 	free(h->host);
 	free(h->connect);
 	free(h->sni);
 	free(h->fault);
 	free(h->why);
-	free(h->req);
-	free(h->fields);
 	free(h->found.bound);
 	free(h->from.address);
 	free(h->from.credential);

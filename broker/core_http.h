@@ -21,6 +21,8 @@
 						 */
 #define CORE_HTTP_SHOWN_MAX ((uint64_t)8 << 20) /* under approval; larger ones by their hash */
 #define CORE_HTTP_BODY_MAX ((uint64_t)1 << 30)	/* where the policy has no max_body */
+#define CORE_HTTP_RUN_HELD ((uint64_t)64 << 20) /* of a run in hand at once */
+#define CORE_HTTP_HELD ((uint64_t)256 << 20)	/* of all runs */
 
 enum core_http_body { CORE_BODY_NONE = 0, CORE_BODY_INLINE, CORE_BODY_LENGTH, CORE_BODY_CHUNKED };
 enum core_http_via { CORE_VIA_DIRECT, CORE_VIA_PROXY, CORE_VIA_LOOP };
@@ -63,6 +65,7 @@ struct core_http {
 	struct buf content; /* inline */
 	int fd;		    /* sealed; -1 */
 	struct str bytes;   /* either of both; mapped when fd >= 0 */
+	uint64_t held;	    /* counted against CORE_HTTP_HELD */
 	bool in_hand;	    /* also when there is none */
 	uint8_t needed;	    /* how H_NEED asked for it; 0: it did not */
 	bool hashed;	    /* front has read it and let it go */
@@ -71,7 +74,8 @@ struct core_http {
 	struct hash sha;
 
 	/* What it is. */
-	struct http_request *req; /* NULL: not well-formed */
+	struct http_request *req; /* NULL: not well-formed, or leased */
+	bool well_formed;
 	struct http_view view;
 	struct core_facts *facts;
 	struct core_ask *ask;
@@ -100,6 +104,8 @@ struct core_http {
 
 /* --- core_http.c: exchanges and their ends */
 void core_http_free(struct core_http *h);
+/* Leased: what it was made of is not needed any more. */
+void core_http_drop(struct core_http *h);
 struct core_http *core_http_by_id(
     const struct core *c, uint64_t conn, uint64_t act); /* NULL: none */
 /* An action of that id is with upstream now. */
@@ -132,6 +138,8 @@ void core_http_refuse(struct core_http *h, unsigned status, const char *title, c
 
 /* --- core_http_body.c */
 bool core_http_streamed(const struct core_http *h); /* its body has not been read */
+/* Room for a body of at most that many bytes; false: there is none now. */
+bool core_http_hold(struct core_http *h, uint64_t most);
 /* ERR_PROTOCOL: not sealed, or of another length. Takes fd. */
 int core_http_body_take(struct core_http *h, int fd, uint64_t length, struct err *err);
 int core_http_body_memfd(struct str bytes, int *ret_fd, struct err *err);
@@ -144,7 +152,8 @@ void core_http_body_put(const struct core_http *h, struct buf *b);
 /* Fills fields and target with what goes out, found with what must not. */
 void core_http_scan(struct core_http *h);
 void core_http_scan_body(struct core_http *h);
-/* Of "dXNlcjpzZWNyZXQ=" what stands behind the colon, in *plain; else as it is. */
+/* Of "dXNlcjpzZWNyZXQ=" what stands behind the colon, or if that is nothing, before it, in *plain;
+ * else as it is. */
 struct str core_http_basic_secret(struct str b64, struct buf *plain);
 void core_http_unescape(struct str s, struct buf *out); /* as a form: escapes and '+' */
 

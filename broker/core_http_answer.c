@@ -174,7 +174,7 @@ core_http_answer_send(struct core_http *h)
 	    &(struct refusal){.conn = h->from.id,
 		.act = h->act,
 		.status = h->status,
-		.close = unread || h->req == NULL || h->status == 421 || h->status == 413,
+		.close = unread || !h->well_formed || h->status == 421 || h->status == 413,
 		.retry = approval	    ? RETRY_APPROVAL_S
 			 : h->status == 503 ? RETRY_SOON_S
 					    : NULL,

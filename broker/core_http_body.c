@@ -22,6 +22,19 @@ core_http_streamed(const struct core_http *h)
 	return !h->in_hand && !h->hashed;
 }
 
+bool
+core_http_hold(struct core_http *h, uint64_t most)
+{
+	struct core_run *run = h->from.run;
+
+	if (run->held + most > CORE_HTTP_RUN_HELD || run->core->held + most > CORE_HTTP_HELD)
+		return false;
+	h->held = most;
+	run->held += most;
+	run->core->held += most;
+	return true;
+}
+
 static int
 sealed_check(int fd, uint64_t length, struct err *err)
 {
@@ -45,7 +58,7 @@ core_http_body_take(struct core_http *h, int fd, uint64_t length, struct err *er
 
 	if (rc != 0)
 		return rc;
-	if (length > CORE_HTTP_FORM_MAX || (h->body == CORE_BODY_LENGTH && length != h->length))
+	if (length > h->held || (h->body == CORE_BODY_LENGTH && length != h->length))
 		return err_set(err, ERR_PROTOCOL, "a body of %llu bytes was not asked for",
 		    (unsigned long long)length);
 	if (length != 0) {

@@ -128,7 +128,9 @@ core_http_basic_secret(struct str b64, struct buf *plain)
 	if (!enc_unbase64(b64, plain))
 		return b64;
 	s = buf_str(plain);
-	return str_cut(&s, ':', &user) ? s : b64;
+	if (!str_cut(&s, ':', &user))
+		return b64;
+	return s.n != 0 ? s : user; /* some services take a key as the user */
 }
 
 static void

@@ -69,31 +69,6 @@ read_connect(struct core_http *h)
 		    h, 403, "denied", "no https target of this run has that host and port");
 }
 
-/* Front has read it as well; that both read the same is not taken for granted. */
-static void
-read_request(struct core_http *h)
-{
-	struct err err = {0};
-
-	if (h->fault != NULL) {
-		read_fault(h, h->fault);
-		return;
-	}
-	h->req = xcalloc(1, sizeof(*h->req));
-	if (http_request_parse(buf_str(&h->head), h->req, &err) == 0 &&
-	    (h->req->form == HTTP_ORIGIN || h->req->form == HTTP_ASTERISK))
-		return;
-	free(h->req);
-	h->req = NULL;
-	read_fault(h, err.code != 0 ? err.msg : "the request's target must be a path");
-}
-
-static uint64_t
-body_limit(const struct policy_target *t)
-{
-	return t != NULL && t->max_body != 0 ? t->max_body : CORE_HTTP_BODY_MAX;
-}
-
 /* What front read must be what the head frames. */
 static bool
 body_fits(const struct core_http *h)
@@ -105,6 +80,36 @@ body_fits(const struct core_http *h)
 	case HTTP_BODY_CLOSE: return false;
 	}
 	return false;
+}
+
+/* Front has read it as well; that both read the same is not taken for granted. */
+static void
+read_request(struct core_http *h)
+{
+	struct err err = {0};
+
+	if (h->fault != NULL) {
+		read_fault(h, h->fault);
+		return;
+	}
+	h->req = xcalloc(1, sizeof(*h->req));
+	h->well_formed = http_request_parse(buf_str(&h->head), h->req, &err) == 0 &&
+			 (h->req->form == HTTP_ORIGIN || h->req->form == HTTP_ASTERISK) &&
+			 body_fits(h);
+	if (h->well_formed)
+		return;
+	if (err.code == 0)
+		(void)err_set(
+		    &err, ERR_SYNTAX, "the target is not a path, or the body not as the head says");
+	free(h->req);
+	h->req = NULL;
+	read_fault(h, err.msg);
+}
+
+static uint64_t
+body_limit(const struct policy_target *t)
+{
+	return t != NULL && t->max_body != 0 ? t->max_body : CORE_HTTP_BODY_MAX;
 }
 
 static void
@@ -119,12 +124,6 @@ read_head(struct core_http *h)
 	core_http_find(h);
 	if (h->req == NULL)
 		return;
-	if (!body_fits(h)) {
-		read_fault(h, "the body is not as the head says");
-		free(h->req);
-		h->req = NULL;
-		return;
-	}
 	t = core_http_policy(h);
 	effects_http(t, h->req, &h->view);
 	core_http_scan(h);
@@ -149,11 +148,16 @@ judged_limit(const struct core_http *h)
 	return h->view.api == HTTP_API_FORM ? CORE_HTTP_FORM_MAX : CORE_HTTP_GRAPHQL_MAX;
 }
 
-static void
+static bool
 need(struct core_http *h, uint8_t how, uint64_t most)
 {
 	AUTO_BUF struct buf b = BUF(64);
 
+	if (how == 1 && !core_http_hold(h, h->body == CORE_BODY_LENGTH ? h->length : most)) {
+		core_http_refuse(h, 503, "too_many_bodies",
+		    "the run has as many bytes of bodies under judgement as it may");
+		return false;
+	}
 	h->phase = CORE_HTTP_BODY;
 	h->needed = how;
 	buf_u64(&b, h->from.id);
@@ -161,6 +165,7 @@ need(struct core_http *h, uint8_t how, uint64_t most)
 	buf_u8(&b, how);
 	buf_u64(&b, most);
 	core_send(h->from.run->core->front, MSG_H_NEED, &b);
+	return true;
 }
 
 /* By what is known so far. Effects are only added later, but for GraphQL, which sets them anew. */
@@ -199,8 +204,7 @@ body_asked(struct core_http *h)
 		    "the body is larger than one that the broker can judge");
 		return false;
 	}
-	need(h, 1, most);
-	return true;
+	return need(h, 1, most);
 }
 
 /* --- facts ----------------------------------------------------------------------- */
@@ -308,8 +312,7 @@ body_asked_for_people(struct core_http *h)
 		return false;
 	if (!large && most > CORE_HTTP_SHOWN_MAX)
 		most = CORE_HTTP_SHOWN_MAX;
-	need(h, large ? 2 : 1, most);
-	return true;
+	return need(h, large ? 2 : 1, most);
 }
 
 /* --- the verdict ----------------------------------------------------------------- */

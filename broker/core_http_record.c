@@ -46,6 +46,7 @@ send(struct core_http *h)
 	if (core_http_lease(h, &err) == 0) {
 		h->phase = CORE_HTTP_SENT;
 		h->sent_us = clock_boot_us();
+		core_http_drop(h);
 		return;
 	}
 	log_warn("action %s is not sent: %s", h->a->id, err.msg);

@@ -924,6 +924,30 @@ a_body_that_does_not_come_is_on_the_record(void **state)
 }
 
 static void
+bodies_in_hand_have_a_ceiling_and_are_let_go_once_leased(void **state)
+{
+	struct world *w = *state;
+	static const char query[] = "{\"query\":\"{viewer{login}}\"}";
+
+	w->run->held = CORE_HTTP_RUN_HELD - CORE_HTTP_GRAPHQL_MAX + 1;
+	asks(w, &(struct ask){.head = "POST /graphql HTTP/1.1\r\nHost: api.test\r\nContent-Type: "
+				      "application/json\r\nTransfer-Encoding: chunked\r\n\r\n",
+		    .body = 3});
+	assert_problem(w, 503, "too_many_bodies");
+	w->run->held = 0;
+	asks(w, &(struct ask){.act = 2,
+		    .head = "POST /graphql HTTP/1.1\r\nHost: api.test\r\nContent-Type: "
+			    "application/json\r\nTransfer-Encoding: chunked\r\n\r\n",
+		    .body = 3});
+	(void)needed(w);
+	assert_int_equal(w->run->held, CORE_HTTP_GRAPHQL_MAX);
+	gives_body(w, 2, str_z(query));
+	(void)http_leased(w);
+	assert_int_equal(w->run->held, 0);
+	assert_int_equal(w->c->held, 0);
+}
+
+static void
 an_unsealed_body_ends_fronts_wire(void **state)
 {
 	struct world *w = *state;
@@ -1185,6 +1209,7 @@ main(void)
 	    http_test(a_large_body_is_still_bound_after_a_restart),
 	    http_test(a_body_nobody_needs_to_see_streams),
 	    http_test(a_body_that_does_not_come_is_on_the_record),
+	    http_test(bodies_in_hand_have_a_ceiling_and_are_let_go_once_leased),
 	    http_test(an_unsealed_body_ends_fronts_wire),
 	    http_test(no_answer_becomes_a_502_once_its_outcome_is_durable),
 	    http_test(upstream_that_sent_another_head_ends_its_wire_and_the_answer),

@@ -70,6 +70,8 @@ what_carries_a_credential_is_foreign_wherever_it_stands(void **state)
 	    {"/", "Authorization: Bearer abc\r\n", "field Authorization"},
 	    {"/", "authorization: Basic dXNlcjpzZWNyZXQ=\r\n", "field authorization"},
 	    {"/", "Authorization: abc\r\n", "field Authorization"},
+	    {"/", "Authorization: Basic c2tfbGl2ZV8wMTIzNDU2Nzg5YWJjZGVmOg==\r\n",
+		"field Authorization"},
 	    {"/", "X-Api-Key: abc\r\n", "field X-Api-Key"},
 	    {"/", "Cookie: session=1\r\n", "field Cookie"},
 	    {"/", "X-Vault-Token: abc\r\n", "field X-Vault-Token"},
@@ -183,20 +185,31 @@ a_placeholder_in_its_place_becomes_the_credential(void **state)
 	char p[CORE_PLACEHOLDER_SIZE];
 	AUTO_BUF struct buf user = BUF(256);
 	AUTO_BUF struct buf b64 = BUF(256);
-	AUTO_FREE char *bearer = NULL, *token = NULL, *basic = NULL;
+	AUTO_BUF struct buf alone = BUF(256);
+	AUTO_FREE char *bearer = NULL, *token = NULL, *basic = NULL, *key = NULL;
 
 	placeholder(w, "api-key", p);
 	buf_put_z(&user, "x-access-token:");
 	buf_put_z(&user, p);
 	enc_base64(&b64, buf_str(&user));
+	buf_reset(&user);
+	buf_put_z(&user, p);
+	buf_put_c(&user, ':');
+	enc_base64(&alone, buf_str(&user));
 	bearer = xasprintf("Authorization: Bearer %s\r\n", p);
 	token = xasprintf("authorization: token %s\r\n", p);
 	basic = xasprintf("Authorization: Basic %.*s\r\n", STR_ARG(buf_str(&b64)));
-	for (uint64_t i = 1; i <= 3; i++) {
+	key = xasprintf("Authorization: Basic %.*s\r\n", STR_ARG(buf_str(&alone)));
+	for (uint64_t i = 1; i <= 4; i++) {
 		AUTO_BUF struct buf plain = BUF(BLOB_PLAIN_MAX);
 		struct http_lease l;
 
-		sends(w, i, "/v1?a=1", i == 1 ? bearer : i == 2 ? token : basic, NULL);
+		sends(w, i, "/v1?a=1",
+		    i == 1   ? bearer
+		    : i == 2 ? token
+		    : i == 3 ? basic
+			     : key,
+		    NULL);
 		l = http_leased(w);
 		assert_null(lease_field(&l, "Authorization"));
 		assert_int_equal(l.credential, 1);
