@@ -294,8 +294,9 @@ judge_document(const struct policy_target *t, const struct json *r, struct graph
 	size_t members = json_get(r, "nested") != NULL ? 4 : 3;
 
 	if (!read_names(json_get(r, "fields"), &fields, &o.nfields) ||
-	    !read_names(json_get(r, "nested"), &nested, &o.nnested) || o.nfields == 0 ||
-	    json_count(r) != members || json_type(json_get(r, "operations")) != JSON_INT)
+	    !read_names(json_get(r, "nested"), &nested, &o.nnested) || fields == NULL ||
+	    o.nfields == 0 || json_count(r) != members ||
+	    json_type(json_get(r, "operations")) != JSON_INT)
 		return false;
 	o.fields = fields;
 	o.nested = nested;

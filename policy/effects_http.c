@@ -80,9 +80,11 @@ field_is(struct str name, const char *z)
 	if (name.n != n)
 		return false;
 	for (size_t i = 0; i < n; i++) {
-		char c = name.p[i] == '_' ? '-' : name.p[i];
+		int c = (uint8_t)name.p[i];
 
-		if ((c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c) != z[i])
+		if (c >= 'A' && c <= 'Z')
+			c += 'a' - 'A';
+		if (c != z[i] && !(c == '_' && z[i] == '-'))
 			return false;
 	}
 	return true;

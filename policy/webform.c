@@ -116,7 +116,9 @@ fold(char c)
 {
 	if (c >= 'A' && c <= 'Z')
 		return (char)(c + ('a' - 'A'));
-	return c == '.' || c == ' ' || c == '-' ? '_' : c;
+	if (c == '.' || c == ' ' || c == '-')
+		return '_';
+	return c;
 }
 
 static const char *const overriding[] = {
@@ -145,20 +147,17 @@ name_is_one_of(const char *const *names, const char *name, size_t n)
 	return false;
 }
 
-/* By any number of layers of encoding. */
+/* By one layer of encoding or more. */
 static bool
 decodes_to(const char *const *names, struct str raw)
 {
-	char a[NAME_MAX_READ], b[NAME_MAX_READ];
+	char layers[LAYERS_MAX][NAME_MAX_READ];
 	struct str s = raw;
 
-	for (unsigned layer = 0; layer < LAYERS_MAX; layer++) {
-		char *out = layer % 2 == 0 ? a : b;
-		size_t n = decode_loosely(s, out);
-
-		if (name_is_one_of(names, out, n))
+	for (unsigned i = 0; i < LAYERS_MAX; i++) {
+		s = str_mem(layers[i], decode_loosely(s, layers[i]));
+		if (name_is_one_of(names, s.p, s.n))
 			return true;
-		s = str_mem(out, n);
 	}
 	return false;
 }
@@ -321,7 +320,7 @@ struct media_type
 media_type_parse(struct str content_type)
 {
 	struct media_type t = {.media = MEDIA_NONE};
-	struct str s = str_trim(content_type), type = s, sub;
+	struct str s = str_trim(content_type), type, sub;
 
 	if (s.n == 0)
 		return t;
