@@ -37,7 +37,7 @@ static struct liar {
 	unsigned lie, ticks; /* of 20 ms since the client came */
 	uint64_t conn;
 	unsigned status; /* of the answer, 0: none yet */
-	bool ended, done;
+	bool ended, done, told;
 	int later; /* a memfd that is written after it was judged */
 } st = {.client = -1, .conn = 9000, .later = -1};
 
@@ -285,16 +285,23 @@ on_need(void)
 		st.later = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 }
 
-/* Core lets the exchange go: the streamed body follows, more or less than leased. */
+/* Core lets the exchange go. */
 static void
-on_go(uint8_t body)
+on_go(void)
+{
+	if (st.later >= 0)
+		(void)!pwrite(st.later, "{\"query\":\"mutation", 18, 0);
+}
+
+/* Upstream asks for the body: it gets more or less than was leased. */
+static void
+on_more(void)
 {
 	AUTO_FREE char *data = calloc(1, 60000);
 
-	if (st.later >= 0)
-		(void)!pwrite(st.later, "{\"query\":\"mutation", 18, 0);
-	if (body == 0)
+	if (st.told)
 		return;
+	st.told = true;
 	(void)memset(data, 'x', 60000);
 	fu_body(str_mem(data, 60000), 0);
 	if (telling("less body than leased")) {
@@ -353,7 +360,7 @@ on_core(void *arg UNUSED, struct ipc *w UNUSED, uint16_t type, struct rd *body, 
 	if (type == MSG_H_NEED) {
 		on_need();
 	} else if (type == MSG_H_GO) {
-		on_go(rd_u8(body));
+		on_go();
 	} else if (type == MSG_H_REFUSED) {
 		(void)snprintf(text, sizeof(text), "refused %u", rd_u16(body));
 		answer(text);
@@ -384,6 +391,8 @@ on_upstream(void *arg UNUSED, struct ipc *w UNUSED, uint16_t type, struct rd *bo
 {
 	(void)rd_u64(body);
 	(void)rd_u64(body);
+	if (type == MSG_UF_MORE)
+		on_more();
 	if (type == MSG_UF_HEAD)
 		st.status = rd_u16(body);
 	if (type == MSG_UF_END) {
@@ -427,7 +436,7 @@ on_client(void *arg UNUSED)
 	}
 	st.client = fd;
 	st.ticks = st.status = 0;
-	st.ended = st.done = false;
+	st.ended = st.done = st.told = false;
 	st.lie = c;
 	st.conn++;
 	if (st.later >= 0)
