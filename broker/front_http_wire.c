@@ -172,7 +172,7 @@ on_head(struct front_hub *h, struct rd *b, int *fds, struct err *err)
 	uint64_t id = rd_u64(b), act = rd_u64(b);
 	uint16_t status = rd_u16(b);
 	struct front_conn *c;
-	size_t n;
+	size_t n = 0;
 	int rc = fields(b, f, &n, err);
 
 	(void)fds;

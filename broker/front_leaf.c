@@ -58,26 +58,40 @@ front_leaf_drop(struct front_hub *h, const struct str *run)
 	}
 }
 
-/* The oldest of the run, or of all, that nobody waits for. */
+/* The oldest of the run, or (NULL) of all, that nobody waits for. */
+static struct front_leaf *
+oldest(const struct front_hub *h, const char *run)
+{
+	struct front_leaf *f;
+
+	TAILQ_FOREACH (f, &h->leaves, link)
+		if (!f->asked && (run == NULL || strcmp(f->run, run) == 0))
+			return f;
+	return NULL;
+}
+
+static size_t
+of_run(const struct front_hub *h, const char *run)
+{
+	const struct front_leaf *f;
+	size_t n = 0;
+
+	TAILQ_FOREACH (f, &h->leaves, link)
+		n += strcmp(f->run, run) == 0;
+	return n;
+}
+
 static void
 make_room(struct front_hub *h, const char *run)
 {
-	struct front_leaf *f, *oldest = NULL, *own = NULL;
-	size_t n = 0;
+	struct front_leaf *f = NULL;
 
-	TAILQ_FOREACH (f, &h->leaves, link) {
-		bool ours = strcmp(f->run, run) == 0;
-
-		n += ours;
-		if (!f->asked && oldest == NULL)
-			oldest = f;
-		if (!f->asked && ours && own == NULL)
-			own = f;
-	}
-	if (n >= LEAVES_RUN_MAX && own != NULL)
-		leaf_free(h, own);
-	else if (h->nleaves >= LEAVES_MAX && oldest != NULL)
-		leaf_free(h, oldest);
+	if (of_run(h, run) >= LEAVES_RUN_MAX)
+		f = oldest(h, run);
+	else if (h->nleaves >= LEAVES_MAX)
+		f = oldest(h, NULL);
+	if (f != NULL)
+		leaf_free(h, f);
 }
 
 static struct front_leaf *

@@ -46,18 +46,22 @@ front_listen_count(struct front_conn *c)
 	return true;
 }
 
+static size_t
+spooled(const struct front_listener *l, bool of_all)
+{
+	const struct front_listener *o;
+	size_t n = 0;
+
+	LIST_FOREACH (o, &l->hub->listeners, link)
+		if (of_all || strcmp(o->run, l->run) == 0)
+			n += o->spooled;
+	return n;
+}
+
 bool
 front_listen_spool(struct front_listener *l, size_t n)
 {
-	const struct front_listener *o;
-	size_t all = 0, run = 0;
-
-	LIST_FOREACH (o, &l->hub->listeners, link) {
-		all += o->spooled;
-		if (strcmp(o->run, l->run) == 0)
-			run += o->spooled;
-	}
-	if (n > FRONT_SPOOL_MAX - all || n > FRONT_SPOOL_RUN_MAX - run)
+	if (n > FRONT_SPOOL_MAX - spooled(l, true) || n > FRONT_SPOOL_RUN_MAX - spooled(l, false))
 		return false;
 	l->spooled += n;
 	return true;

@@ -334,7 +334,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	f.does = data[1];
 	f.faulty = f.ended = false;
 	f.nacts = 0;
-	l = front_listen_find(f.hub, data[0] % 3 + 1);
+	l = front_listen_find(f.hub, data[0] % 3u + 1u);
 	cut = data[2] < size - 3 ? data[2] : size - 3;
 	assert(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, s) == 0);
 	front_conn_new(l, s[0]);

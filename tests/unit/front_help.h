@@ -428,6 +428,49 @@ part(const struct act *a, struct buf *to)
 	return last;
 }
 
-#define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+/* --- plain HTTP ---------------------------------------------------------------------- */
+
+#define OK "HTTP/1.1 200 OK\r\n"
+#define GET "GET / HTTP/1.1\r\nHost: web.test\r\n\r\n"
+#define POST "POST / HTTP/1.1\r\nHost: web.test\r\n"
+#define PROBLEM "Date\r\nContent-Type: application/problem+json\r\n"
+#define UNAVAILABLE "HTTP/1.1 503 Service Unavailable\r\n" PROBLEM "Retry-After: 5\r\n"
+
+static uint16_t web;
+
+static inline int
+plain_up(void **state)
+{
+	(void)set_up(state);
+	web = listen_on(FRONT_HTTP, "web.test", 80);
+	return 0;
+}
+#define P(f) cmocka_unit_test_setup_teardown(f, plain_up, tear_down)
+
+static inline bool
+starts(const char *s, const char *with)
+{
+	return strncmp(s, with, strlen(with)) == 0;
+}
+
+/* A request that core has let go. */
+static inline struct act
+asked(int fd, const char *request, bool hold)
+{
+	struct act a;
+
+	say(fd, request);
+	a = act();
+	go(&a, false, 0, hold);
+	pump(5);
+	return a;
+}
+
+static inline void
+finish(const struct act *a)
+{
+	end(a, true);
+	done(a);
+}
 
 #endif

@@ -3,24 +3,10 @@
 
 #include "common/banned.h"
 
-#define OK "HTTP/1.1 200 OK\r\n"
 #define S(literal)                           \
 	{                                    \
 		literal, sizeof(literal) - 1 \
 	}
-#define POST "POST / HTTP/1.1\r\nHost: web.test\r\n"
-#define GET "GET / HTTP/1.1\r\nHost: web.test\r\n\r\n"
-
-static uint16_t web;
-
-static int
-plain_up(void **state)
-{
-	(void)set_up(state);
-	web = listen_on(FRONT_HTTP, "web.test", 80);
-	return 0;
-}
-#define P(f) cmocka_unit_test_setup_teardown(f, plain_up, tear_down)
 
 /* A request that core lets go, answered with `body` of known length. */
 static void

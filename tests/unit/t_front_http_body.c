@@ -5,21 +5,8 @@
 
 #include "common/banned.h"
 
-#define POST "POST / HTTP/1.1\r\nHost: web.test\r\n"
 #define CHUNKED POST "Transfer-Encoding: chunked\r\n\r\n"
 #define CONTINUE "HTTP/1.1 100 Continue\r\n\r\n"
-#define PROBLEM "Date\r\nContent-Type: application/problem+json\r\n"
-
-static uint16_t web;
-
-static int
-plain_up(void **state)
-{
-	(void)set_up(state);
-	web = listen_on(FRONT_HTTP, "web.test", 80);
-	return 0;
-}
-#define P(f) cmocka_unit_test_setup_teardown(f, plain_up, tear_down)
 
 static void
 fill(struct buf *b, size_t n)
@@ -41,12 +28,6 @@ post(size_t n, size_t sent, const char *fields)
 	fill(&b, sent);
 	say_str(fd, buf_str(&b));
 	return fd;
-}
-
-static bool
-starts(const char *s, const char *with)
-{
-	return strncmp(s, with, strlen(with)) == 0;
 }
 
 /* Core hears that the act is over, and upstream nothing of its end. */
