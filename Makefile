@@ -84,7 +84,7 @@ USE_cofferdam-core	= core audit policy common
 EXT_cofferdam-core	= -lcrypto -lcjson -lseccomp -lsodium
 MAIN_cofferdam-upstream	= broker/upstream_main.c
 USE_cofferdam-upstream	= upstream audit common
-EXT_cofferdam-upstream	= -lcurl -lssl -lcrypto -lcares -lcjson -lseccomp -lsodium
+EXT_cofferdam-upstream	= -lcurl -lssl -lcrypto -lcares -lz -lcjson -lseccomp -lsodium
 MAIN_cofferdam-writer	= audit/writer_main.c
 USE_cofferdam-writer	= writer audit common
 EXT_cofferdam-writer	= -lcrypto -lcjson -lseccomp -lsodium
@@ -125,7 +125,7 @@ $(foreach p,$(PROGS),$(eval $(call program,$(p))))
 UNIT	= $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/t_*.c))
 FUZZ	= $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 TESTLIBS = $(call lib,core front upstream writer audit parser policypg policy brokerp agent sandbox common)
-TESTEXT	= -lcurl -lssl -lcrypto -lcares -lcjson -lseccomp -lsodium -lpg_query -lm -lpthread
+TESTEXT	= -lcurl -lssl -lcrypto -lcares -lz -lcjson -lseccomp -lsodium -lpg_query -lm -lpthread
 $(B)/t_%: $(B)/tests/unit/t_%.o $(TESTLIBS)
 	$(call say,LD,$@)$(CC) $(LD_) $(LDFLAGS) -o $@ $< -Wl,--start-group $(TESTLIBS) -Wl,--end-group $(TESTEXT) -lcmocka
 $(B)/fuzz_%: $(B)/tests/fuzz/fuzz_%.o $(TESTLIBS)

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "broker/upstream_scrub.h"
+#include "broker/upstream_unpack.h"
 #include "common/ipc.h"
 #include "common/log.h"
 #include "common/xalloc.h"
@@ -25,8 +26,9 @@ struct answer {
 	unsigned interim, status;
 	bool known; /* how much content there must be: left */
 	uint64_t left, bytes;
-	struct scrub *scrub; /* NULL: no secret went out */
-	struct buf out;	     /* settled content, behind room for a frame's head */
+	struct scrub *scrub;   /* NULL: no secret went out */
+	struct unpack *unpack; /* NULL: the content is what it is */
+	struct buf out;	       /* settled content, behind room for a frame's head */
 	struct hash_ctx *hash;
 	uint64_t seal_most;
 	struct buf seal;
@@ -79,6 +81,7 @@ answer_free(struct answer *a)
 	if (a->hash != NULL)
 		(void)hash_end(a->hash);
 	scrub_free(a->scrub);
+	unpack_free(a->unpack);
 	secret_free(a->key);
 	buf_free(&a->head);
 	buf_free(&a->out);
@@ -93,9 +96,25 @@ is_identity(const struct http_response *r)
 {
 	for (size_t i = 0; i < r->nfields; i++)
 		if (http_name_is(r->fields[i].name, "Content-Encoding") &&
-		    r->fields[i].value.n != 0 && !http_name_is(r->fields[i].value, "identity"))
+		    !http_name_is(r->fields[i].value, "identity"))
 			return false;
 	return true;
+}
+
+/* One coding that can be undone, of all of the content. */
+static bool
+can_unpack(const struct http_response *r)
+{
+	static const char *const codings[] = {"gzip", "x-gzip", "deflate"};
+	const struct http_field *f = http_field_find(r->fields, r->nfields, "Content-Encoding");
+	bool known = false;
+
+	for (size_t i = 0; i < r->nfields; i++)
+		if (http_name_is(r->fields[i].name, "Content-Encoding") && &r->fields[i] != f)
+			return false;
+	for (size_t i = 0; i < ARRAY_LEN(codings); i++)
+		known |= http_name_is(f->value, codings[i]);
+	return known && r->status != 206;
 }
 
 /* A length is one whatever the secret is. */
@@ -112,6 +131,19 @@ put_field(struct answer *a, struct buf *b, const struct http_field *f)
 	buf_lstr(b, buf_str(&value));
 }
 
+/* Says something of the bytes that were compressed. */
+static bool
+is_of_packed(const struct answer *a, struct str name)
+{
+	static const char *const names[] = {"Content-Encoding", "Content-Length", "Content-MD5",
+	    "Content-Digest", "Digest", "ETag", "Accept-Ranges"};
+
+	for (size_t i = 0; a->unpack != NULL && i < ARRAY_LEN(names); i++)
+		if (http_name_is(name, names[i]))
+			return true;
+	return false;
+}
+
 /* End-to-end fields, Content-Length among them. */
 static void
 send_head(struct answer *a, const struct http_response *r)
@@ -122,7 +154,7 @@ send_head(struct answer *a, const struct http_response *r)
 	for (size_t i = 0; i < r->nfields; i++) {
 		const struct http_field *f = &r->fields[i];
 
-		if (http_field_is_hop(r->fields, r->nfields, f->name))
+		if (http_field_is_hop(r->fields, r->nfields, f->name) || is_of_packed(a, f->name))
 			continue;
 		put_field(a, &fields, f);
 		n++;
@@ -152,12 +184,17 @@ note_media(struct answer *a, const struct http_response *r)
 	(void)snprintf(a->media, sizeof(a->media), "%.*s", STR_ARG(type));
 }
 
+static void take_plain(void *arg, struct str bytes);
+
 static int
 final_head(struct answer *a, const struct http_response *r, struct err *err)
 {
-	if (a->scrub != NULL && !is_identity(r) && r->body != HTTP_BODY_NONE)
-		return err_set(err, ERR_UPSTREAM,
-		    "a compressed answer cannot be inspected for the credential");
+	if (a->scrub != NULL && !is_identity(r) && r->body != HTTP_BODY_NONE) {
+		if (!can_unpack(r))
+			return err_set(err, ERR_UPSTREAM,
+			    "a compressed answer cannot be inspected for the credential");
+		a->unpack = unpack_new(take_plain, a);
+	}
 	a->status = r->status;
 	a->known = r->body == HTTP_BODY_LENGTH || r->body == HTTP_BODY_NONE;
 	a->left = r->body == HTTP_BODY_LENGTH ? r->length : 0;
@@ -241,10 +278,11 @@ answer_flush(struct answer *a)
 	}
 }
 
-void
-answer_content(struct answer *a, struct str bytes)
+static void
+take_plain(void *arg, struct str bytes)
 {
-	a->left -= a->known && a->left >= bytes.n ? bytes.n : 0;
+	struct answer *a = arg;
+
 	while (bytes.n != 0) {
 		struct str part = str_mem(bytes.p, bytes.n < 16384 ? bytes.n : 16384);
 
@@ -258,6 +296,16 @@ answer_content(struct answer *a, struct str bytes)
 		while (a->out.n - FRAME_HEAD >= ANSWER_FRAME)
 			frame_send(a, ANSWER_FRAME);
 	}
+}
+
+int
+answer_content(struct answer *a, struct str bytes, struct err *err)
+{
+	a->left -= a->known && a->left >= bytes.n ? bytes.n : 0;
+	if (a->unpack != NULL)
+		return unpack_feed(a->unpack, bytes, err);
+	take_plain(a, bytes);
+	return 0;
 }
 
 int
@@ -275,6 +323,8 @@ answer_end(struct answer *a, bool whole, struct err *err)
 	if (whole && a->known && a->left != 0)
 		rc = err_set(err, ERR_UPSTREAM, "%llu bytes of the answer are missing",
 		    (unsigned long long)a->left);
+	if (whole && rc == 0 && a->unpack != NULL && !unpack_is_whole(a->unpack))
+		rc = err_set(err, ERR_UPSTREAM, "the compressed answer has no end");
 	buf_u64(&b, a->conn);
 	buf_u64(&b, a->act);
 	buf_u8(&b, whole && rc == 0 ? 1 : 0);

@@ -24,8 +24,11 @@ void answer_free(struct answer *a);				      /* NULL is fine */
  * head has been passed on, a final one too. ERR_UPSTREAM: nothing that could be passed on.
  */
 int answer_line(struct answer *a, struct str line, unsigned *ret_head, struct err *err);
-/* Decoded content. What is settled waits for answer_flush(), or for a frame's worth of it. */
-void answer_content(struct answer *a, struct str bytes);
+/*
+ * Content without its framing. What is settled waits for answer_flush(), or for a frame's worth of
+ * it. Compressed content that must be read goes on as plain. ERR_UPSTREAM: it cannot be read.
+ */
+int answer_content(struct answer *a, struct str bytes, struct err *err);
 void answer_flush(struct answer *a);
 /*
  * The end: what waits, then UF_END, if a final head went out. False for whole: the server broke

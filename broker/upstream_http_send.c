@@ -210,6 +210,7 @@ take_content(char *p, size_t size, size_t count, void *arg)
 {
 	struct exchange *x = arg;
 	struct upstream_hub *hub = x->h->hub;
+	struct err err = {0};
 
 	if (hub->front != NULL && ipc_queued(hub->front) > UPSTREAM_QUEUE_HIGH)
 		hub->throttled = x->throttled = true;
@@ -218,8 +219,10 @@ take_content(char *p, size_t size, size_t count, void *arg)
 		return CURL_WRITEFUNC_PAUSE;
 	}
 	touch(x);
-	answer_content(x->answer, str_mem(p, size * count));
-	return size * count;
+	if (answer_content(x->answer, str_mem(p, size * count), &err) == 0)
+		return size * count;
+	exchange_fail(x, END_BROKEN, &err);
+	return 0;
 }
 
 void
