@@ -108,16 +108,36 @@ core_http_free(struct core_http *h)
 
 /* --- ends ------------------------------------------------------------------------ */
 
+typedef bool want_fn(const struct core_http *h);
+
+/* The first of the run (NULL: of any) that fn wants (NULL: all). */
 static struct core_http *
-any(const struct core *c, const struct core_run *run)
+first(const struct core *c, const struct core_run *run, want_fn *fn)
 {
 	struct core_http *h;
 
 	for (size_t i = 0; i < CORE_CONN_BUCKETS; i++)
-		LIST_FOREACH (h, &c->https[i], link)
-			if (run == NULL || h->from.run == run)
+		LIST_FOREACH (h, &c->https[i], link) {
+			/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): LIST_REMOVE is not followed
+			 */
+			bool of_run = run == NULL || h->from.run == run;
+
+			if (of_run && (fn == NULL || fn(h)))
 				return h;
+		}
 	return NULL;
+}
+
+static bool
+is_sent(const struct core_http *h)
+{
+	return h->phase == CORE_HTTP_SENT;
+}
+
+static bool
+is_served(const struct core_http *h)
+{
+	return !h->gone;
 }
 
 bool
@@ -160,7 +180,7 @@ core_http_run_ended(struct core_run *run)
 {
 	struct core_http *h;
 
-	while (run->nhttps != 0 && (h = any(run->core, run)) != NULL) {
+	while (run->nhttps != 0 && (h = first(run->core, run, NULL)) != NULL) {
 		if (h->phase == CORE_HTTP_SENT)
 			core_http_abort(h);
 		tell_abort(h);
@@ -173,16 +193,7 @@ core_http_upstream_gone(struct core *c)
 {
 	struct core_http *h;
 
-	for (;;) {
-		for (size_t i = 0; i < CORE_CONN_BUCKETS; i++) {
-			LIST_FOREACH (h, &c->https[i], link)
-				if (h->phase == CORE_HTTP_SENT)
-					break;
-			if (h != NULL)
-				break;
-		}
-		if (h == NULL)
-			return;
+	while ((h = first(c, NULL, is_sent)) != NULL) {
 		tell_abort(h);
 		lost(h);
 	}
@@ -221,24 +232,12 @@ client_gone(struct core_http *h)
 	}
 }
 
-static struct core_http *
-any_served(const struct core *c)
-{
-	struct core_http *h;
-
-	for (size_t i = 0; i < CORE_CONN_BUCKETS; i++)
-		LIST_FOREACH (h, &c->https[i], link)
-			if (!h->gone)
-				return h;
-	return NULL;
-}
-
 void
 core_http_front_gone(struct core *c)
 {
 	struct core_http *h;
 
-	while ((h = any_served(c)) != NULL)
+	while ((h = first(c, NULL, is_served)) != NULL)
 		client_gone(h);
 }
 

@@ -229,8 +229,10 @@ core_http_unescape(struct str s, struct buf *out)
 		if (lo >= 0) {
 			buf_put_c(out, (char)(hi << 4 | lo));
 			i += 2;
+		} else if (s.p[i] == '+') {
+			buf_put_c(out, ' ');
 		} else {
-			buf_put_c(out, s.p[i] == '+' ? ' ' : s.p[i]);
+			buf_put_c(out, s.p[i]);
 		}
 	}
 }

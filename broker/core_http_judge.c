@@ -278,7 +278,7 @@ facts_fold(struct core_http *h)
 static bool
 bind_asked(struct core_http *h)
 {
-	const struct core_request *rq;
+	const struct core_request *rq = NULL;
 	uint64_t length = h->length;
 
 	TAILQ_FOREACH (rq, &h->from.run->requests, link) {

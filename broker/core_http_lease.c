@@ -123,22 +123,16 @@ target_now(const struct core_http *h, const struct policy_target **ret_t,
     const struct vault_entry **ret_e, struct err *err)
 {
 	const struct core *c = h->from.run->core;
-	int rc;
+	const struct policy_target *t = core_http_policy(h);
 
+	*ret_t = t;
+	*ret_e = NULL;
 	if (c->upstream == NULL)
 		return err_set(err, ERR_UNAVAILABLE, "upstream is being restarted");
-	*ret_t = core_http_policy(h);
-	if (*ret_t == NULL || !hash_eq(policy_digest(c->policy), &h->policy))
+	if (t == NULL || !hash_eq(policy_digest(c->policy), &h->policy))
 		return err_set(
 		    err, ERR_UNAVAILABLE, "the policy has changed meanwhile: send it again");
-	*ret_e = NULL;
-	if ((*ret_t)->credential.n == 0)
-		return 0;
-	rc = core_cred_find(c, *ret_t, ret_e, err);
-	if (rc == 0 && credential_kind(*ret_e) == 0)
-		rc = err_set(err, ERR_CONFIG, "credential %s is of kind %s, not for HTTP",
-		    (*ret_e)->name, (*ret_e)->kind);
-	return rc;
+	return t->credential.n != 0 ? core_cred_find(c, t, ret_e, err) : 0;
 }
 
 static void
@@ -165,7 +159,7 @@ core_http_lease(struct core_http *h, struct err *err)
 	AUTO_BUF struct buf name = BUF(64);
 	int rc = target_now(h, &t, &e, err);
 
-	if (rc != 0)
+	if (rc != 0 || t == NULL)
 		return rc;
 	name_put(&b, h);
 	place_put(&b, h, t);

@@ -38,16 +38,20 @@ is_text(struct str s)
 static void
 graphql_show(struct buf *b, struct str s)
 {
+	static const char from[] = "nt\"\\/", to[] = "\n\t\"\\/";
+
 	buf_put_z(b, "\n\nas text:\n");
 	for (size_t i = 0; i < s.n; i++) {
-		char c = s.p[i], next = i + 1 < s.n ? s.p[i + 1] : '\0';
-		bool escape = c == '\\' && next != '\0' && strchr("nt\"\\/", next) != NULL;
+		const char *at = NULL;
 
-		if (escape) {
-			c = next == 'n' ? '\n' : next == 't' ? '\t' : next;
-			i++;
+		if (s.p[i] == '\\' && i + 1 < s.n && s.p[i + 1] != '\0')
+			at = strchr(from, s.p[i + 1]);
+		if (at == NULL) {
+			buf_put_c(b, s.p[i]);
+			continue;
 		}
-		buf_put_c(b, c);
+		buf_put_c(b, to[at - from]);
+		i++;
 	}
 }
 
@@ -132,7 +136,9 @@ changes(struct str name)
 static char
 lower(char c)
 {
-	return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
+	if (c >= 'A' && c <= 'Z')
+		c = (char)(c | 0x20);
+	return c;
 }
 
 static bool

@@ -28,40 +28,40 @@ enum set { ALNUM, WORD, UPPER, BASE64URL };
 
 static const struct shape {
 	const char *prefix;
-	enum set set;	 /* of what follows */
-	size_t least;	 /* characters that follow */
-	bool needs_both; /* a digit and a letter among them */
+	size_t least; /* characters that follow */
+	enum set set; /* of these */
+	bool both;    /* a digit and a letter among them */
 } shapes[] = {
-    {"ghp_", ALNUM, 20, false},
-    {"gho_", ALNUM, 20, false},
-    {"ghu_", ALNUM, 20, false},
-    {"ghs_", ALNUM, 20, false},
-    {"ghr_", ALNUM, 20, false},
-    {"github_pat_", WORD, 22, false},
-    {"glpat-", BASE64URL, 20, false},
-    {"gldt-", BASE64URL, 20, false},
-    {"xoxa-", BASE64URL, 10, true},
-    {"xoxb-", BASE64URL, 10, true},
-    {"xoxp-", BASE64URL, 10, true},
-    {"xoxr-", BASE64URL, 10, true},
-    {"xoxs-", BASE64URL, 10, true},
-    {"xapp-", BASE64URL, 20, true},
-    {"sk-ant-", BASE64URL, 20, true},
-    {"sk-proj-", BASE64URL, 20, true},
-    {"sk-svcacct-", BASE64URL, 20, true},
-    {"sk-or-v1-", BASE64URL, 20, true},
-    {"sk-", ALNUM, 20, true},
-    {"sk_live_", ALNUM, 16, true},
-    {"rk_live_", ALNUM, 16, true},
-    {"AKIA", UPPER, 16, false},
-    {"ASIA", UPPER, 16, false},
-    {"AIza", BASE64URL, 35, false},
-    {"ya29.", BASE64URL, 20, false},
-    {"npm_", ALNUM, 36, false},
-    {"hf_", ALNUM, 30, false},
-    {"pypi-AgE", BASE64URL, 40, false},
-    {"dop_v1_", ALNUM, 40, false},
-    {"hvs.", BASE64URL, 20, false},
+    {"ghp_", 20, ALNUM, false},
+    {"gho_", 20, ALNUM, false},
+    {"ghu_", 20, ALNUM, false},
+    {"ghs_", 20, ALNUM, false},
+    {"ghr_", 20, ALNUM, false},
+    {"github_pat_", 22, WORD, false},
+    {"glpat-", 20, BASE64URL, false},
+    {"gldt-", 20, BASE64URL, false},
+    {"xoxa-", 10, BASE64URL, true},
+    {"xoxb-", 10, BASE64URL, true},
+    {"xoxp-", 10, BASE64URL, true},
+    {"xoxr-", 10, BASE64URL, true},
+    {"xoxs-", 10, BASE64URL, true},
+    {"xapp-", 20, BASE64URL, true},
+    {"sk-ant-", 20, BASE64URL, true},
+    {"sk-proj-", 20, BASE64URL, true},
+    {"sk-svcacct-", 20, BASE64URL, true},
+    {"sk-or-v1-", 20, BASE64URL, true},
+    {"sk-", 20, ALNUM, true},
+    {"sk_live_", 16, ALNUM, true},
+    {"rk_live_", 16, ALNUM, true},
+    {"AKIA", 16, UPPER, false},
+    {"ASIA", 16, UPPER, false},
+    {"AIza", 35, BASE64URL, false},
+    {"ya29.", 20, BASE64URL, false},
+    {"npm_", 36, ALNUM, false},
+    {"hf_", 30, ALNUM, false},
+    {"pypi-AgE", 40, BASE64URL, false},
+    {"dop_v1_", 40, ALNUM, false},
+    {"hvs.", 20, BASE64URL, false},
 };
 
 static bool
@@ -151,7 +151,7 @@ shape_at(struct str s)
 			continue;
 		rest = from(s, prefix);
 		n = run_of(rest, shapes[i].set);
-		if (n >= shapes[i].least && (!shapes[i].needs_both || has_both(str_mem(rest.p, n))))
+		if (n >= shapes[i].least && (!shapes[i].both || has_both(str_mem(rest.p, n))))
 			return prefix + n;
 	}
 	return 0;
