@@ -196,10 +196,7 @@ r.close()
 
 # --- clients' own suites in small ----------------------------------------------------------
 pg.admin("CREATE SCHEMA b AUTHORIZATION agent")
-out = h.run([h.PGBIN + "/pgbench", "-i", "-s", "1", "-q", "-I", "dtgp", dsn("require")], timeout=120)
-if out.returncode != 0:
-    # Filling by COPY FROM STDIN is not served; the server fills by itself.
-    out = h.run([h.PGBIN + "/pgbench", "-i", "-s", "1", "-q", "-I", "tGp", dsn("require")], timeout=120)
+out = h.run([h.PGBIN + "/pgbench", "-i", "-s", "1", "-q", "-I", "tGp", dsn("require")], timeout=120)
 tap.eq(out.returncode, 0, "pgbench fills its tables on the server's side") or print("# " + out.stdout)
 for proto in ("simple", "extended", "prepared"):
     out = h.run([h.PGBIN + "/pgbench", "-n", "-M", proto, "-c", "4", "-T", "2", dsn("require")], timeout=60).stdout

@@ -120,7 +120,7 @@ for name, answer, part in (
         ("a reply that is not owed", msg("C", b"SELECT 1\0") + msg("Z", b"I") + msg("C", b"DROP TABLE\0"), "owes nothing"),
         ("a ParseComplete for a Query", msg("1"), "out of order"),
         ("a request for COPY data", msg("G", b"\0\0\0"), "COPY data"),
-        ("CopyBoth", msg("W", b"\0\0\0"), "COPY data"),
+        ("CopyBoth", msg("W", b"\0\0\0"), "out of order"),
         ("an impossible length", b"C\0\0\0\3", "invalid length"),
         ("a completion of 3 MB", b"C\0\x30\0\0", "limit"),
         ("a malformed error", msg("E", b"Mx"), "malformed"),

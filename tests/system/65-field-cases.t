@@ -2,7 +2,7 @@
 """Cases taken from public bug reports and incidents, over the real broker and a real PostgreSQL.
 
 Each part is named after its case (INC-01, SQL-03, ...). What these cases say of COPY FROM STDIN (PG-11) and of
-cancel requests (PG-03) is not here: the wire serves neither yet, and says so (50-pg-wire.t).
+cancel requests (PG-03) stands in 52-pg-copy-cancel.t and 53-pg-copy-broker.t.
 """
 import json
 import os
@@ -600,7 +600,7 @@ def control(verb, **args):
         s.settimeout(15)
         s.connect(st.state + "/run/control.sock")
         text = json.dumps(args).encode()
-        body = struct.pack(">I", 1) + struct.pack(">I", len(verb)) + verb.encode() + struct.pack(">I", len(text)) + text
+        body = struct.pack(">I", IPC_VERSION) + struct.pack(">I", len(verb)) + verb.encode() + struct.pack(">I", len(text)) + text
         s.sendall(struct.pack(">IHH", len(body), Q_CALL, 0) + body)
         out = b""
         while len(out) < 8 or len(out) < 8 + struct.unpack(">I", out[:4])[0]:
@@ -611,6 +611,8 @@ def control(verb, **args):
         return struct.unpack(">I", out[8:12])[0], out[16:].decode("utf-8", "replace")
 
 
+with open(os.path.join(TOP, "common/ipc.h"), encoding="ascii") as f:
+    IPC_VERSION = int(re.search(r"define IPC_VERSION (\d+)", f.read())[1])
 with open(os.path.join(TOP, "common/ipc_msg.tbl"), encoding="ascii") as f:
     Q_CALL = int(re.search(r"X\(Q_CALL,\s*(\d+)", f.read())[1])
 for what, args in (("a name alone", {"person": "dana", "role": "dba", "signature": ""}),
