@@ -118,12 +118,10 @@ first(const struct core *c, const struct core_run *run, want_fn *fn)
 
 	for (size_t i = 0; i < CORE_CONN_BUCKETS; i++)
 		LIST_FOREACH (h, &c->https[i], link) {
-			/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): LIST_REMOVE is not followed
-			 */
-			bool of_run = run == NULL || h->from.run == run;
-
-			if (of_run && (fn == NULL || fn(h)))
+			/* NOLINTBEGIN(clang-analyzer-unix.Malloc): LIST_REMOVE is not followed */
+			if ((run == NULL || h->from.run == run) && (fn == NULL || fn(h)))
 				return h;
+			/* NOLINTEND(clang-analyzer-unix.Malloc) */
 		}
 	return NULL;
 }
