@@ -41,7 +41,7 @@ a_request_goes_out_byte_for_byte(void **state)
 	struct hash h;
 
 	rig_serve(r, NULL, say_ok);
-	l = rig_lease(r);
+	rig_lease_to(r, &l);
 	l.method = STR("PROPFIND");
 	l.target = STR("/a/../b//c;d?x=%2f&y=[1]&&?");
 	rig_field(&l, "X-Second", "first  of two");
@@ -83,7 +83,7 @@ nothing_is_added_to_a_bare_request(void **state)
 			strcmp(methods[i], "POST") == 0 ? "Content-Length: 0\r\n" : "");
 
 		rig_forget(r);
-		l = rig_lease(r);
+		rig_lease_to(r, &l);
 		l.method = str_z(methods[i]);
 		rig_ask(r, &l);
 		assert_done(r, 1);
@@ -109,32 +109,32 @@ a_lease_that_is_not_one_request_is_not_sent(void **state)
 
 	rig_serve(r, NULL, say_ok);
 	for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
-		l = rig_lease(r);
+		rig_lease_to(r, &l);
 		rig_field(&l, fields[i][0], fields[i][1]);
 		rig_ask(r, &l);
 		assert_done(r, 5);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(targets); i++) {
-		l = rig_lease(r);
+		rig_lease_to(r, &l);
 		l.target = str_z(targets[i]);
 		rig_ask(r, &l);
 		assert_done(r, 5);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(methods); i++) {
-		l = rig_lease(r);
+		rig_lease_to(r, &l);
 		l.method = str_z(methods[i]);
 		rig_ask(r, &l);
 		assert_done(r, 5);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(hosts); i++) {
-		l = rig_lease(r);
+		rig_lease_to(r, &l);
 		l.host = str_z(hosts[i]);
 		rig_ask(r, &l);
 		assert_done(r, 5);
 	}
 	assert_int_equal(r->norder, 1); /* nothing to front, ever */
 	assert_int_equal(atomic_load(&r->seen->conns), 0);
-	l = rig_lease(r);
+	rig_lease_to(r, &l);
 	rig_field(&l, "A", "x");
 	rig_ask(r, &l);
 	assert_done(r, 1);
@@ -226,7 +226,7 @@ an_answer_to_head_has_no_body(void **state)
 	struct upstream_lease l;
 
 	rig_serve(r, NULL, say_head_only);
-	l = rig_lease(r);
+	rig_lease_to(r, &l);
 	l.method = STR("HEAD");
 	rig_ask(r, &l);
 	rig_ask(r, &l);
@@ -306,7 +306,7 @@ an_answer_broken_off_is_told_apart(void **state)
 	struct upstream_lease l;
 
 	rig_serve(r, NULL, say_half);
-	l = rig_lease(r);
+	rig_lease_to(r, &l);
 	for (int i = 0; i < 2; i++) {
 		rig_ask(r, &l);
 		assert_done(r, 3);
@@ -327,27 +327,27 @@ a_connection_is_used_again_only_in_its_own_place(void **state)
 	int conns = 1;
 
 	rig_serve(r, NULL, say_ok);
-	l = rig_lease(r);
+	rig_lease_to(r, &l);
 	rig_ask(r, &l);
 	rig_ask(r, &l);
 	assert_int_equal(atomic_load(&r->seen->conns), conns);
 	l.fresh = true;
 	rig_ask(r, &l);
 	assert_int_equal(atomic_load(&r->seen->conns), ++conns);
-	l = rig_lease(r);
+	rig_lease_to(r, &l);
 	l.run = STR("run-2");
 	rig_ask(r, &l);
 	assert_int_equal(atomic_load(&r->seen->conns), ++conns);
-	l = rig_lease(r);
+	rig_lease_to(r, &l);
 	l.host = STR("other.test");
 	rig_ask(r, &l);
 	assert_int_equal(atomic_load(&r->seen->conns), ++conns);
-	l = rig_lease(r);
+	rig_lease_to(r, &l);
 	l.address = STR("127.0.0.2");
 	rig_ask(r, &l);
 	assert_int_equal(atomic_load(&r->seen->conns), ++conns);
 	assert_has(r->done.peer, "127.0.0.2:");
-	l = rig_lease(r);
+	rig_lease_to(r, &l);
 	rig_ask(r, &l);
 	assert_done(r, 1);
 	assert_int_equal(atomic_load(&r->seen->conns), conns);
@@ -372,7 +372,7 @@ a_request_is_never_sent_twice(void **state)
 	rig_serve(r, NULL, say_once);
 	for (size_t i = 0; i < ARRAY_LEN(methods); i++) {
 		rig_forget(r);
-		l = rig_lease(r);
+		rig_lease_to(r, &l);
 		rig_ask(r, &l);
 		assert_done(r, 1);
 		l.method = str_z(methods[i]);
@@ -403,7 +403,7 @@ a_connection_that_was_closed_meanwhile_is_not_used(void **state)
 	struct upstream_lease l;
 
 	rig_serve(r, NULL, say_and_close);
-	l = rig_lease(r);
+	rig_lease_to(r, &l);
 	for (int i = 0; i < 3; i++) {
 		rig_ask(r, &l);
 		assert_done(r, 1);
@@ -420,7 +420,7 @@ nothing_listening_is_not_sent(void **state)
 
 	rig_serve(r, NULL, say_ok);
 	rig_stop_server(r);
-	l = rig_lease(r);
+	rig_lease_to(r, &l);
 	rig_ask(r, &l);
 	assert_done(r, 5);
 	assert_has(r->done.why, "Connection refused");

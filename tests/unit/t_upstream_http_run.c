@@ -55,7 +55,7 @@ a_server_has_so_much_time_and_no_more(void **state)
 
 	upstream_http_times(r->http, &t);
 	rig_serve(r, NULL, say_slowly);
-	l = rig_lease(r);
+	rig_lease_to(r, &l);
 	rig_ask(r, &l);
 	assert_done(r, 1); /* 180 ms in all, 60 at a time */
 	l.target = STR("/mute");
@@ -70,7 +70,7 @@ a_server_has_so_much_time_and_no_more(void **state)
 	assert_string_equal(r->order, "HBED");
 	assert_int_equal(r->whole, 0);
 	/* Nobody is there. */
-	l = rig_lease(r);
+	rig_lease_to(r, &l);
 	l.address = STR("198.51.100.1");
 	rig_ask(r, &l);
 	assert_done(r, 5);
@@ -96,7 +96,7 @@ an_abort_ends_an_exchange_wherever_it_is(void **state)
 	struct upstream_lease l;
 
 	rig_serve(r, NULL, say_half_and_wait);
-	l = rig_lease(r);
+	rig_lease_to(r, &l);
 	rig_fresh(r);
 	rig_send(r, &l);
 	rig_pass(r, 100);
@@ -126,7 +126,7 @@ without_front_nothing_is_sent_and_what_runs_ends(void **state)
 	struct upstream_lease l;
 
 	rig_serve(r, NULL, say_half_and_wait);
-	l = rig_lease(r);
+	rig_lease_to(r, &l);
 	rig_fresh(r);
 	rig_send(r, &l);
 	rig_pass(r, 100);
@@ -168,7 +168,7 @@ many_exchanges_run_at_once(void **state)
 	struct upstream_lease l;
 
 	rig_serve(r, NULL, say_some);
-	l = rig_lease(r);
+	rig_lease_to(r, &l);
 	for (int round = 0; round < 3; round++) {
 		rig_fresh(r);
 		r->want = 64;
@@ -217,7 +217,7 @@ what_front_does_not_take_stays_with_the_server(void **state)
 	long before;
 
 	rig_serve(r, NULL, say_much);
-	l = rig_lease(r);
+	rig_lease_to(r, &l);
 	rig_fresh(r);
 	rig_send(r, &l);
 	rig_pass(r, 20);
@@ -277,7 +277,7 @@ each_event_arrives_at_once(void **state)
 	struct upstream_lease l;
 
 	rig_serve(r, NULL, say_events);
-	l = rig_lease(r);
+	rig_lease_to(r, &l);
 	rig_bearer(&l); /* scrubbing must not hold them up */
 	rig_fresh(r);
 	r->step = count_events;
@@ -322,7 +322,7 @@ the_beginning_of_an_answer_goes_sealed_to_the_writer(void **state)
 	struct upstream_lease l;
 
 	rig_serve(r, NULL, say_secret);
-	l = rig_lease(r);
+	rig_lease_to(r, &l);
 	rig_bearer(&l);
 	l.kid = STR("run-1");
 	l.blob_key = str_mem(key, 32);
@@ -364,7 +364,7 @@ core_hears_of_an_answer_when_its_frame_has_left(void **state)
 	struct upstream_lease l;
 
 	rig_serve(r, NULL, say_two_mib);
-	l = rig_lease(r);
+	rig_lease_to(r, &l);
 	l.kid = STR("run-1");
 	l.blob_key = str_mem(key, 32);
 	l.seal = UINT64_MAX; /* as much as a frame holds */
@@ -421,7 +421,7 @@ exchanges_need_no_more_than_the_filter_leaves(void **state)
 	if (pid == 0) {
 		if (proc_harden(NULL) != 0 || proc_seccomp(upstream_syscalls, NULL) != 0)
 			_exit(3);
-		l = rig_lease(r);
+		rig_lease_to(r, &l);
 		rig_bearer(&l);
 		l.networks[l.nnetworks++] = STR("127.0.0.0/8");
 		for (int i = 0; i < 3; i++) {

@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -168,6 +169,7 @@ server_one(int fd, int number, SSL_CTX *tls, struct rig_shared *seen, rig_script
 {
 	struct rig_peer p = {.fd = fd, .number = number, .seen = seen};
 
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (tls != NULL) {
 		p.ssl = SSL_new(tls);
 		if (SSL_set_fd(p.ssl, fd) != 1 || SSL_accept(p.ssl) != 1)
@@ -211,6 +213,7 @@ rig_serve(struct rig *r, SSL_CTX *tls, rig_script *script)
 	r->server = fork();
 	assert_true(r->server >= 0);
 	if (r->server == 0) {
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 		(void)setpgid(0, 0); /* with its children, so that all of them can be ended */
 		server_run(fd, tls, r->seen, script);
 	}
@@ -495,7 +498,7 @@ rig_pass(struct rig *r, unsigned ms)
 /* --- asking ---------------------------------------------------------------------- */
 
 /* A lease with the defaults that tests want: GET / of the server at plain.test, by address. */
-static inline struct upstream_lease
+static UNUSED __attribute__((noinline)) struct upstream_lease
 rig_lease(const struct rig *r)
 {
 	return (struct upstream_lease){.conn = 7,
@@ -506,6 +509,13 @@ rig_lease(const struct rig *r)
 	    .port = r->port,
 	    .method = STR("GET"),
 	    .target = STR("/")};
+}
+
+/* The same where it would make a stack frame too large. */
+static UNUSED __attribute__((noinline)) void
+rig_lease_to(const struct rig *r, struct upstream_lease *l)
+{
+	*l = rig_lease(r);
 }
 
 static inline void
