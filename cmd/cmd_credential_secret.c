@@ -17,6 +17,7 @@
 
 #include "common/banned.h"
 
+#define TERMINAL_LINE 4095	    /* what the kernel keeps of one, silently */
 #define ROOM (VAULT_SECRET_MAX + 2) /* its line feed, and one byte that is too many */
 
 static volatile sig_atomic_t interrupted;
@@ -62,9 +63,16 @@ terminal_line(int tty, uint8_t *room, size_t *n, struct err *err)
 		(void)sigaction(signals[i], &act, &old[i]);
 	quiet = was;
 	quiet.c_lflag &= (tcflag_t)~ECHO;
-	(void)fprintf(stderr, "secret: ");
+	/* First: what is typed at the prompt is neither shown nor thrown away. */
 	rc = tcsetattr(tty, TCSAFLUSH, &quiet) != 0 ? err_sys(err, ERR_SYSTEM, errno, "terminal")
-						    : take_bytes(tty, true, room, n, err);
+						    : 0;
+	(void)fprintf(stderr, "secret: ");
+	if (rc == 0)
+		rc = take_bytes(tty, true, room, n, err);
+	if (rc == 0 && *n >= TERMINAL_LINE)
+		rc = err_set(err, ERR_TOO_LARGE,
+		    "a terminal cuts a line at %d bytes: give this secret by a pipe",
+		    TERMINAL_LINE);
 	(void)tcsetattr(tty, TCSAFLUSH, &was);
 	(void)fprintf(stderr, "\n");
 	for (size_t i = 0; i < ARRAY_LEN(signals); i++)

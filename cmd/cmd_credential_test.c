@@ -126,19 +126,16 @@ postgres_ask(const char *state, const char *target)
 static bool
 http_judge(const char *target, struct str out)
 {
-	struct str status = out, body = STR_NONE;
+	struct str line = out, body = STR_NONE;
 	size_t n = out.n;
 	uint64_t code = 0;
 
 	while (n != 0 && out.p[n - 1] != '\n')
 		n--;
 	body = (struct str){out.p, n};
-	status.p += n;
-	status.n -= n;
-	(void)str_cut(&status, ' ', &status);
-	if (status.n > 3)
-		status.n = 3;
-	if (!str_to_u64(status, 999, &code))
+	line.p += n;
+	line.n = out.n - n < 3 ? out.n - n : 3;
+	if (!str_to_u64(line, 999, &code))
 		code = 0;
 	(void)printf("%s: HTTP %llu: ", target, (unsigned long long)code);
 	if (code >= 200 && code < 400) {

@@ -5,12 +5,12 @@ import os
 import pty
 import signal
 import stat
-import subprocess
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from harness import CLI, Tap, Temp, must, run, wait_for
+from harness import CLI, Http, Stack, Tap, Temp, must, run, wait_for
+from origin import Origin
 
 tap, temp = Tap(), Temp("cred")
 os.chdir(temp.path)
@@ -132,6 +132,8 @@ def terminal(keys, after=None):
 status, seen = terminal(b"typed-" + SECRET.encode() + b"\n")
 tap.ok(status == 0 and "version 5" in seen, "from a terminal", seen)
 tap.ok(SECRET not in seen, "which does not show it", seen)
+status, seen = terminal(b"x" * 5000 + b"\n")
+tap.ok(status != 0 and "by a pipe" in seen and listed("api-token")[1] == "version 5", "a line that the terminal cuts is not taken", seen)
 status, seen = terminal(b"half-of-it", signal.SIGINT)
 tap.ok(status != 0 and listed("api-token")[1] == "version 5", "interrupted: nothing is changed", seen)
 
@@ -158,4 +160,30 @@ tap.ok(SECRET.encode() not in open("st/vault", "rb").read() and
 with open("st/keys/vault.key", "r+b") as f:
     f.write(b"\0" * 32)
 refused("not sealed under", "under another key nothing opens", "list", secret=None)
+
+# --- with a broker: SIGHUP, and test --run ------------------------------------------------
+o = Origin(temp.path, "api.test")
+http = {"api": Http(o, secret="right-" + SECRET)}
+stack = Stack(temp, None, http=http)
+
+
+def scripted(req, c):
+    good = req.get("authorization") == "Bearer right-" + SECRET and req.path == "/"
+    c.reply(200 if good else 401, b"fine" if good else b"who are you?")
+
+
+o.on("/", scripted)
+o.on("/private", scripted)
+r = stack.cli("credential", "test", "api-key", "--run")
+tap.ok(r.returncode == 0 and "api: used, for " in r.stdout and "api: HTTP 200: answered" in r.stdout,
+       "test --run asks the target through the broker", r.stdout)
+tap.ok(len(stack.acts(verdict="allow")) == 1 and SECRET not in r.stdout, "which is an action on the record", r.stdout)
+r = stack.cli("credential", "test", "api-key", "--run", "--path", "/private")
+tap.ok(r.returncode == 1 and "api: HTTP 401: refused" in r.stdout and "who are you?" in r.stdout, "and says what the target says", r.stdout)
+r = run([CLI, "credential", "rotate", "api-key", "--state", stack.state], stdin=None, input="wrong-" + SECRET)
+tap.ok("version 2; the running broker takes it on SIGHUP: kill -HUP %d\n" % stack.broker.pid in r.stdout,
+       "rotate says how a running broker hears of it", r.stdout)
+tap.eq(stack.cli("credential", "test", "api-key", "--run").returncode, 0, "until then it uses the one it has")
+os.kill(stack.broker.pid, signal.SIGHUP)
+tap.ok(wait_for(lambda: "HTTP 401" in stack.cli("credential", "test", "api-key", "--run").stdout, 30, 1), "and then the new one")
 tap.done()
