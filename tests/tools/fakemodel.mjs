@@ -1,0 +1,159 @@
+// A scripted model server: Anthropic Messages and OpenAI Chat Completions, streaming or not. No dependencies.
+// usage: node fakemodel.mjs PORT SCRIPT.json LOG.jsonl   (PORT 0: any; prints "fakemodel on PORT")
+//
+// SCRIPT: {"steps": [STEP, ...], "errors": [ERROR, ...], "key": "..."}
+// STEP:   {"text": "...", "tools": [{"tool": "regex of its name", "input": {...}}], "thinking": "...", "stop": "..."}
+//         The step is picked by the assistant messages so far, so that a request that is tried again gets the same one.
+// ERROR:  {"at": N} for request N with one of
+//         "status": 529 with "headers", "body"; "sse": "overloaded_error" after a 200; in the middle "cut": true,
+//         or "hang": true, which never goes on
+// key:    x-api-key or Authorization: Bearer must be it, else 401.
+// LOG:    each request with its headers and body, one JSON a line.
+import http from 'node:http';
+import fs from 'node:fs';
+
+const [, , port, scriptFile, logFile] = process.argv;
+const script = JSON.parse(fs.readFileSync(scriptFile));
+let requests = 0;
+let ids = 0;
+const id = (prefix) => prefix + '_' + String(++ids).padStart(8, '0');
+
+function stepFor(messages, toolNames) {
+  const said = messages.filter((m) => m.role === 'assistant').length;
+  const step = script.steps[Math.min(said, script.steps.length - 1)];
+  const tools = (step.tools || []).map((t) => {
+    const name = toolNames.find((n) => new RegExp(t.tool).test(n));
+    return name ? { name, input: t.input } : null;
+  });
+  if (tools.includes(null)) return { text: 'no such tool among ' + toolNames.join(' '), tools: [] };
+  return { ...step, tools };
+}
+
+function sse(res, event, data) {
+  if (event) res.write('event: ' + event + '\n');
+  res.write('data: ' + (typeof data === 'string' ? data : JSON.stringify(data)) + '\n\n');
+}
+
+function pieces(text, size) {
+  const out = [];
+  for (let i = 0; i < text.length; i += size) out.push(text.slice(i, i + size));
+  return out;
+}
+
+// An error of the script that comes after the head; true: the answer is over.
+function breaks(res, error) {
+  if (error?.sse) {
+    const type = error.sse;
+    sse(res, 'error', { type: 'error', error: { type, message: 'fake ' + type } });
+    res.end();
+    return true;
+  }
+  if (error?.hang) return true;
+  if (error?.cut) {
+    setTimeout(() => res.destroy(), 50);
+    return true;
+  }
+  return false;
+}
+
+function anthropic(res, body, error) {
+  const step = stepFor(body.messages, (body.tools || []).map((t) => t.name));
+  const usage = { input_tokens: 100, output_tokens: 20, cache_creation_input_tokens: 0, cache_read_input_tokens: 0 };
+  const content = [];
+  if (step.thinking) content.push({ type: 'thinking', thinking: step.thinking, signature: Buffer.from(step.thinking).toString('base64') });
+  if (step.text) content.push({ type: 'text', text: step.text });
+  for (const t of step.tools) content.push({ type: 'tool_use', id: id('toolu'), name: t.name, input: t.input });
+  const stop = step.stop || (step.tools.length ? 'tool_use' : 'end_turn');
+  const message = { id: id('msg'), type: 'message', role: 'assistant', model: body.model, stop_sequence: null };
+  res.setHeader('request-id', id('req'));
+  if (!body.stream) {
+    res.setHeader('content-type', 'application/json');
+    res.end(JSON.stringify({ ...message, content, stop_reason: stop, usage }));
+    return;
+  }
+  res.setHeader('content-type', 'text/event-stream');
+  const ev = (type, more) => sse(res, type, { type, ...more });
+  ev('message_start', { message: { ...message, content: [], stop_reason: null, usage: { ...usage, output_tokens: 1 } } });
+  ev('ping', {});
+  if (breaks(res, error)) return;
+  content.forEach((b, index) => {
+    const delta = (d) => ev('content_block_delta', { index, delta: d });
+    if (b.type === 'thinking') {
+      ev('content_block_start', { index, content_block: { type: 'thinking', thinking: '', signature: '' } });
+      delta({ type: 'thinking_delta', thinking: b.thinking });
+      delta({ type: 'signature_delta', signature: b.signature });
+    } else if (b.type === 'text') {
+      ev('content_block_start', { index, content_block: { type: 'text', text: '' } });
+      for (const text of pieces(b.text, 7)) delta({ type: 'text_delta', text });
+    } else {
+      ev('content_block_start', { index, content_block: { ...b, input: {} } });
+      for (const part of pieces(JSON.stringify(b.input), 20)) delta({ type: 'input_json_delta', partial_json: part });
+    }
+    ev('content_block_stop', { index });
+  });
+  ev('message_delta', { delta: { stop_reason: stop, stop_sequence: null }, usage: { output_tokens: 20 } });
+  ev('message_stop', {});
+  res.end();
+}
+
+function chat(res, body, error) {
+  const step = stepFor(body.messages, (body.tools || []).map((t) => t.function.name));
+  const base = { id: id('chatcmpl'), created: 1, model: body.model, system_fingerprint: 'fp_fake' };
+  const usage = { prompt_tokens: 100, completion_tokens: 20, total_tokens: 120 };
+  const calls = step.tools.map((t) => ({ id: id('call'), type: 'function', function: { name: t.name, arguments: JSON.stringify(t.input) } }));
+  const stop = step.stop || (calls.length ? 'tool_calls' : 'stop');
+  if (!body.stream) {
+    const message = { role: 'assistant', content: step.text || null, refusal: null, ...(calls.length ? { tool_calls: calls } : {}) };
+    res.setHeader('content-type', 'application/json');
+    res.end(JSON.stringify({ ...base, object: 'chat.completion', choices: [{ index: 0, message, logprobs: null, finish_reason: stop }], usage }));
+    return;
+  }
+  res.setHeader('content-type', 'text/event-stream');
+  const chunk = (choices, more) => sse(res, null, { ...base, object: 'chat.completion.chunk', choices, ...more });
+  const delta = (d, reason = null) => chunk([{ index: 0, delta: d, logprobs: null, finish_reason: reason }]);
+  delta({ role: 'assistant', content: step.text ? '' : null });
+  if (breaks(res, error)) return;
+  for (const content of pieces(step.text || '', 7)) delta({ content });
+  calls.forEach((c, index) => {
+    delta({ tool_calls: [{ index, id: c.id, type: 'function', function: { name: c.function.name, arguments: '' } }] });
+    for (const part of pieces(c.function.arguments, 20)) delta({ tool_calls: [{ index, function: { arguments: part } }] });
+  });
+  delta({}, stop);
+  if (body.stream_options?.include_usage) chunk([], { usage });
+  sse(res, null, '[DONE]');
+  res.end();
+}
+
+function refuse(res, status, type, headers, body) {
+  res.statusCode = status;
+  for (const [name, value] of Object.entries(headers || {})) res.setHeader(name, value);
+  res.setHeader('content-type', 'application/json');
+  res.end(JSON.stringify(body || { type: 'error', error: { type, message: 'fake ' + status }, request_id: 'req_fake' }));
+}
+
+function answer(req, res, raw) {
+  let body = null;
+  try {
+    body = JSON.parse(raw);
+  } catch {
+    // stays null
+  }
+  fs.appendFileSync(logFile, JSON.stringify({ method: req.method, url: req.url, headers: req.headers, body: body ?? raw.toString() }) + '\n');
+  const path = req.url.split('?')[0];
+  const serve = path.endsWith('/messages') ? anthropic : path.endsWith('/chat/completions') ? chat : null;
+  if (!serve || req.method !== 'POST') return refuse(res, 404, 'not_found_error');
+  const error = (script.errors || []).find((e) => e.at === requests);
+  requests++;
+  if (error?.status) return refuse(res, error.status, error.status === 529 ? 'overloaded_error' : error.status === 429 ? 'rate_limit_error' : 'api_error', error.headers, error.body);
+  if (script.key && req.headers['x-api-key'] !== script.key && req.headers.authorization !== 'Bearer ' + script.key)
+    return refuse(res, 401, 'authentication_error');
+  if (!body) return refuse(res, 400, 'invalid_request_error');
+  return serve(res, body, error);
+}
+
+const server = http.createServer((req, res) => {
+  const parts = [];
+  req.on('data', (c) => parts.push(c));
+  req.on('end', () => answer(req, res, Buffer.concat(parts)));
+});
+server.listen(Number(port), '127.0.0.1', () => console.log('fakemodel on ' + server.address().port));
