@@ -24,6 +24,9 @@ CLI = os.path.join(BUILD, "cofferdam")
 PROXY = "proxy"
 
 
+sanitizer_reports, stops = [], []
+
+
 class Tap:
     """ok/not ok lines; plan() at the end; the exit status tells."""
 
@@ -46,6 +49,10 @@ class Tap:
         return self.ok(part in text, name, "no %r in:\n%s" % (part, text))
 
     def done(self):
+        for stop in stops:
+            stop()
+        for report in sanitizer_reports:
+            self.ok(False, "no sanitizer speaks in the broker", report)
         print("1..%d" % self.n, flush=True)
         sys.exit(1 if self.bad else 0)
 
@@ -192,6 +199,7 @@ class Stack:
             if h.kind:
                 must([CLI, "credential", "add", *h.credential(name), "--state", self.state], stdin=None, input=h.secret)
         atexit.register(self.stop)
+        stops.append(self.stop)
         if start:
             self.start()
 
@@ -250,6 +258,12 @@ class Stack:
             except subprocess.TimeoutExpired:
                 self.broker.kill()
                 self.broker.wait()
+            with open(self.broker_log, encoding="utf-8", errors="replace") as f:
+                log = f.read()
+            # A process that a sanitizer ends is started again, and nobody would notice.
+            at = min([i for i in (log.find("Sanitizer:"), log.find("runtime error:")) if i >= 0], default=-1)
+            if at >= 0:
+                sanitizer_reports.append(log[max(0, at - 200):at + 3000])
         self.broker = None
 
     def child(self, name):
