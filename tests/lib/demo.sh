@@ -4,7 +4,7 @@
 #   say, pass, fail TEXT     check, refuse NAME COMMAND... (must succeed, must fail)
 #   people_make NAME...      throwaway keys
 #   broker_start, broker_stop
-#   wait_pending REGEX       prints the id of the newest open request whose text matches
+#   wait_pending REGEX       prints the id of the newest open request whose action matches
 #   log_body                 the BODY of every record
 #   prove_log                both verifiers, and the damage they must find
 #   ending                   what is left running; the last line; exit status
@@ -54,7 +54,8 @@ broker_stop() { kill "$broker"; wait "$broker" 2>/dev/null; broker=; }
 pending() {
 	local id last=
 	for id in $("$cof" pending --state "$state" --json 2>/dev/null | jq -r '.pending[].id'); do
-		! "$cof" show "$id" --state "$state" 2>/dev/null | grep -qE "$1" || last=$id
+		# Without the agent's own words behind it.
+		! "$cof" show "$id" --state "$state" 2>/dev/null | sed '/^agent says/,$d' | grep -qE "$1" || last=$id
 	done
 	[ -z "$last" ] || echo "$last"
 }
