@@ -8,6 +8,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -23,6 +24,8 @@
 #define SOCKETS_MAX 16
 #define QUERY_TIMEOUT_MS 3000
 #define QUERY_TRIES 2
+#define CACHE_MAX 64
+#define CACHE_MS 30000 /* an answer is used so long at most, and no longer than it says */
 
 struct resolver_socket {
 	struct resolver *r;
@@ -30,8 +33,17 @@ struct resolver_socket {
 	struct loop_io *io; /* NULL: free */
 };
 
+struct cached {
+	char host[256]; /* "" free */
+	struct resolve_addr addrs[RESOLVE_ADDRS_MAX];
+	size_t n;
+	uint64_t until;
+};
+
 struct resolver {
 	struct loop *loop;
+	struct cached cache[CACHE_MAX];
+	size_t cache_next;
 	struct buf hosts;
 	ares_channel channel;
 	struct loop_timer *timer;
@@ -43,6 +55,7 @@ struct resolve {
 	resolve_fn *fn; /* NULL: cancelled */
 	void *arg;
 	uint16_t port;
+	char host[256];
 	struct loop_timer *done;
 	struct resolve_addr addrs[RESOLVE_ADDRS_MAX];
 	size_t n;
@@ -162,10 +175,54 @@ query_hosts(struct resolve *q, const char *host)
 	}
 }
 
+/* --- what was answered lately ---------------------------------------------------- */
+
+static void
+set_port(struct resolve_addr *a, uint16_t port)
+{
+	if (a->sa.ss_family == AF_INET)
+		((struct sockaddr_in *)&a->sa)->sin_port = htons(port);
+	else
+		((struct sockaddr_in6 *)&a->sa)->sin6_port = htons(port);
+}
+
+static bool
+cache_find(struct resolver *r, struct resolve *q)
+{
+	for (size_t i = 0; i < CACHE_MAX; i++) {
+		const struct cached *c = &r->cache[i];
+
+		if (c->until <= loop_now_ms(r->loop) || !str_ieqz(str_z(c->host), q->host))
+			continue;
+		memcpy(q->addrs, c->addrs, sizeof(q->addrs));
+		q->n = c->n;
+		for (size_t k = 0; k < q->n; k++)
+			set_port(&q->addrs[k], q->port);
+		return true;
+	}
+	return false;
+}
+
+static void
+cache_add(const struct resolve *q, int ttl)
+{
+	struct resolver *r = q->r;
+	struct cached *c = &r->cache[r->cache_next++ % CACHE_MAX];
+
+	if (q->n == 0 || ttl <= 0)
+		return;
+	memcpy(c->host, q->host, sizeof(c->host));
+	memcpy(c->addrs, q->addrs, sizeof(c->addrs));
+	c->n = q->n;
+	c->until =
+	    loop_now_ms(r->loop) + (ttl < CACHE_MS / 1000 ? (unsigned)ttl * 1000U : CACHE_MS);
+}
+
 static void
 query_answer(void *arg, int status, int timeouts, struct ares_addrinfo *info)
 {
 	struct resolve *q = arg;
+	int ttl = INT_MAX;
 
 	(void)timeouts;
 	if (status != ARES_SUCCESS)
@@ -176,7 +233,9 @@ query_answer(void *arg, int status, int timeouts, struct ares_addrinfo *info)
 			break;
 		memcpy(&q->addrs[q->n].sa, a->ai_addr, a->ai_addrlen);
 		q->addrs[q->n++].len = (socklen_t)a->ai_addrlen;
+		ttl = a->ai_ttl < ttl ? a->ai_ttl : ttl;
 	}
+	cache_add(q, ttl);
 	if (info != NULL)
 		ares_freeaddrinfo(info);
 	query_finish(q);
@@ -261,13 +320,14 @@ resolver_ask(struct resolver *r, const char *host, uint16_t port, resolve_fn *fn
 	q->fn = fn;
 	q->arg = arg;
 	q->port = port;
+	(void)snprintf(q->host, sizeof(q->host), "%s", host);
 	if (resolve_numeric(host, port, &q->addrs[0]))
 		q->n = 1;
 	else
 		query_hosts(q, host);
 	if (q->n == 0 && str_ieqz(str_z(host), "localhost"))
 		q->n = resolve_numeric("127.0.0.1", port, &q->addrs[0]) ? 1 : 0;
-	if (q->n != 0) {
+	if (q->n != 0 || cache_find(r, q)) {
 		q->done = loop_timer_add(r->loop, 0, query_done, q);
 		return q;
 	}

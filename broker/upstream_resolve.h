@@ -28,7 +28,7 @@ int resolver_servers(struct resolver *r, const char *csv, struct err *err);
 
 struct resolve;
 /* n == 0: `why` tells. Called from the loop, never from inside resolver_ask(); the query is gone
- * then. */
+ * then. What DNS says is used again while it lives, half a minute at most. */
 typedef void resolve_fn(void *arg, const struct resolve_addr *addrs, size_t n, const char *why);
 struct resolve *resolver_ask(
     struct resolver *r, const char *host, uint16_t port, resolve_fn *fn, void *arg);

@@ -59,6 +59,8 @@ on_question(void *arg, uint32_t events)
 	} else if (b[end - 3] == 1) {
 		b[7] = 1;
 		memcpy(b + end, a, sizeof(a));
+		if (memmem(b, end, "\5brief", 6) != NULL)
+			b[end + 9] = 0; /* its time to live */
 		end += sizeof(a);
 	} else {
 		b[7] = 0;
@@ -165,6 +167,30 @@ what_the_hosts_file_does_not_say_goes_to_dns(void **state)
 }
 
 static void
+an_answer_is_used_again_while_it_lives(void **state)
+{
+	int asked;
+
+	(void)state;
+	assert_string_equal(ask("db.good"), "192.0.2.1:5432");
+	asked = questions;
+	assert_string_equal(ask("DB.good"), "192.0.2.1:5432");
+	assert_int_equal(questions, asked);
+	(void)resolver_ask(r, "db.good", 443, on_addresses, NULL);
+	assert_int_equal(loop_run(loop), 0);
+	assert_string_equal(got, "192.0.2.1:443");
+	assert_int_equal(questions, asked);
+	assert_string_equal(ask("brief.good"), "192.0.2.1:5432");
+	asked = questions;
+	assert_string_equal(ask("brief.good"), "192.0.2.1:5432");
+	assert_true(questions > asked);
+	assert_non_null(strstr(ask("bad.internal"), "none: "));
+	asked = questions;
+	assert_non_null(strstr(ask("bad.internal"), "none: "));
+	assert_true(questions > asked);
+}
+
+static void
 cancelled_question_is_never_answered(void **state)
 {
 	struct resolve *a = resolver_ask(r, "db.good", 1, on_addresses, NULL);
@@ -200,6 +226,8 @@ main(void)
 		numbers_and_the_hosts_file_need_no_dns, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(
 		what_the_hosts_file_does_not_say_goes_to_dns, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(
+		an_answer_is_used_again_while_it_lives, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(
 		cancelled_question_is_never_answered, set_up, tear_down),
 	    cmocka_unit_test(only_numbers_are_numeric),
