@@ -37,6 +37,9 @@ core_act_free(struct core_act *act)
 		core_approve_forget(act->request);
 	core_txn_reset(&act->txn);
 	buf_free(&act->msgs);
+	for (size_t i = 0; i < act->nkept; i++)
+		free(act->kept[i]);
+	free(act->kept);
 	free(act);
 }
 

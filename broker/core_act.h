@@ -44,6 +44,8 @@ struct core_act {
 	bool wrap;
 	bool copy_in;	/* an allowed action asks for COPY data */
 	bool cancelled; /* the client wants it cancelled, and it was not sent yet */
+	size_t nkept;
+	char **kept; /* names in the actions' grants, whose transaction may end within the act */
 	char poison[64];
 	uint64_t sent_us, answer_bytes;
 };

@@ -109,10 +109,36 @@ apply(struct walk *w, struct core_action *a)
 	}
 }
 
+static void
+keep(struct core_act *act, struct str *name)
+{
+	act->kept = xreallocarray(act->kept, act->nkept + 1, sizeof(*act->kept));
+	act->kept[act->nkept] = str_dup(*name);
+	name->p = act->kept[act->nkept++];
+}
+
+/* Grants of a transaction are its own, and go with it: a COMMIT's must last for its record. */
+static void
+keep_grants(struct core_act *act, struct core_action *a)
+{
+	for (size_t i = 0; i < a->ngrants; i++) {
+		keep(act, &a->grants[i].person);
+		keep(act, &a->grants[i].role);
+	}
+}
+
+/* Signatures of a transaction cover the end of it, not what else stands in the same text. */
+static bool
+only_ends(const struct core_action *a)
+{
+	return a->facts != NULL && a->facts->view.txn_only;
+}
+
 static bool
 judge(struct walk *w, struct core_action *a)
 {
 	struct core_act *act = w->act;
+	const struct core_txn unsigned_txn = {.state = act->txn.state};
 
 	a->act = act;
 	if (a->effects == 0)
@@ -127,8 +153,9 @@ judge(struct walk *w, struct core_action *a)
 	if (a->refuse_why != NULL)
 		core_decide_refuse(&w->conn->from, a, &act->txn, a->refuse_state, a->refuse_why);
 	else
-		core_decide_judge(&w->conn->from, a, &act->txn);
+		core_decide_judge(&w->conn->from, a, only_ends(a) ? &act->txn : &unsigned_txn);
 	limits(w, a);
+	keep_grants(act, a);
 	core_decide_finish(&w->conn->from, a);
 	act->actions[act->nactions++] = a;
 	if (a->d.verdict != VERDICT_ALLOW) {

@@ -209,6 +209,67 @@ two_people_arm_it_and_it_passes_once_with_its_row_limit(void **state)
 	assert_true(silent(&w->upstream, MSG_U_SEND));
 }
 
+/* A transaction in which an approved change has run. */
+static void
+changed_in_a_transaction(struct world *w)
+{
+	AUTO_FREE char *text = world_policy(w,
+	    "{\"id\":\"work\",\"permit\":{\"effects\":{\"only\":[\"@data\",\"delete\"]}}},"
+	    "{\"id\":\"ask\",\"require\":{\"effects\":{\"any\":[\"delete\"]}},\"approve\":[{"
+	    "\"role\":"
+	    "\"dba\",\"count\":1}],\"within\":\"30m\",\"use_within\":\"5m\"}",
+	    2);
+
+	core_boot_policy_use(w->c, world_parse(text));
+	settle(w);
+	client_ready(w, 1);
+	for (uint64_t act = 2; act <= 5; act += 3) {
+		client_query(w, 1, act, "BEGIN");
+		(void)leased(w);
+		server_done(w, 1, act, 1, 'T', 0);
+		client_query(w, 1, act + 1, SQL);
+		if (act == 2) {
+			assert_true(leased(w).token.n != 0);
+			server_done(w, 1, 3, 5, 'E', 0);
+			client_query(w, 1, 4, "ROLLBACK");
+			(void)leased(w);
+			server_done(w, 1, 4, 1, 'I', 0);
+			assert_int_equal(sign(w, "approve", "dana", "dba", &w->dana), 0);
+		}
+	}
+	assert_int_equal(leased(w).token.n, 0);
+	server_done(w, 1, 6, 1, 'T', 1);
+}
+
+static void
+signatures_of_a_transaction_cover_its_commit(void **state)
+{
+	struct world *w = *state;
+
+	changed_in_a_transaction(w);
+	client_query(w, 1, 7, "COMMIT");
+	assert_int_equal(leased(w).token.n, 0);
+	{
+		AUTO(json) struct json_doc *d = last(w, "action");
+		const struct json *g = json_at(at(d, "decision", "grants"), 0);
+
+		assert_state(json_str(at(d, "decision", "verdict")), "allow");
+		assert_state(json_str(json_get(g, "person")), "dana");
+		assert_state(json_str(json_get(g, "role")), "dba");
+	}
+}
+
+static void
+they_do_not_cover_another_change_in_the_same_text(void **state)
+{
+	struct world *w = *state;
+
+	changed_in_a_transaction(w);
+	client_query(w, 1, 7, "DELETE FROM u WHERE id = 2; COMMIT");
+	assert_true(leased(w).token.n != 0);
+	assert_verdict(w, "needs_approval");
+}
+
 static void
 nothing_is_sent_before_the_consumption_is_durable(void **state)
 {
@@ -903,6 +964,8 @@ main(void)
 	    world_test(the_same_action_is_the_same_request_and_another_is_not),
 	    world_test(a_run_has_a_ceiling_of_open_requests_and_the_next_is_refused_and_recorded),
 	    world_test(two_people_arm_it_and_it_passes_once_with_its_row_limit),
+	    world_test(signatures_of_a_transaction_cover_its_commit),
+	    world_test(they_do_not_cover_another_change_in_the_same_text),
 	    world_test(nothing_is_sent_before_the_consumption_is_durable),
 	    world_test(the_owner_cannot_approve_and_the_attempt_is_recorded),
 	    world_test(signatures_that_are_not_exactly_right_do_not_count),
