@@ -2,6 +2,7 @@
 #include "tests/unit/core_http_help.h"
 
 #include "broker/core_live.h"
+#include "policy/digest.h"
 #include "common/banned.h"
 
 /* --- allowed, denied ------------------------------------------------------------- */
@@ -739,6 +740,52 @@ a_multipart_body_may_have_another_boundary(void **state)
 	}
 }
 
+/* Field by field as docs/format-approval.md has it, of which digest-4 is the vector. */
+static void
+the_digest_is_that_of_the_document(void **state)
+{
+	struct world *w = *state;
+	struct hash none = hash_sha256(STR("")), body = hash_sha256(STR("hi")), got, want;
+	AUTO(json) struct json_doc *a = NULL;
+	AUTO_BUF struct buf fields = BUF(4096);
+	AUTO_BUF struct buf content = BUF(64);
+	char id[HASH_HEX_SIZE + 1] = " ";
+	struct digest *d = digest_begin();
+
+	asks(w, &(struct ask){.listener = L_PROXY,
+		    .host = "infra.test",
+		    .port = 8443,
+		    .connect = "infra.test:8443",
+		    .content = "hi",
+		    .head = "PUT /v1/volumes/7?force=1 HTTP/1.1\r\nHost: infra.test:8443\r\n"
+			    "Content-Type: text/plain\r\nDate: now\r\nContent-Length: 2\r\n\r\n"});
+	assert_problem(w, 403, "needs_approval");
+	a = last(w, "action");
+	assert_true(hash_from_hex(json_str(at(a, "request", "digest")), &got));
+	hash_hex(&none, id + 1);
+	buf_lz(&fields, "accept-encoding");
+	buf_lz(&fields, "identity");
+	buf_lz(&fields, "content-type");
+	buf_lz(&fields, "text/plain");
+	buf_u8(&content, 1);
+	buf_u64(&content, 2);
+	buf_put(&content, body.b, HASH_LEN);
+	digest_field(d, DIGEST_PROTOCOL, STR("https"));
+	digest_field(d, DIGEST_TARGET, STR("infra"));
+	digest_field(d, DIGEST_UPSTREAM, STR("infra.test:8443"));
+	digest_field(d, DIGEST_UPSTREAM_ID, str_z(id));
+	digest_field(d, DIGEST_CREDENTIAL, STR("infra-key"));
+	digest_field(d, DIGEST_AGENT, STR("tester"));
+	digest_field(d, DIGEST_RUN, str_z(w->run->id));
+	digest_field(d, DIGEST_OPERATION, STR("PUT"));
+	digest_field(d, DIGEST_RESOURCE, STR("/v1/volumes/7?force=1"));
+	digest_field(d, DIGEST_HEADERS, buf_str(&fields));
+	digest_field(d, DIGEST_BODY, buf_str(&content));
+	digest_field(d, DIGEST_EFFECTS, STR("overwrite " EFFECTS_ENGINE));
+	want = digest_end(d);
+	assert_true(hash_eq(&got, &want));
+}
+
 static void
 a_streamed_body_under_approval_is_read_and_shown(void **state)
 {
@@ -1202,6 +1249,7 @@ main(void)
 	    http_test(what_people_sign_passes_once),
 	    http_test(a_policy_that_changes_between_verdict_and_sending_stops_it),
 	    http_test(a_body_under_approval_is_bound_by_its_bytes),
+	    http_test(the_digest_is_that_of_the_document),
 	    http_test(a_multipart_body_may_have_another_boundary),
 	    http_test(a_streamed_body_under_approval_is_read_and_shown),
 	    http_test(a_large_body_under_approval_is_bound_by_its_hash_and_streamed_at_use),

@@ -128,6 +128,7 @@ the_action_digests_of_the_text_are_ours(void **state)
 	assert_digest_vector(vector(&docs[1], "digest-1"));
 	assert_digest_vector(vector(&docs[1], "digest-2"));
 	assert_digest_vector(vector(&docs[1], "digest-3"));
+	assert_digest_vector(vector(&docs[1], "digest-4"));
 }
 
 #define H32(d) d d d d d d d d d d d d d d d d d d d d d d d d d d d d d d d d
