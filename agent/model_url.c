@@ -17,7 +17,7 @@ path_is_plain(struct str path)
 {
 	struct str part;
 
-	while (path.n != 0) {
+	while (path.n != 0 && path.p != NULL) {
 		path = (struct str){path.p + 1, path.n - 1}; /* its slash */
 		part = path;
 		if (memchr(path.p, '/', path.n) != NULL)

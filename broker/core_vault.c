@@ -126,6 +126,35 @@ vault_put(struct vault *v, const struct vault_bind *b, struct secret *secret, st
 }
 
 int
+vault_rotate(
+    struct vault *v, struct str name, struct secret *secret, int64_t set_s, struct err *err)
+{
+	bool found;
+	size_t i = position(v, name, &found);
+	struct vault_entry *e;
+	struct vault_bind b;
+	int rc;
+
+	if (!found)
+		return err_set(err, ERR_NOT_FOUND, "no credential \"%.*s\"", STR_ARG(name));
+	e = &v->e[i];
+	b = (struct vault_bind){.name = name,
+	    .kind = str_z(e->kind),
+	    .scheme = str_z(e->scheme),
+	    .host = str_z(e->host),
+	    .user = str_z(e->user),
+	    .field = str_z(e->field),
+	    .port = e->port};
+	if ((rc = vault_bind_check(&b, secret_str(secret), err)) != 0)
+		return rc;
+	secret_free(e->secret);
+	e->secret = secret;
+	e->set_s = set_s;
+	e->version++;
+	return 0;
+}
+
+int
 vault_remove(struct vault *v, struct str name, struct err *err)
 {
 	bool found;

@@ -43,6 +43,9 @@ const struct vault_entry *vault_find(const struct vault *v, struct str name); /*
  * on success.
  */
 int vault_put(struct vault *v, const struct vault_bind *b, struct secret *secret, struct err *err);
+/* A new secret in place of the old one: same binding, the version goes up. As vault_put. */
+int vault_rotate(
+    struct vault *v, struct str name, struct secret *secret, int64_t set_s, struct err *err);
 int vault_remove(struct vault *v, struct str name, struct err *err);
 
 #endif

@@ -149,33 +149,35 @@ bind_make(
 	return k->http ? url_take(a->url, host, b, err) : 0;
 }
 
+/* The vault as it is now is written; then people are told. */
 static int
-secret_put(const struct cred_args *a, struct vault_file *f, const struct vault_bind *b,
-    const char *done, struct err *err)
+save(const struct cred_args *a, struct vault_file *f, const char *done, struct err *err)
 {
-	AUTO(secret) struct secret *s = NULL;
 	AUTO_FREE char *note = NULL;
 	const struct vault_entry *e;
-	int rc;
+	int rc = vault_file_save(f, err);
 
-	if ((rc = cred_secret_read(a->command, a->fd >= 0 ? a->fd : STDIN_FILENO, &s, err)) != 0 ||
-	    (rc = vault_put(f->vault, b, s, err)) != 0)
+	if (rc != 0)
 		return rc;
-	(void)TAKE_PTR(s);
-	if ((rc = vault_file_save(f, err)) != 0)
-		return rc;
-	e = vault_find(f->vault, b->name);
+	e = vault_find(f->vault, str_z(a->name));
 	note = cred_broker_note(a->state);
-	(void)printf(
-	    "%s: %s, version %llu%s\n", e->name, done, (unsigned long long)e->version, note);
+	(void)printf("%s: %s, version %llu%s\n", a->name, done,
+	    (unsigned long long)(e != NULL ? e->version : 0), note);
 	return 0;
+}
+
+static int
+secret_take(const struct cred_args *a, struct secret **ret, struct err *err)
+{
+	return cred_secret_read(a->command, a->fd >= 0 ? a->fd : STDIN_FILENO, ret, err);
 }
 
 static int
 cred_add(const struct cred_args *a, struct vault_file *f, struct err *err)
 {
+	AUTO(secret) struct secret *s = NULL;
 	char host[HTTP_HOST_SIZE];
-	struct vault_bind b;
+	struct vault_bind b = {0};
 	int rc;
 
 	if (vault_find(f->vault, str_z(a->name)) != NULL)
@@ -183,9 +185,11 @@ cred_add(const struct cred_args *a, struct vault_file *f, struct err *err)
 		    "there is a credential \"%s\" already: `rotate` gives it a new secret; for "
 		    "another place `remove` it first",
 		    a->name);
-	if ((rc = bind_make(a, host, &b, err)) != 0)
+	if ((rc = bind_make(a, host, &b, err)) != 0 || (rc = secret_take(a, &s, err)) != 0 ||
+	    (rc = vault_put(f->vault, &b, s, err)) != 0)
 		return rc;
-	return secret_put(a, f, &b, "added", err);
+	(void)TAKE_PTR(s);
+	return save(a, f, "added", err);
 }
 
 static int
@@ -199,23 +203,15 @@ entry_find(const struct cred_args *a, const struct vault_file *f, const struct v
 static int
 cred_rotate(const struct cred_args *a, struct vault_file *f, struct err *err)
 {
-	AUTO_FREE char *kind = NULL, *scheme = NULL, *host = NULL, *user = NULL, *field = NULL;
+	AUTO(secret) struct secret *s = NULL;
 	const struct vault_entry *e;
-	struct vault_bind b;
-	int rc = entry_find(a, f, &e, err);
+	int rc;
 
-	if (rc != 0)
+	if ((rc = entry_find(a, f, &e, err)) != 0 || (rc = secret_take(a, &s, err)) != 0 ||
+	    (rc = vault_rotate(f->vault, str_z(a->name), s, clock_wall_us() / 1000000, err)) != 0)
 		return rc;
-	/* Copies: the entry is freed when it is replaced. */
-	b = (struct vault_bind){.name = str_z(a->name),
-	    .kind = str_z(kind = str_dup(str_z(e->kind))),
-	    .scheme = str_z(scheme = str_dup(str_z(e->scheme))),
-	    .host = str_z(host = str_dup(str_z(e->host))),
-	    .user = str_z(user = str_dup(str_z(e->user))),
-	    .field = str_z(field = str_dup(str_z(e->field))),
-	    .port = e->port,
-	    .set_s = clock_wall_us() / 1000000};
-	return secret_put(a, f, &b, "rotated", err);
+	(void)TAKE_PTR(s);
+	return save(a, f, "rotated", err);
 }
 
 /* --- list, remove, test ----------------------------------------------------------- */

@@ -126,7 +126,7 @@ postgres_ask(const char *state, const char *target)
 static bool
 http_judge(const char *target, struct str out)
 {
-	struct str line = out, body = STR_NONE;
+	struct str line = out, body;
 	size_t n = out.n;
 	uint64_t code = 0;
 

@@ -104,6 +104,31 @@ replacing_counts_the_version_and_removing_removes(void **state)
 }
 
 static void
+rotating_keeps_the_binding_and_takes_what_fits_it(void **state)
+{
+	AUTO(vault) struct vault *v = vault_new();
+	AUTO(secret) struct secret *bad = secret_copy(STR("two\nlines"));
+	struct vault_bind b = {.name = STR("t"),
+	    .kind = STR("bearer"),
+	    .scheme = STR("https"),
+	    .host = STR("api.test"),
+	    .port = 443};
+	const struct vault_entry *e;
+	struct err err;
+
+	(void)state;
+	assert_int_equal(vault_put(v, &b, secret_copy(STR("first")), &err), 0);
+	assert_int_equal(vault_rotate(v, STR("t"), bad, 7, &err), ERR_INVALID);
+	assert_int_equal(vault_rotate(v, STR("none"), bad, 7, &err), ERR_NOT_FOUND);
+	assert_int_equal(vault_rotate(v, STR("t"), secret_copy(STR("second")), 7, &err), 0);
+	e = vault_find(v, STR("t"));
+	assert_true(str_eqz(secret_str(e->secret), "second"));
+	assert_int_equal(e->version, 2);
+	assert_int_equal(e->set_s, 7);
+	assert_string_equal(e->host, "api.test");
+}
+
+static void
 a_wrong_key_or_any_changed_byte_opens_nothing(void **state)
 {
 	AUTO(vault) struct vault *v = vault_new();
@@ -326,6 +351,7 @@ main(void)
 	    cmocka_unit_test(sealed_entries_open_as_they_were_sorted_by_name),
 	    cmocka_unit_test(an_empty_vault_is_a_vault),
 	    cmocka_unit_test(replacing_counts_the_version_and_removing_removes),
+	    cmocka_unit_test(rotating_keeps_the_binding_and_takes_what_fits_it),
 	    cmocka_unit_test(a_wrong_key_or_any_changed_byte_opens_nothing),
 	    cmocka_unit_test(a_credential_fits_its_kind_and_cannot_write_a_message),
 	    cmocka_unit_test(field_and_time_of_setting_are_kept),
