@@ -22,13 +22,14 @@ bucket(struct upstream_http *h, uint64_t conn)
 	return &h->bucket[(conn ^ conn >> 32) % EXCHANGE_BUCKETS];
 }
 
+/* Under way: one that waits for the writer alone is none any more. */
 static struct exchange *
 find(struct upstream_http *h, uint64_t conn, uint64_t act)
 {
 	struct exchange *x;
 
 	LIST_FOREACH (x, bucket(h, conn), link)
-		if (x->conn == conn && x->act == act && x->state != X_DEAD)
+		if (x->conn == conn && x->act == act && x->state < X_SEALING)
 			return x;
 	return NULL;
 }
