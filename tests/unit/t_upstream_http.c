@@ -67,6 +67,36 @@ a_request_goes_out_byte_for_byte(void **state)
 }
 
 static void
+an_ipv6_host_stands_in_brackets(void **state)
+{
+	struct rig *r = *state;
+	int v6 = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_in6 a = {.sin6_family = AF_INET6, .sin6_addr = in6addr_loopback};
+	AUTO_FREE char *want = NULL;
+	struct upstream_lease l;
+	bool has = v6 >= 0 && bind(v6, (struct sockaddr *)&a, sizeof(a)) == 0;
+
+	(void)close(v6);
+	if (!has)
+		skip(); /* no IPv6 on loopback here */
+	rig_serve(r, NULL, say_ok);
+	rig_lease_to(r, &l);
+	l.host = STR("::1");
+	l.address = STR("");
+	rig_ask(r, &l);
+	assert_done(r, 1);
+	assert_has(r->done.peer, "[::1]:");
+	want = xasprintf("GET / HTTP/1.1\r\nHost: [::1]:%u\r\n\r\n", r->port);
+	assert_string_equal(rig_seen(r), want);
+	/* By a name, and an address of the target's. */
+	l.host = STR("under_score.test");
+	l.address = STR("::1");
+	rig_ask(r, &l);
+	assert_done(r, 1);
+	assert_has(r->done.peer, "[::1]:");
+}
+
+static void
 nothing_is_added_to_a_bare_request(void **state)
 {
 	struct rig *r = *state;
@@ -432,6 +462,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 	    T(a_request_goes_out_byte_for_byte),
+	    T(an_ipv6_host_stands_in_brackets),
 	    T(nothing_is_added_to_a_bare_request),
 	    T(a_lease_that_is_not_one_request_is_not_sent),
 	    T(each_framing_of_an_answer_arrives_whole),

@@ -200,16 +200,36 @@ server_run(int listener, SSL_CTX *tls, struct rig_shared *seen, rig_script *scri
 	}
 }
 
+/* Of both families, where the kernel has them. */
+static inline int
+rig_listen(uint16_t *ret_port)
+{
+	struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
+	struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_addr = in6addr_any};
+	int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0), off = 0;
+	socklen_t len = sizeof(v6);
+
+	if (fd >= 0 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) == 0 &&
+	    bind(fd, (struct sockaddr *)&v6, len) == 0 && listen(fd, 128) == 0 &&
+	    getsockname(fd, (struct sockaddr *)&v6, &len) == 0) {
+		*ret_port = ntohs(v6.sin6_port);
+		return fd;
+	}
+	if (fd >= 0)
+		(void)close(fd);
+	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	len = sizeof(v4);
+	assert_true(fd >= 0 && bind(fd, (struct sockaddr *)&v4, len) == 0 && listen(fd, 128) == 0 &&
+		    getsockname(fd, (struct sockaddr *)&v4, &len) == 0);
+	*ret_port = ntohs(v4.sin_port);
+	return fd;
+}
+
 static inline void
 rig_serve(struct rig *r, SSL_CTX *tls, rig_script *script)
 {
-	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
-	socklen_t len = sizeof(a);
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd = rig_listen(&r->port);
 
-	assert_true(fd >= 0 && bind(fd, (struct sockaddr *)&a, len) == 0 && listen(fd, 128) == 0 &&
-		    getsockname(fd, (struct sockaddr *)&a, &len) == 0);
-	r->port = ntohs(a.sin_port);
 	r->server = fork();
 	assert_true(r->server >= 0);
 	if (r->server == 0) {
