@@ -110,7 +110,7 @@ line_put(const struct mask *m, struct str line)
 
 	if (str_cut(&line, '?', &path)) {
 		struct str version = STR("");
-		const char *sp = memchr(line.p, ' ', line.n);
+		const char *sp = memrchr(line.p, ' ', line.n);
 
 		text_put(m, path);
 		buf_put_c(m->out, '?');
@@ -119,7 +119,7 @@ line_put(const struct mask *m, struct str line)
 			line.n = (size_t)(sp - line.p);
 		}
 		query_put(m, line);
-		buf_put_str(m->out, version);
+		text_put(m, version);
 	} else {
 		text_put(m, line);
 	}
