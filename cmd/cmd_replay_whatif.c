@@ -211,15 +211,13 @@ read_action(const struct json *data, const struct record *r, struct judged *ret,
 	return 0;
 }
 
-/* --- effects again ------------------------------------------------------------------------------
- */
+/* --- effects again ------------------------------------------------------------------------ */
 
 /*
  * Today's table on the recorded facts. What it gives must be among the recorded effects; what was
  * recorded beyond it must come from the transaction (COMMIT), from statements that EXECUTE ran, or
- * be the opaque by which core refuses what it cannot do. An exchange that only prepares runs
- * nothing and is a read, whatever it prepares; but what escapes may not even be prepared. Of HTTP the
- * facts alone do not say the effects: the head does, which is sealed.
+ * be the opaque of a refusal by core. An exchange that only prepares runs nothing and is a read;
+ * but what escapes may not even be prepared. HTTP's effects come from its head, which is sealed.
  */
 static int
 check_effects(const struct json *data, const struct judged *j, struct err *err)
@@ -281,8 +279,7 @@ put_rules(struct buf *b, const struct decision *d)
 		buf_printf(b, "%s%.*s", i != 0 ? "," : "", STR_ARG(d->rules[i]));
 }
 
-/* --- one action ---------------------------------------------------------------------------------
- */
+/* --- one action --------------------------------------------------------------------------- */
 
 static bool
 has_diverged(const struct whatif *w, struct str run)
@@ -402,8 +399,7 @@ judge(struct whatif *w, const struct record *r)
 	compare(w, r, data, j, p);
 }
 
-/* --- all
- * ------------------------------------------------------------------------------------------ */
+/* --- all ---------------------------------------------------------------------------------- */
 
 static int
 walk(struct whatif *w, struct err *err)
