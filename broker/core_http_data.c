@@ -138,6 +138,8 @@ core_http_data_request(const struct core_http *h, struct jcs *j)
 
 	jcs_open(j, "http");
 	jcs_str_lossy(j, "authority", str_z(h->from.address));
+	if (h->bound)
+		jcs_bool(j, "body_bound", true);
 	if (h->have_sha && h->body != CORE_BODY_NONE) {
 		put_count(j, "body_bytes", h->length);
 		put_hash(j, "body_sha256", &h->sha);

@@ -847,6 +847,11 @@ a_large_body_under_approval_is_bound_by_its_hash_and_streamed_at_use(void **stat
 	assert_int_equal(rd_u8(&r), 1);
 	assert_int_equal(rd_u64(&r), 9000000);
 	l = http_leased(w);
+	{
+		AUTO(json) struct json_doc *a = last(w, "action");
+
+		assert_true(json_bool(json_get(at(a, "request", "http"), "body_bound")));
+	}
 	assert_int_equal(l.body, 3);
 	assert_int_equal(l.bound, 1);
 	assert_int_equal(l.expect, 1);
