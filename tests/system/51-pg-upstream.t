@@ -5,12 +5,13 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import harness as h  # noqa: E402
 import pgcore  # noqa: E402
-from pgraw import Mock, Raw, backend_error, hello, msg, query, scram_server  # noqa: E402
+from pgraw import CANCEL, Mock, Raw, backend_error, cancel, hello, msg, query, scram_server  # noqa: E402
 
 tap = h.Tap()
 tmp = h.Temp("pgup")
@@ -145,6 +146,75 @@ def breaks_off(m, s):
 r, m = login(breaks_off)
 r.send(query("select 1"))
 tap.eq(r.rest(), half, "an answer that breaks off inside a row is passed on and the connection closed")
+
+# --- servers and COPY FROM STDIN -----------------------------------------------------------------
+G = msg("G", b"\0\0\0")
+for name, answer, part in (("a completion before the end of the data", G + msg("C", b"COPY 1\0") + msg("Z", b"I"), "out of order"),
+                           ("a second request for data", G + G, "out of order"),
+                           ("rows in the middle of it", G + msg("T", b"\0\0"), "out of order")):
+    r, m = login(serve([answer]))
+    r.send(query("copy t from stdin"))
+    types = r.until("E$")
+    tap.ok(r.err.get("S") == "FATAL" and part in r.err.get("M", ""), name + " ends the session", (types, r.err))
+    m.close()
+
+# --- cancels -------------------------------------------------------------------------------------
+KEY = b"pidpkeyk"  # as hello() gives it
+
+
+def sleeper(key=True, close=True):
+    """A server whose first query runs until somebody cancels it; it may leave a cancel's connection open."""
+    hit = threading.Event()
+
+    def script(m, s):
+        if m.seen[-1][:4] == struct.pack(">I", CANCEL):
+            hit.set()
+            if not close:
+                time.sleep(8)
+            return
+        scram_server(m, s, PASSWORD)
+        if key:
+            hello(s)
+        else:
+            s.sendall(msg("S", b"client_encoding\0UTF8\0") + msg("S", b"standard_conforming_strings\0on\0") + msg("Z", b"I"))
+        m.message(s)
+        if key:
+            hit.wait(10)
+        else:
+            time.sleep(1)
+        s.sendall(backend_error("57014", "canceling statement due to user request") + msg("Z", b"I"))
+        m.message(s)
+        s.sendall(msg("C", b"SELECT 1\0") + msg("Z", b"I"))
+        m.message(s)
+    return script
+
+
+for mode, tls_on in (("S", 1), (None, 0)):
+    r, m = login(sleeper(), mode=mode, tls=tls_on)
+    r.send(query("select pg_sleep(30)"))
+    time.sleep(0.2)
+    Raw(port).send(cancel(r.key)).rest()
+    tap.eq((r.until(), r.err["C"]), ("EZ", "57014"), "a cancel reaches a server %s TLS" % ("under" if tls_on else "without"))
+    tap.eq([x for x in m.seen if x[:4] == struct.pack(">I", CANCEL)], [struct.pack(">I", CANCEL) + KEY], "with the server's own key, and nothing else")
+    tap.ok(r.key != KEY, "which is not the client's")
+    tap.eq(r.ask(query("select 1")), "CZ", "and the session goes on")
+    m.close()
+r, m = login(sleeper(key=False))
+r.send(query("select pg_sleep(30)"))
+time.sleep(0.2)
+Raw(port).send(cancel(r.key)).rest()
+tap.eq(r.until(), "EZ", "a server that gave no key is not cancelled")
+tap.eq((core.cancelled[-1]["how"], core.cancelled[-1]["message"]), (0, "the server gave no key to cancel with"), "and core is told why")
+m.close()
+r, m = login(sleeper(close=False))
+r.send(query("select pg_sleep(30)"))
+time.sleep(0.2)
+t0 = time.monotonic()
+Raw(port).send(cancel(r.key)).rest()
+tap.eq(r.until() + r.ask(query("select 1")), "EZCZ", "a server that leaves the cancel's connection open holds up the session")
+tap.ok(4 < time.monotonic() - t0 < 7, "for five seconds", time.monotonic() - t0)
+tap.eq(core.cancelled[-1]["how"], 2, "and what became of the cancel is not known")
+m.close()
 
 # --- finding servers by name ------------------------------------------------------------------
 m = Mock(lambda m, s: (good(m, s), m.message(s)), None, None)
