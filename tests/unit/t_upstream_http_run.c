@@ -40,7 +40,7 @@ say_slowly(struct rig_peer *p)
 		(void)usleep(5000000);
 	peer_write(p, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\na");
 	for (const char *c = "bcd"; *c != '\0'; c++) {
-		(void)usleep(strstr(p->head, "/stuck") != NULL ? 5000000 : 60000);
+		(void)usleep(strstr(p->head, "/stuck") != NULL ? 5000000 : 200000);
 		peer_put(p, c, 1);
 	}
 }
@@ -50,14 +50,14 @@ a_server_has_so_much_time_and_no_more(void **state)
 {
 	struct rig *r = *state;
 	const struct upstream_http_times t = {
-	    .connect = 300, .first = 200, .idle = 100, .expect = 100};
+	    .connect = 900, .first = 700, .idle = 500, .expect = 100};
 	struct upstream_lease l;
 
 	upstream_http_times(r->http, &t);
 	rig_serve(r, NULL, say_slowly);
 	rig_lease_to(r, &l);
 	rig_ask(r, &l);
-	assert_done(r, 1); /* 180 ms in all, 60 at a time */
+	assert_done(r, 1); /* 600 ms in all, 200 at a time */
 	l.target = STR("/mute");
 	rig_ask(r, &l);
 	assert_done(r, 2);
@@ -246,6 +246,43 @@ what_front_does_not_take_stays_with_the_server(void **state)
 	rig_pass(r, 100);
 	assert_done(r, 1);
 	assert_int_equal(r->body.n, (size_t)64 << 20);
+}
+
+static void
+say_a_little(struct rig_peer *p)
+{
+	if (!peer_head(p))
+		return;
+	peer_write(p, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n");
+	for (int i = 0; i < 100; i++) {
+		peer_put(p, "x", 1);
+		(void)usleep(5000);
+	}
+}
+
+static void
+a_hold_stops_even_a_trickle(void **state)
+{
+	struct rig *r = *state;
+	struct upstream_lease l;
+	size_t held;
+
+	rig_serve(r, NULL, say_a_little);
+	rig_lease_to(r, &l);
+	rig_fresh(r);
+	rig_send(r, &l);
+	rig_pass(r, 100);
+	rig_hold(r, true);
+	rig_pass(r, 50);
+	held = r->body.n;
+	assert_true(held > 0 && held < 100);
+	rig_pass(r, 600);
+	assert_int_equal(r->body.n, held);
+	rig_hold(r, false);
+	rig_run(r);
+	rig_pass(r, 50);
+	assert_done(r, 1);
+	assert_int_equal(r->body.n, 100);
 }
 
 /* --- events ---------------------------------------------------------------------- */
@@ -450,6 +487,7 @@ main(void)
 	    T(without_front_nothing_is_sent_and_what_runs_ends),
 	    T(many_exchanges_run_at_once),
 	    T(what_front_does_not_take_stays_with_the_server),
+	    T(a_hold_stops_even_a_trickle),
 	    T(each_event_arrives_at_once),
 	    T(the_beginning_of_an_answer_goes_sealed_to_the_writer),
 	    T(core_hears_of_an_answer_when_its_frame_has_left),
