@@ -341,7 +341,7 @@ a_bound_body_keeps_its_last_byte_until_the_hash_is_right(void **state)
 		rig_fresh(r);
 		r->step = feed;
 		rig_send(r, &l);
-		rig_pass(r, 100);
+		rig_pass(r, 300);
 		assert_null(strchr(strstr(rig_seen(r), "\r\n\r\n"), 'o'));
 		rig_abort(r);
 		rig_run(r);
@@ -384,18 +384,18 @@ more_than_the_credit_ends_the_wire(void **state)
 	l = streamed(r, LEASE_CHUNKED, 1 << 30);
 	rig_fresh(r);
 	rig_send(r, &l);
-	rig_pass(r, 100);
+	rig_pass(r, 300);
 	assert_int_equal(r->more, 256 << 10);
 	rig_abort(r);
 	rig_run(r);
 	rig_fresh(r);
 	l.expect = true; /* nothing is granted yet */
 	rig_send(r, &l);
-	rig_pass(r, 100);
+	rig_pass(r, 300);
 	assert_int_equal(r->more, 0);
 	rig_front_body(r, false, buf_str(&big));
-	rig_pass(r, 100);
-	rig_pass(r, 100);
+	rig_pass(r, 300);
+	rig_pass(r, 300);
 	assert_true(r->front_gone);
 	assert_int_equal(r->done.count, 1);
 	assert_done(r, 2);

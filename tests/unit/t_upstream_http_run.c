@@ -99,7 +99,7 @@ an_abort_ends_an_exchange_wherever_it_is(void **state)
 	rig_lease_to(r, &l);
 	rig_fresh(r);
 	rig_send(r, &l);
-	rig_pass(r, 100);
+	rig_pass(r, 300);
 	rig_abort(r);
 	rig_run(r);
 	assert_done(r, 2);
@@ -109,7 +109,7 @@ an_abort_ends_an_exchange_wherever_it_is(void **state)
 	l.target = STR("/half");
 	rig_fresh(r);
 	rig_send(r, &l);
-	rig_pass(r, 100);
+	rig_pass(r, 300);
 	rig_abort(r);
 	rig_run(r);
 	assert_done(r, 3);
@@ -129,7 +129,7 @@ without_front_nothing_is_sent_and_what_runs_ends(void **state)
 	rig_lease_to(r, &l);
 	rig_fresh(r);
 	rig_send(r, &l);
-	rig_pass(r, 100);
+	rig_pass(r, 300);
 	ipc_free(TAKE_PTR(r->front));
 	rig_run(r);
 	assert_done(r, 2);
@@ -139,11 +139,11 @@ without_front_nothing_is_sent_and_what_runs_ends(void **state)
 	r->front = rig_wire(r, IPC_ROLE_FRONT, rig_front);
 	rig_fresh(r);
 	rig_send(r, &l);
-	rig_pass(r, 100);
+	rig_pass(r, 300);
 	assert_int_equal(atomic_load(&r->seen->requests), 2);
 	/* Core goes: nobody is told, and the server sees the end. */
 	ipc_free(TAKE_PTR(r->core));
-	rig_pass(r, 100);
+	rig_pass(r, 300);
 	assert_int_equal(atomic_load(&r->seen->go), 2);
 }
 
@@ -177,7 +177,7 @@ many_exchanges_run_at_once(void **state)
 			rig_send(r, &l);
 		}
 		rig_run(r);
-		rig_pass(r, 100); /* the wires of core and front are two */
+		rig_pass(r, 300); /* the wires of core and front are two */
 		assert_done(r, 1);
 		assert_int_equal(r->done.count, 64);
 		assert_int_equal(r->body.n, 64 * 20000);
@@ -222,14 +222,14 @@ what_front_does_not_take_stays_with_the_server(void **state)
 	rig_send(r, &l);
 	rig_pass(r, 20);
 	rig_hold(r, true);
-	rig_pass(r, 100);
+	rig_pass(r, 300);
 	held = r->body.n;
 	assert_true(held < (size_t)60 << 20);
 	rig_pass(r, 200);
 	assert_int_equal(r->body.n, held);
 	rig_hold(r, false);
 	rig_run(r);
-	rig_pass(r, 100);
+	rig_pass(r, 300);
 	assert_done(r, 1);
 	assert_int_equal(r->body.n, (size_t)64 << 20);
 
@@ -243,7 +243,7 @@ what_front_does_not_take_stays_with_the_server(void **state)
 	assert_true(r->body.n == 0 && r->done.count == 0);
 	ipc_read_enable(r->front, true);
 	rig_run(r);
-	rig_pass(r, 100);
+	rig_pass(r, 300);
 	assert_done(r, 1);
 	assert_int_equal(r->body.n, (size_t)64 << 20);
 }
@@ -271,7 +271,7 @@ a_hold_stops_even_a_trickle(void **state)
 	rig_lease_to(r, &l);
 	rig_fresh(r);
 	rig_send(r, &l);
-	rig_pass(r, 100);
+	rig_pass(r, 200);
 	rig_hold(r, true);
 	rig_pass(r, 50);
 	held = r->body.n;
@@ -417,7 +417,7 @@ core_hears_of_an_answer_when_its_frame_has_left(void **state)
 	assert_null(strchr(r->order, 'D'));
 	ipc_read_enable(r->writer, true);
 	rig_run(r);
-	rig_pass(r, 100);
+	rig_pass(r, 300);
 	assert_done(r, 1);
 	assert_true(r->frames.n > (size_t)8 << 21);
 	assert_true(r->done.blob[0] == '{');
