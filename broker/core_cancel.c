@@ -14,7 +14,7 @@
 
 #include "common/banned.h"
 
-#define REST_MS 100 /* between two cancels of one connection */
+#define REST_MS 100 /* between two cancels of one exchange */
 
 struct core_cancel {
 	struct core_conn *conn;
@@ -86,6 +86,7 @@ acked(void *arg, const struct core_ack *ack)
 	if (!runs(conn, x->act) || run->core->upstream == NULL) {
 		core_record_outcome(run->core, run->id, x->a->id, x->a->seq, "not_sent");
 		cancel_end(conn);
+		core_cancel_due(conn);
 		return;
 	}
 	x->sent = true;
@@ -135,7 +136,9 @@ begin(struct core_conn *conn)
 	struct core_cancel *x = xcalloc(1, sizeof(*x));
 	struct core_action *a = core_action_new(CORE_OP_CANCEL);
 
+	act->cancelled = false;
 	conn->cancel = x;
+	conn->cancel_act = act->id;
 	conn->cancel_ms = loop_now_ms(conn->from.run->core->loop);
 	x->conn = conn;
 	x->act = act->id;
@@ -160,27 +163,29 @@ int
 core_cancel_on_cancel(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err)
 {
 	struct core_conn *conn = core_pg_find(p->core, rd_u64(body));
+	struct core_act *act = conn != NULL ? conn->act : NULL;
 
 	(void)fds;
 	(void)nfds;
 	if (!rd_end(body))
 		return err_set(err, ERR_PROTOCOL, "PG_CANCEL is malformed");
-	if (conn == NULL || conn->state != CORE_CONN_READY || conn->act == NULL ||
-	    conn->act->phase == CORE_PHASE_OUTCOME || conn->cancel != NULL ||
-	    loop_now_ms(p->core->loop) - conn->cancel_ms < REST_MS)
+	if (act == NULL || conn->state != CORE_CONN_READY || act->phase == CORE_PHASE_OUTCOME)
+		return 0;
+	if (conn->cancel_act == act->id &&
+	    (conn->cancel != NULL || loop_now_ms(p->core->loop) - conn->cancel_ms < REST_MS))
 		return 0;
 	/* One that came too early for the server would be lost there. */
-	if (conn->act->phase == CORE_PHASE_SENT)
-		begin(conn);
-	else
-		conn->act->cancelled = true;
+	act->cancelled = true;
+	core_cancel_due(conn);
 	return 0;
 }
 
 void
 core_cancel_due(struct core_conn *conn)
 {
-	if (conn->act != NULL && conn->act->cancelled && conn->cancel == NULL)
+	const struct core_act *act = conn->act;
+
+	if (act != NULL && act->cancelled && act->phase == CORE_PHASE_SENT && conn->cancel == NULL)
 		begin(conn);
 }
 
@@ -205,6 +210,7 @@ core_cancel_on_cancelled(
 		log_info("run %s: %s: %.*s", conn->from.run->id, x->text, STR_ARG(message));
 	outcome(x, status[how]);
 	cancel_end(conn);
+	core_cancel_due(conn);
 	return 0;
 }
 

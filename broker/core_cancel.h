@@ -15,7 +15,7 @@ int core_cancel_on_cancel(
 /* U_CANCELLED. */
 int core_cancel_on_cancelled(
     struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
-/* The exchange has gone out: it is cancelled if that was asked for before. */
+/* The exchange has gone out, or another cancel is over: it is cancelled if that was asked for. */
 void core_cancel_due(struct core_conn *conn);
 /* The connection goes: what is under way gets its outcome. */
 void core_cancel_lost(struct core_conn *conn);

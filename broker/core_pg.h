@@ -39,9 +39,9 @@ struct core_conn {
 	struct core_stmts stmts;
 	struct core_facts *facts[CORE_FACTS_CACHE];
 	struct core_act *act;
-	struct core_cancel *cancel; /* of what the act runs */
-	uint64_t cancel_ms;	    /* the last one began */
-	struct loop_timer *timer;   /* CLOSING */
+	struct core_cancel *cancel;	/* of what the act runs */
+	uint64_t cancel_ms, cancel_act; /* the last one: when it began, and for what */
+	struct loop_timer *timer;	/* CLOSING */
 };
 
 struct core_conn *core_pg_find(const struct core *c, uint64_t id); /* NULL: none */

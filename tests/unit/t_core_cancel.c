@@ -231,6 +231,25 @@ a_second_one_waits_for_nobody(void **state)
 }
 
 static void
+one_for_the_next_statement_waits_for_the_one_before(void **state)
+{
+	struct world *w = *state;
+
+	client_ready(w, 1);
+	client_query(w, 1, 5, "SELECT 1");
+	(void)leased(w);
+	cancel(w, 1);
+	assert_sent(w, 1, 5);
+	server_done(w, 1, 5, 1, 'I', 1); /* it ended by itself */
+	client_query(w, 1, 6, "SELECT 2");
+	(void)leased(w);
+	cancel(w, 1);
+	assert_true(silent(&w->upstream, MSG_U_CANCEL));
+	cancelled(w, 1, 5, 1);
+	assert_sent(w, 1, 6);
+}
+
+static void
 a_connection_that_goes_leaves_its_cancel_an_outcome(void **state)
 {
 	struct world *w = *state;
@@ -276,6 +295,7 @@ main(void)
 	    world_test(nobody_is_asked_about_a_cancel),
 	    world_test(a_pending_approval_is_not_touched),
 	    world_test(a_second_one_waits_for_nobody),
+	    world_test(one_for_the_next_statement_waits_for_the_one_before),
 	    world_test(a_connection_that_goes_leaves_its_cancel_an_outcome),
 	    world_test(without_a_log_nothing_is_cancelled),
 	};
