@@ -307,8 +307,11 @@ class Stack:
         """A command in the real sandbox, as `cofferdam run -- COMMAND` has it; stdout and stderr apart."""
         kw.setdefault("timeout", 120)
         kw.setdefault("stdin", subprocess.DEVNULL)
-        return subprocess.run([CLI, "run", "--state", self.state, *opts, "--", *argv], stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, encoding="utf-8", errors="replace", **kw)
+        if "encoding" not in kw:
+            kw.update(encoding="utf-8", errors="replace")
+        limits = [] if os.getuid() == 0 else ["--limits-optional"]
+        return subprocess.run([CLI, "run", "--state", self.state, *limits, *opts, "--", *argv], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, **kw)
 
     def acts(self, **want):
         """Data of the action records whose decision has these values."""

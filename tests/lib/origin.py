@@ -86,6 +86,7 @@ class Conn:
         self.s, self.number, self.buf = sock, number, b""
         self.closed = False
         self.received = 0
+        self.thread = threading.get_ident()
 
     def more(self):
         try:
@@ -204,7 +205,10 @@ class Conn:
         self.closed = True
         try:
             self.s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-            os.close(self.s.detach())
+            if self.thread == threading.get_ident():
+                os.close(self.s.detach())
+            else:  # another thread reads it: were it closed here, that one would read whoever gets the number next
+                socket.socket.shutdown(self.s, socket.SHUT_RDWR)
         except OSError:
             pass
 
@@ -281,6 +285,7 @@ class Origin:
             self.conns.discard(c)
             if not c.closed:
                 c.close()
+            socket.socket.close(c.s)
 
     def one(self, c):
         req = Request(c.head(), c.number)

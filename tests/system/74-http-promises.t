@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -15,7 +14,7 @@ import urllib.parse
 import zlib
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from harness import CLI, Http, HostRun, Stack, Tap, Temp, must, run, wait_for
+from harness import Http, HostRun, Stack, Tap, Temp, must, run, wait_for
 from origin import Ca, GraphQl, Origin
 from rawhttp import Closed, request
 
@@ -304,9 +303,7 @@ except Exception as e:
     out.append(repr(e).encode())
 sys.stdout.buffer.write(zlib.compress(b"collected %d\n" % len(out) + b"\n".join(out), 9))
 """.replace("URL", o.origin)
-r = subprocess.run([CLI, "run", "--state", st.state, "--", "/usr/bin/python3", "-c", COLLECT], stdout=subprocess.PIPE,
-                   stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, timeout=120,
-                   env={"PATH": os.environ["PATH"], "LEAKED": http["api"].secret})
+r = st.sandbox("/usr/bin/python3", "-c", COLLECT, encoding=None, env={"PATH": os.environ["PATH"], "LEAKED": http["api"].secret})
 got = zlib.decompress(r.stdout) if r.returncode == 0 else b""
 tap.ok(got.startswith(b"collected"), "a run in the sandbox collects all it can read (%d bytes)" % len(got), r.stderr[-600:])
 tap.ok(not hit(got + r.stderr), "none of it is a credential, though it used one, and had it echoed")
