@@ -390,19 +390,38 @@ pair_add(struct scrub *s, unsigned a, unsigned b)
 	s->pairs[a << 5 | b >> 3] |= (uint8_t)(1 << (b & 7));
 }
 
+/* The bytes that one character of a form may be in the text. Returns how many. */
+static size_t
+spellings(enum decoder_kind kind, const struct needle *n, size_t at, uint8_t out[4])
+{
+	uint8_t c = n->p[at];
+	size_t k = 0;
+
+	out[k++] = c;
+	if (n->fold == FOLD_HEX && c >= 'a')
+		out[k++] = (uint8_t)(c - 'a' + 'A');
+	if (n->fold == FOLD_BASE64 && (c == '+' || c == '/'))
+		out[k++] = c == '+' ? '-' : '_';
+	if (kind == DECODE_FORM && c == ' ')
+		out[k++] = '+';
+	if (at != 0 && kind != DECODE_NONE)
+		out[k++] = kind == DECODE_JSON ? '\\' : '%';
+	return k;
+}
+
 /* How the first two characters of a form can stand in the text, seen by one decoder. */
 static void
 pairs_of_needle(struct scrub *s, enum decoder_kind kind, const struct needle *n)
 {
-	for (unsigned a = 0; a < 256; a++) {
-		if (needle_fold(n->fold, (uint8_t)a) != n->p[0] &&
-		    !(kind == DECODE_FORM && a == '+' && n->p[0] == ' '))
-			continue;
-		for (unsigned b = 0; b < 256; b++)
-			if (n->n == 1 || needle_fold(n->fold, (uint8_t)b) == n->p[1] ||
-			    (kind == DECODE_JSON ? b == '\\' : kind != DECODE_NONE && b == '%') ||
-			    (kind == DECODE_FORM && b == '+'))
-				pair_add(s, a, b);
+	uint8_t first[4], second[4];
+	size_t nfirst = spellings(kind, n, 0, first);
+	size_t nsecond = n->n > 1 ? spellings(kind, n, 1, second) : 0;
+
+	for (size_t i = 0; i < nfirst; i++) {
+		for (size_t k = 0; k < nsecond; k++)
+			pair_add(s, first[i], second[k]);
+		for (unsigned b = 0; n->n == 1 && b < 256; b++)
+			pair_add(s, first[i], b);
 	}
 }
 
