@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include <cmocka.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -110,7 +111,8 @@ server_start(struct server *s, const struct played *p, size_t n)
 	(void)fclose(f);
 	assert_int_equal(agent_socket_make(&s->sock, &e), 0);
 	s->pid = fork();
-	if (s->pid == 0)
+	/* A test that fails jumps out of its clean-up: the child must not stay behind. */
+	if (s->pid == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) == 0)
 		server_main(s->sock.listen, s->log, p, n);
 }
 

@@ -171,6 +171,9 @@ one_turn_is(const char *text, const char *words, bool done, size_t ncalls)
 		fail_msg("\"%.*s\"", STR_ARG(t.words));
 	assert_int_equal(t.done, done);
 	assert_int_equal(t.ncalls, ncalls);
+	for (size_t i = 0; i < ncalls; i++)
+		if (t.calls[i].fault != NULL || !str_eqz(t.calls[i].code, "ls"))
+			fail_msg("%zu: %s", i, t.calls[i].fault);
 }
 
 static void
@@ -183,6 +186,12 @@ gaps_of_other_servers_are_tolerated(void **state UNUSED)
 			   "\"bash\",\"code\":\"ls\"}}}\n\n"
 			   "data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":"
 			   "\"tool_use\"}}\n\n",
+	    "", false, 1);
+	/* Input at the begin, and then once more in pieces: the pieces count. */
+	one_turn_is(SSE_OK START BLOCK(
+			"0", "{\"type\":\"tool_use\",\"name\":\"run_code\",\"input\":{\"x\":1}}")
+			PART("0", "{\\\"language\\\":\\\"sh\\\",\\\"code\\\":\\\"ls\\\"}") END("0")
+			    STOP("tool_use"),
 	    "", false, 1);
 	/* Two pieces of text; no stop reason of any known kind. */
 	one_turn_is(SSE_OK START TEXT("0", "a") TEXT("1", "b") STOP("newly_made"), "a\nb", true, 0);

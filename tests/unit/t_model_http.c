@@ -214,7 +214,7 @@ an_answer_before_the_request_is_sent_is_the_answer(void **state UNUSED)
 	memset(big, ' ', 3 << 20);
 	assert_int_equal(agent_socket_make(&s.sock, &e), 0);
 	s.pid = fork();
-	if (s.pid == 0) {
+	if (s.pid == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) == 0) {
 		char room[100];
 		int fd;
 
