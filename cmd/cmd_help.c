@@ -63,10 +63,14 @@ static const struct help {
     {"policy test", "[--cases-policy] [--group NAME]... FILE", "Run the cases of a policy; TAP.",
 	"  --cases-policy      FILE holds \"policy\" and \"cases\" together\n"
 	"  --group NAME        only cases of this group (with --cases-policy)\n"},
-    {"policy explain", "FILE --target T --sql TEXT [options]",
-	"Judge one statement and say why. FILE is a policy or a bundle.",
+    {"policy explain", "FILE --target T {--sql TEXT | --method M --path P} [options]",
+	"Judge one statement or one HTTP request and say why. FILE is a policy or a bundle.",
 	"  --target T          a target of the policy (needed)\n"
-	"  --sql TEXT          the statement (needed)\n"
+	"  --sql TEXT          the statement, of a postgres target\n"
+	"  --method M          the request's method, of an http target\n"
+	"  --path P            its path, with the query if it has one\n"
+	"  --header 'N: V'     one of its fields; may be repeated\n"
+	"  --body FILE         its body; - is standard input\n"
 	"  --at TIME           2026-12-24T12:00:00Z or 2026-12-24 (default: now)\n"
 	"  --owner PERSON      whose run it is\n"
 	"  --agent NAME        which agent's\n"},
