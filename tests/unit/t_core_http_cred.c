@@ -150,12 +150,12 @@ a_head_that_is_not_well_formed_is_masked_too(void **state)
 	asks(w,
 	    &(struct ask){.fault = "field 1: white space before the colon",
 		.head = "GET /?access_token=zz1 HTTP/1.1\r\nAuthorization : Bearer zz2\r\n zz3\r\n"
-			"X: " TOKEN "\r\ntruncat"});
+			"X: " TOKEN "\r\nan end"});
 	assert_problem(w, 400, "invalid_request");
 	sealed_head(w, &plain);
 	assert_false(has(buf_str(&plain), "zz"));
 	assert_false(has(buf_str(&plain), TOKEN));
-	assert_true(has(buf_str(&plain), "truncat"));
+	assert_true(has(buf_str(&plain), "an end"));
 	assert_false(on_record(w, "zz1"));
 }
 
