@@ -562,7 +562,9 @@ rid = pending_of(c.query("DELETE FROM orders WHERE id = 10"))
 forged = {"approver": "dana", "person": "dana", "role": "dba", "id": rid}
 http = ("POST /approvals/%s/approve HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n\r\n%s" % (rid, json.dumps(forged))).encode()
 verb = json.dumps(forged).encode()
-call = struct.pack(">I", 1) + struct.pack(">I", 7) + b"approve" + struct.pack(">I", len(verb)) + verb
+with open(os.path.join(TOP, "common/ipc.h"), encoding="ascii") as f:
+    IPC_VERSION = int(re.search(r"define IPC_VERSION (\d+)", f.read())[1])
+call = struct.pack(">I", IPC_VERSION) + struct.pack(">I", 7) + b"approve" + struct.pack(">I", len(verb)) + verb
 for target in hr.port:
     for what, data in (("an HTTP request", http), ("a call of the control socket", struct.pack(">IHH", len(call), 95, 0) + call)):
         r = raw(target, login=False)
@@ -611,8 +613,6 @@ def control(verb, **args):
         return struct.unpack(">I", out[8:12])[0], out[16:].decode("utf-8", "replace")
 
 
-with open(os.path.join(TOP, "common/ipc.h"), encoding="ascii") as f:
-    IPC_VERSION = int(re.search(r"define IPC_VERSION (\d+)", f.read())[1])
 with open(os.path.join(TOP, "common/ipc_msg.tbl"), encoding="ascii") as f:
     Q_CALL = int(re.search(r"X\(Q_CALL,\s*(\d+)", f.read())[1])
 for what, args in (("a name alone", {"person": "dana", "role": "dba", "signature": ""}),
