@@ -33,6 +33,7 @@ table() {
 	core     holds  has   policy_eval        core judges
 	upstream import has   connect            upstream connects
 	upstream import lacks $START             upstream starts nothing
+	upstream import lacks getaddrinfo|gethostbyname|pthread_create upstream leaves no name to the C library, and has no thread
 	upstream holds  lacks policy_eval        upstream judges nothing
 	parser   import lacks $NET|accept4?      the parser has no socket
 	parser   import lacks $FILES             the parser opens no file
