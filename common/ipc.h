@@ -57,7 +57,7 @@ void ipc_free(struct ipc *w); /* closes; queued frames are dropped; NULL is fine
 void ipc_send(struct ipc *w, uint16_t type, const struct buf *body, const int *fds, size_t nfds);
 #define IPC_QUEUE_MAX ((size_t)64 << 20)
 size_t ipc_queued(const struct ipc *w); /* bytes not yet taken by the kernel */
-bool ipc_sound(const struct ipc *w); /* false: what was queued is lost, and gone on its way */
+bool ipc_sound(const struct ipc *w);	/* false: what was queued is lost, and gone on its way */
 int ipc_fd(const struct ipc *w);
 const char *ipc_role_name(enum ipc_role r);
 const char *ipc_msg_name(uint16_t type);

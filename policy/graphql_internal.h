@@ -10,7 +10,7 @@ enum token {
 	TOKEN_NUMBER,
 	TOKEN_STRING, /* also a block string */
 	TOKEN_SPREAD, /* ... */
-		      /* others: the punctuator itself, '{' and so on */
+	/* others: the punctuator itself, '{' and so on */
 };
 
 struct lexer {

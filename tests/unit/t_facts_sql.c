@@ -250,7 +250,8 @@ views_tell_what_core_must_know_beside_effects(void **state)
 	(void)state;
 	assert_int_equal(view_of(STR("COPY t FROM STDIN"), &v, &err), 0);
 	assert_true(v.copy_in);
-	assert_non_null(strstr(effects_sql_unapprovable(&v), "COPY FROM STDIN that needs approval"));
+	assert_non_null(
+	    strstr(effects_sql_unapprovable(&v), "COPY FROM STDIN that needs approval"));
 	assert_int_equal(view_of(STR("COPY t TO STDOUT"), &v, &err), 0);
 	assert_false(v.copy_in);
 	assert_null(effects_sql_unapprovable(&v));
