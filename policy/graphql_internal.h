@@ -4,13 +4,13 @@
 
 #include "policy/graphql.h"
 
+/* Any other is the punctuator itself: '{' and so on. */
 enum token {
 	TOKEN_END = 0,
 	TOKEN_NAME,
 	TOKEN_NUMBER,
 	TOKEN_STRING, /* also a block string */
-	TOKEN_SPREAD, /* ... */
-	/* others: the punctuator itself, '{' and so on */
+	TOKEN_SPREAD, /* three dots */
 };
 
 struct lexer {
