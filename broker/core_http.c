@@ -114,7 +114,7 @@ typedef bool want_fn(const struct core_http *h);
 static struct core_http *
 first(const struct core *c, const struct core_run *run, want_fn *fn)
 {
-	struct core_http *h;
+	struct core_http *h = NULL;
 
 	for (size_t i = 0; i < CORE_CONN_BUCKETS; i++)
 		LIST_FOREACH (h, &c->https[i], link) {

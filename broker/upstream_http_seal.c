@@ -72,7 +72,7 @@ seal_begin(struct exchange *x)
 static void
 writer_lost(struct upstream_http *h)
 {
-	struct exchange *x;
+	struct exchange *x = NULL;
 
 	ipc_free(TAKE_PTR(h->writer));
 	h->writer_bytes = 0;
