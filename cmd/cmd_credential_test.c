@@ -72,7 +72,8 @@ agent_start(char *const *argv, int *ret_fd, pid_t *ret_pid, struct err *err)
 	return 0;
 }
 
-/* Output and exit status of `cofferdam run --target T -- client...`. */
+/* Output and exit status of `cofferdam run --target T -- client...`; a client of ours needs no
+ * limits where there are no cgroups for them. */
 static int
 client_run(const char *state, const char *target, char *const *client, struct buf *out,
     int *ret_status, struct err *err)
@@ -80,9 +81,10 @@ client_run(const char *state, const char *target, char *const *client, struct bu
 	AUTO_FREE char *program = proc_program("cofferdam-agent"), *s = xstrdup(state),
 		       *t = xstrdup(target);
 	static char run[] = "run", o_state[] = "--state", o_target[] = "--target",
-		    o_time[] = "--timeout", secs[] = "60", dash[] = "--";
-	char *argv[24] = {program, run, o_state, s, o_target, t, o_time, secs, dash};
-	size_t n = 9;
+		    o_time[] = "--timeout", secs[] = "60", o_limits[] = "--limits-optional",
+		    dash[] = "--";
+	char *argv[24] = {program, run, o_state, s, o_target, t, o_time, secs, o_limits, dash};
+	size_t n = 10;
 	AUTO_FD int fd = -1;
 	pid_t pid = 0;
 	int rc, status = 0;
