@@ -289,6 +289,8 @@ connection_1025_of_a_run_is_refused(void **state UNUSED)
 {
 	static int fds[1025];
 	struct rlimit lim;
+	size_t refused = 0;
+	char c;
 	AUTO_BUF struct buf b = BUF(1000);
 	AUTO_FD int other = -1;
 
@@ -310,7 +312,16 @@ connection_1025_of_a_run_is_refused(void **state UNUSED)
 	for (int i = 0; i < 500 && (count(MSG_PG_OPEN) < 1024 || i < 10); i++)
 		pump(5);
 	assert_int_equal(count(MSG_PG_OPEN), 1024);
-	assert_hears(fds[1024], "E$");
+	for (int turn = 0; refused == 0 && turn < 500; turn++) {
+		pump(5);
+		for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
+			if (recv(fds[i], &c, 1, MSG_PEEK | MSG_DONTWAIT) <= 0)
+				continue;
+			assert_hears(fds[i], "E$");
+			refused++;
+		}
+	}
+	assert_int_equal(refused, 1); /* which one, is front's affair */
 	/* Another run's connections are its own. */
 	listen_on("r-2", 2);
 	forget();
