@@ -193,6 +193,71 @@ without_tls_a_credential_goes_to_loopback_alone(void **state)
 	assert_has(r->done.peer, "127.0.0.1:");
 }
 
+#ifndef MODE_SANITIZED
+/* How often it stands in writable memory; the stack is left out, where the test has it itself. */
+static unsigned
+found_in_memory(const char *secret)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	int mem = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+	char line[512];
+	unsigned hits = 0;
+
+	assert_true(maps != NULL && mem >= 0);
+	while (fgets(line, sizeof(line), maps) != NULL) {
+		unsigned long from, to;
+		char *copy, *p;
+		ssize_t n;
+
+		if (sscanf(line, "%lx-%lx rw", &from, &to) != 2 || strstr(line, " rw") == NULL ||
+		    strstr(line, "[stack]") != NULL || strstr(line, "(deleted)") != NULL)
+			continue;
+		copy = mmap(
+		    NULL, to - from, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		n = pread(mem, copy, to - from, (off_t)from);
+		for (p = copy; n > 0 && (p = memmem(p, (size_t)(copy + n - p), secret,
+					     strlen(secret))) != NULL;
+		     p++)
+			hits++;
+		(void)munmap(copy, to - from);
+	}
+	(void)fclose(maps);
+	(void)close(mem);
+	return hits;
+}
+
+static void
+nothing_of_a_credential_stays_in_memory(void **state)
+{
+	struct rig *r = *state;
+	struct upstream_lease l;
+	char secret[33];
+	AUTO_BUF struct buf hex = BUF(32);
+	uint8_t random[16];
+
+	rand_bytes(random, sizeof(random));
+	enc_hex(&hex, str_mem(random, sizeof(random)));
+	memcpy(secret, hex.p, 32);
+	secret[32] = '\0';
+	assert_true(found_in_memory(secret) != 0); /* hex has it: the search finds */
+	buf_free(&hex);
+	rig_serve(r, NULL, say_back);
+	rig_lease_to(r, &l);
+	rig_bearer(&l);
+	l.secret = str_mem(secret, 32);
+	for (int kind = LEASE_BEARER; kind <= LEASE_QUERY; kind++) {
+		l.credential = (enum lease_credential)kind;
+		l.field = STR("X-Key");
+		rig_ask(r, &l);
+		assert_done(r, 1);
+		assert_int_equal(r->done.replaced, 2);
+	}
+	rig_pass(r, 50);
+	/* The connection is still open. */
+	assert_int_equal(found_in_memory(secret), 0);
+}
+#endif
+
 /* --- compressed answers ---------------------------------------------------------- */
 
 #define PACKED_MAX ((size_t)1 << 20)
@@ -328,6 +393,9 @@ main(void)
 	    T(a_credential_goes_out_and_never_comes_back),
 	    T(a_credential_that_could_mean_two_things_is_not_sent),
 	    T(without_tls_a_credential_goes_to_loopback_alone),
+#ifndef MODE_SANITIZED
+	    T(nothing_of_a_credential_stays_in_memory),
+#endif
 	    T(a_compressed_answer_is_read_and_goes_on_plain),
 	    T(what_cannot_be_read_for_the_credential_is_refused),
 #undef T
