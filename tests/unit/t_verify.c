@@ -485,6 +485,8 @@ references_stand_only_where_the_format_says(void **state)
 	    {"policy.load", "{\"bundle\":" REF "}", true},
 	    {"approval.request", "{\"show\":" REF "}", true},
 	    {"approval.grant", "{\"show\":" REF "}", false},
+	    {"outcome", "{\"answer\":" REF "}", true},
+	    {"outcome", "{\"content\":" REF "}", false},
 	};
 	struct hash ct;
 
