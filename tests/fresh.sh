@@ -28,6 +28,8 @@ debootstrap --variant=minbase --include=make,git,ca-certificates bookworm "$root
 } >"$root/etc/apt/sources.list"
 cp /etc/resolv.conf "$root/etc/resolv.conf" 2>/dev/null || true
 cp /etc/hosts "$root/etc/hosts"
+# What this machine trusts besides the public authorities: its way to a registry may need it.
+cp -a /usr/local/share/ca-certificates/. "$root/usr/local/share/ca-certificates/" 2>/dev/null || true
 git clone -q --no-hardlinks "$top" "$root/src"
 
 cat >"$root/enter" <<'IN'
@@ -35,6 +37,7 @@ cat >"$root/enter" <<'IN'
 set -eu
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8
 unset BUILD MODE MAKEFLAGS MAKELEVEL
+update-ca-certificates >/dev/null 2>&1
 cd /src
 for goal in "$@"; do
 	echo "== make $goal in the fresh root"

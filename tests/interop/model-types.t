@@ -34,7 +34,9 @@ def install():
     os.makedirs(NPM, exist_ok=True)
     for name in ("package.json", "package-lock.json"):
         shutil.copy(TOP + "/tests/npm/" + name, NPM)
-    r = run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=NPM, timeout=600)
+    env = dict(os.environ)
+    env.setdefault("NODE_EXTRA_CA_CERTS", "/etc/ssl/certs/ca-certificates.crt")  # as apt and curl trust
+    r = run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=NPM, timeout=600, env=env)
     if r.returncode == 0:
         with open(NPM + "/done", "w", encoding="ascii"):
             pass
