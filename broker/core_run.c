@@ -401,6 +401,7 @@ core_run_settle(struct core *c)
 	while (c->kept_end && (run = deaf(c)) != NULL)
 		core_run_end(run, "lost", STR("its listeners went with the broker"), false);
 	TAILQ_FOREACH (run, &c->runs, link) {
+		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it does not follow TAILQ_REMOVE */
 		core_run_serve(run);
 		if (run->state == CORE_RUN_LIVE && run->peer == NULL && run->timer == NULL)
 			run->timer = loop_timer_add(c->loop, CORE_RESUME_MS, not_resumed, run);
