@@ -52,6 +52,7 @@ struct exchange {
 	CURL *easy;
 	char text[CURL_ERROR_SIZE]; /* libcurl's words */
 	bool sent;		    /* bytes of the request may have left */
+	bool repeated;		    /* a read whose kept connection was gone */
 	bool hold, throttled, recv_paused, send_paused;
 	bool wake; /* sending goes on, or ends, when libcurl is not on the stack */
 	struct loop_timer *tick, *expect;

@@ -1,7 +1,7 @@
 /*
  * One transfer of libcurl. Runs in upstream. libcurl connects, speaks TLS and HTTP/1.1 framing; it
  * is kept from all it would decide by itself: names, proxies, redirects, authentication, cookies,
- * and above all from sending a request a second time.
+ * and above all from sending a change a second time.
  */
 #include "broker/upstream_http_int.h"
 
@@ -15,7 +15,7 @@
 
 #include "common/banned.h"
 
-#define TWICE "the server has closed a connection that was kept open; nothing is sent twice"
+#define TWICE "the server has closed a connection that was kept open; this is not sent twice"
 
 static void
 touch(struct exchange *x)
@@ -34,6 +34,26 @@ is_pinned(const struct exchange *x, const struct resolve_addr *a)
 	return false;
 }
 
+/*
+ * A kept connection may go while it is being used. libcurl tries again if no byte of an answer
+ * came; a read may be repeated (RFC 9110 section 9.2.2), once. Core leases `fresh` with all else.
+ */
+static bool
+may_repeat(struct exchange *x)
+{
+	static const char *const safe[] = {"GET", "HEAD", "OPTIONS"};
+
+	for (size_t i = 0; i < ARRAY_LEN(safe); i++) {
+		if (strcmp(x->method, safe[i]) != 0 || x->fresh || x->repeated ||
+		    body_wire_length(x->body) != 0)
+			continue;
+		x->repeated = true;
+		x->sent = false;
+		return true;
+	}
+	return false;
+}
+
 /* What is dialled is one of the addresses that were checked, and not for a second attempt. */
 static curl_socket_t
 open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *to)
@@ -42,7 +62,7 @@ open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *to)
 	struct resolve_addr a = {.len = to->addrlen};
 	struct err err = {0};
 
-	if (x->sent) {
+	if (x->sent && !may_repeat(x)) {
 		(void)err_set(&err, ERR_UPSTREAM, TWICE);
 		exchange_fail(x, END_NO_ANSWER, &err);
 		return CURL_SOCKET_BAD;
@@ -102,7 +122,7 @@ before_request(void *arg, char *peer, char *local, int peer_port, int local_port
 
 	(void)local;
 	(void)local_port;
-	if (x->sent)
+	if (x->sent && !may_repeat(x))
 		(void)err_set(&err, ERR_UPSTREAM, TWICE);
 	else if (!resolve_numeric(peer, (uint16_t)peer_port, &a) || !is_pinned(x, &a))
 		(void)err_set(

@@ -393,10 +393,16 @@ say_once(struct rig_peer *p)
 }
 
 static void
-a_request_is_never_sent_twice(void **state)
+say_nothing(struct rig_peer *p)
+{
+	(void)peer_head(p);
+}
+
+static void
+a_change_is_never_sent_twice(void **state)
 {
 	struct rig *r = *state;
-	static const char *const methods[] = {"GET", "POST", "DELETE"};
+	static const char *const methods[] = {"POST", "DELETE", "PUT"};
 	struct upstream_lease l;
 
 	rig_serve(r, NULL, say_once);
@@ -417,6 +423,31 @@ a_request_is_never_sent_twice(void **state)
 	l.fresh = true;
 	rig_ask(r, &l);
 	assert_done(r, 1);
+}
+
+/* Every connection is answered once, so a read that is repeated has its answer. */
+static void
+a_read_is_repeated_once_when_its_kept_connection_is_gone(void **state)
+{
+	struct rig *r = *state;
+	struct upstream_lease l;
+
+	rig_serve(r, NULL, say_once);
+	rig_lease_to(r, &l);
+	for (int i = 0; i < 2; i++) {
+		rig_ask(r, &l);
+		assert_done(r, 1);
+	}
+	assert_int_equal(atomic_load(&r->seen->requests), 3);
+	assert_int_equal(atomic_load(&r->seen->conns), 2);
+
+	/* A connection of its own that goes without a word is an answer that did not come. */
+	rig_forget(r);
+	rig_serve(r, NULL, say_nothing);
+	rig_lease_to(r, &l);
+	rig_ask(r, &l);
+	assert_done(r, 2);
+	assert_int_equal(atomic_load(&r->seen->requests), 1);
 }
 
 static void
@@ -470,7 +501,8 @@ main(void)
 	    T(what_is_no_answer_never_reaches_front),
 	    T(an_answer_broken_off_is_told_apart),
 	    T(a_connection_is_used_again_only_in_its_own_place),
-	    T(a_request_is_never_sent_twice),
+	    T(a_change_is_never_sent_twice),
+	    T(a_read_is_repeated_once_when_its_kept_connection_is_gone),
 	    T(a_connection_that_was_closed_meanwhile_is_not_used),
 	    T(nothing_listening_is_not_sent),
 #undef T
