@@ -14,6 +14,8 @@
 #include "common/log.h"
 #include "common/proc.h"
 
+#include "common/xalloc.h"
+
 #include "common/banned.h"
 
 #define FILES_WANTED 65536
@@ -93,8 +95,11 @@ static void
 finish(struct broker *b)
 {
 	broker_children_free(b);
-	while (b->kept != NULL)
-		broker_keep_drop(b, str_z(b->kept->run));
+	while (b->kept != NULL) {
+		AUTO_FREE char *run = xstrdup(b->kept->run);
+
+		broker_keep_drop(b, str_z(run));
+	}
 	if (b->control >= 0)
 		(void)unlinkat(b->state.run, "control.sock", 0);
 	if (b->agent >= 0)
