@@ -415,6 +415,7 @@ upstream_http_free(struct upstream_http *h)
 	multi_free(h);
 	stores_free(h->stores);
 	h->hub->http = NULL;
+	free(h->socks);
 	free(h);
 }
 

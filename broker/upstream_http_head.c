@@ -155,6 +155,8 @@ wants_length(struct str method)
 /*
  * Host, and in the same entry what frames the body: libcurl must not know of it. Of chunks it would
  * write the last one also when a body is cut off, and on a 417 it would send the request again.
+ * A server that does not read a body would take it for the next request; behind "close" there is
+ * none.
  */
 static void
 put_first(const struct upstream_lease *l, struct curl_slist **list, struct buf *line)
@@ -167,6 +169,8 @@ put_first(const struct upstream_lease *l, struct curl_slist **list, struct buf *
 		buf_put_z(line, "\r\nTransfer-Encoding: chunked");
 	else if (l->body != LEASE_NONE || wants_length(l->method))
 		buf_printf(line, "\r\nContent-Length: %llu", (unsigned long long)l->length);
+	if (l->body != LEASE_NONE && (streamed || l->length != 0))
+		buf_put_z(line, "\r\nConnection: close");
 	if (streamed && l->expect)
 		buf_put_z(line, "\r\nExpect: 100-continue");
 	append(list, line);

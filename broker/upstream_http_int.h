@@ -53,6 +53,8 @@ struct exchange {
 	char text[CURL_ERROR_SIZE]; /* libcurl's words */
 	bool sent;		    /* bytes of the request may have left */
 	bool repeated;		    /* a read whose kept connection was gone */
+	bool dirty;		    /* the kept connection that was chosen is not fit */
+	int fd;			    /* dialled; -1: not, or noted */
 	bool hold, throttled, recv_paused, send_paused;
 	bool wake; /* sending goes on, or ends, when libcurl is not on the stack */
 	struct loop_timer *tick, *expect;
@@ -71,6 +73,12 @@ struct exchange {
 LIST_HEAD(exchanges, exchange);
 TAILQ_HEAD(exchange_queue, exchange);
 
+/* A connection of libcurl's that got to its first request. */
+struct upstream_http_sock {
+	int fd;
+	uint16_t local, peer; /* ports */
+};
+
 struct upstream_http {
 	struct upstream_hub *hub;
 	struct upstream_http_times times;
@@ -86,6 +94,8 @@ struct upstream_http {
 
 	CURLM *multi;
 	struct loop_timer *timer;
+	struct upstream_http_sock *socks;
+	size_t nsocks;
 
 	struct ipc *writer;
 	uint64_t writer_bytes; /* sent on that wire so far */
@@ -113,6 +123,15 @@ void transfer_done(struct exchange *x, CURLcode result);
 /* Pauses as they are wanted now. */
 void transfer_resume(struct exchange *x);
 void transfer_credit(struct exchange *x);
+
+/* --- upstream_http_sock.c: which sockets its connections have */
+void sock_note(struct upstream_http *h, int fd, uint16_t local, uint16_t peer); /* ports */
+int sock_close(void *h, curl_socket_t fd);
+/*
+ * A kept connection on which bytes or an end have come since is no place for a request: what an
+ * origin said unasked would be taken for the answer, and so on with each that follows.
+ */
+bool sock_is_clean(const struct exchange *x, uint16_t local, uint16_t peer);
 
 /* --- upstream_http_loop.c: libcurl on our loop */
 int multi_new(struct upstream_http *h, struct err *err);

@@ -74,7 +74,8 @@ open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *to)
 		exchange_fail(x, END_NOT_SENT, &err);
 		return CURL_SOCKET_BAD;
 	}
-	return socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
+	x->fd = socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
+	return x->fd >= 0 ? x->fd : CURL_SOCKET_BAD;
 }
 
 /* Names are resolved before; if libcurl ever wants to, it must not. */
@@ -121,7 +122,13 @@ before_request(void *arg, char *peer, char *local, int peer_port, int local_port
 	struct err err = {0};
 
 	(void)local;
-	(void)local_port;
+	if (x->fd >= 0) {
+		sock_note(x->h, x->fd, (uint16_t)local_port, (uint16_t)peer_port);
+		x->fd = -1;
+	} else if (!sock_is_clean(x, (uint16_t)local_port, (uint16_t)peer_port)) {
+		x->dirty = true;
+		return CURL_PREREQFUNC_ABORT;
+	}
 	if (x->sent && !may_repeat(x))
 		(void)err_set(&err, ERR_UPSTREAM, TWICE);
 	else if (!resolve_numeric(peer, (uint16_t)peer_port, &a) || !is_pinned(x, &a))
@@ -294,6 +301,30 @@ explain(const struct exchange *x, CURLcode rc, struct buf *out)
 	}
 }
 
+static void
+easy_drop(struct exchange *x)
+{
+	if (x->easy != NULL) {
+		(void)curl_multi_remove_handle(x->h->multi, x->easy);
+		curl_easy_cleanup(TAKE_PTR(x->easy));
+	}
+	curl_slist_free_all(TAKE_PTR(x->resolve));
+	curl_slist_free_all(TAKE_PTR(x->via));
+}
+
+/* Nothing has been written yet: once more, on a connection of its own. libcurl closed the other. */
+static void
+start_afresh(struct exchange *x)
+{
+	struct err err = {0};
+
+	x->dirty = false;
+	x->fresh = true;
+	easy_drop(x);
+	if (transfer_start(x, &err) != 0)
+		exchange_end(x, END_NOT_SENT, err.msg);
+}
+
 void
 transfer_done(struct exchange *x, CURLcode rc)
 {
@@ -305,6 +336,8 @@ transfer_done(struct exchange *x, CURLcode rc)
 		return;
 	if (x->end != END_NONE) {
 		exchange_end(x, x->end, x->why.msg);
+	} else if (x->dirty && (!x->sent || may_repeat(x))) {
+		start_afresh(x);
 	} else if (rc == CURLE_OK && answered_at_all) {
 		exchange_end(x, END_WHOLE, "");
 	} else {
@@ -321,13 +354,8 @@ transfer_done(struct exchange *x, CURLcode rc)
 void
 transfer_drop(struct exchange *x)
 {
-	if (x->easy != NULL) {
-		(void)curl_multi_remove_handle(x->h->multi, x->easy);
-		curl_easy_cleanup(TAKE_PTR(x->easy));
-	}
+	easy_drop(x);
 	curl_slist_free_all(TAKE_PTR(x->fields));
-	curl_slist_free_all(TAKE_PTR(x->resolve));
-	curl_slist_free_all(TAKE_PTR(x->via));
 	buf_free(&x->target);
 }
 
@@ -341,6 +369,8 @@ set_callbacks(struct exchange *x)
 	return SET(x, CURLOPT_PRIVATE, x) && SET(x, CURLOPT_ERRORBUFFER, x->text) &&
 	       SET(x, CURLOPT_OPENSOCKETFUNCTION, open_socket) &&
 	       SET(x, CURLOPT_OPENSOCKETDATA, x) &&
+	       SET(x, CURLOPT_CLOSESOCKETFUNCTION, sock_close) &&
+	       SET(x, CURLOPT_CLOSESOCKETDATA, x->h) &&
 	       SET(x, CURLOPT_RESOLVER_START_FUNCTION, no_resolving) &&
 	       SET(x, CURLOPT_RESOLVER_START_DATA, x) &&
 	       SET(x, CURLOPT_PREREQFUNCTION, before_request) && SET(x, CURLOPT_PREREQDATA, x) &&
@@ -361,6 +391,7 @@ set_alone(struct exchange *x)
 	       SET(x, CURLOPT_CONNECTTIMEOUT_MS, (long)x->h->times.connect) &&
 	       SET(x, CURLOPT_MAXAGE_CONN, UPSTREAM_HTTP_IDLE_SECS) &&
 	       SET(x, CURLOPT_FRESH_CONNECT, x->fresh ? 1L : 0L) &&
+	       SET(x, CURLOPT_FORBID_REUSE, body_wire_length(x->body) != 0 ? 1L : 0L) &&
 	       SET(x, CURLOPT_BUFFERSIZE, 65536L) && SET(x, CURLOPT_TCP_KEEPALIVE, 1L);
 }
 
@@ -428,6 +459,7 @@ set_place(struct exchange *x)
 int
 transfer_start(struct exchange *x, struct err *err)
 {
+	x->fd = -1;
 	x->easy = curl_easy_init();
 	if (x->easy == NULL || !set_callbacks(x) || !set_alone(x) || !set_tls(x) ||
 	    !set_request(x, body_wire_length(x->body)) || !set_place(x))

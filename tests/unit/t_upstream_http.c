@@ -2,6 +2,8 @@
  * HTTP exchanges of upstream against a raw server: the bytes of the request, the answer in every
  * framing, what is no answer, connections kept and not.
  */
+#include <time.h>
+
 #include "tests/unit/upstream_http_help.h"
 
 #include "common/banned.h"
@@ -450,6 +452,38 @@ a_read_is_repeated_once_when_its_kept_connection_is_gone(void **state)
 	assert_int_equal(atomic_load(&r->seen->requests), 1);
 }
 
+/* An answer, and a while later another that nobody asked for. */
+static void
+say_more(struct rig_peer *p)
+{
+	static const struct timespec while_ = {.tv_nsec = 20000000};
+
+	while (peer_head(p)) {
+		peer_write(p, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+		(void)nanosleep(&while_, NULL);
+		peer_write(p, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwrong");
+	}
+}
+
+static void
+what_a_server_says_unasked_is_no_answer_to_the_next_request(void **state)
+{
+	struct rig *r = *state;
+	struct upstream_lease l;
+
+	rig_serve(r, NULL, say_more);
+	rig_lease_to(r, &l);
+	for (int i = 0; i < 4; i++) {
+		buf_reset(&r->body);
+		rig_ask(r, &l);
+		assert_done(r, 1);
+		assert_true(str_eqz(buf_str(&r->body), "ok"));
+		rig_pass(r, 60);
+	}
+	assert_int_equal(atomic_load(&r->seen->requests), 4);
+	assert_int_equal(atomic_load(&r->seen->conns), 4);
+}
+
 static void
 say_and_close(struct rig_peer *p)
 {
@@ -503,6 +537,7 @@ main(void)
 	    T(a_connection_is_used_again_only_in_its_own_place),
 	    T(a_change_is_never_sent_twice),
 	    T(a_read_is_repeated_once_when_its_kept_connection_is_gone),
+	    T(what_a_server_says_unasked_is_no_answer_to_the_next_request),
 	    T(a_connection_that_was_closed_meanwhile_is_not_used),
 	    T(nothing_listening_is_not_sent),
 #undef T

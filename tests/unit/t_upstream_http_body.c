@@ -159,7 +159,7 @@ an_inline_body_goes_with_its_length(void **state)
 	rig_ask(r, &l);
 	assert_took(r, 3);
 	want = xasprintf("PUT / HTTP/1.1\r\nHost: plain.test:%u\r\nContent-Length: 3\r\n"
-			 "Content-Type: x/y\r\n\r\na=1",
+			 "Connection: close\r\nContent-Type: x/y\r\n\r\na=1",
 	    r->port);
 	assert_string_equal(rig_seen(r), want);
 	assert_memory_equal(r->done.body_sha.b, h.b, HASH_LEN);
@@ -257,11 +257,12 @@ a_streamed_body_comes_by_credit(void **state)
 		assert_took(r, big.n);
 		assert_memory_equal(r->done.body_sha.b, h.b, HASH_LEN);
 		assert_true(r->mores > 1);
-		assert_has(rig_seen(r), kind == LEASE_STREAM
-					    ? "Content-Length: 1048581\r\n\r\n"
-					    : "Transfer-Encoding: chunked\r\n\r\n");
+		assert_has(
+		    rig_seen(r), kind == LEASE_STREAM
+				     ? "Content-Length: 1048581\r\nConnection: close\r\n\r\n"
+				     : "Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n");
 	}
-	assert_int_equal(atomic_load(&r->seen->conns), 0); /* the first one was kept */
+	assert_int_equal(atomic_load(&r->seen->conns), 1); /* behind a body none is kept */
 }
 
 static void
@@ -274,11 +275,12 @@ a_small_chunked_body_is_framed_exactly(void **state)
 	l = streamed(r, LEASE_CHUNKED, 100);
 	stream(r, &l, STR("hello"));
 	assert_took(r, 5);
-	assert_has(rig_seen(r), "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n");
+	assert_has(rig_seen(r),
+	    "Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n5\r\nhello\r\n0\r\n\r\n");
 	rig_forget(r);
 	stream(r, &l, STR(""));
 	assert_took(r, 0);
-	assert_has(rig_seen(r), "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n");
+	assert_has(rig_seen(r), "Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n0\r\n\r\n");
 	rig_forget(r);
 	l = streamed(r, LEASE_STREAM, 0);
 	stream(r, &l, STR(""));

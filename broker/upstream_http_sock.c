@@ -1,0 +1,65 @@
+/*
+ * The sockets of connections that libcurl keeps. Runs in upstream. libcurl 7.88 looks whether a
+ * kept connection has ended, not whether something came on it unasked; nor does it tell which
+ * socket it is about to use: its ports do.
+ */
+#include "broker/upstream_http_int.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+
+#include "common/ossl.h"
+#include <openssl/ssl.h>
+#include "common/xalloc.h"
+
+#include "common/banned.h"
+
+void
+sock_note(struct upstream_http *h, int fd, uint16_t local, uint16_t peer)
+{
+	h->socks = xreallocarray(h->socks, h->nsocks + 1, sizeof(*h->socks));
+	h->socks[h->nsocks++] = (struct upstream_http_sock){fd, local, peer};
+}
+
+int
+sock_close(void *arg, curl_socket_t fd)
+{
+	struct upstream_http *h = arg;
+
+	for (size_t i = 0; i < h->nsocks; i++)
+		if (h->socks[i].fd == fd) {
+			h->socks[i] = h->socks[--h->nsocks];
+			break;
+		}
+	return close(fd);
+}
+
+static bool
+is_silent(int fd)
+{
+	char c;
+
+	return recv(fd, &c, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
+}
+
+bool
+sock_is_clean(const struct exchange *x, uint16_t local, uint16_t peer)
+{
+	struct curl_tlssessioninfo *tls = NULL;
+	bool found = false;
+
+	if (x->tls &&
+	    (curl_easy_getinfo(x->easy, CURLINFO_TLS_SSL_PTR, &tls) != CURLE_OK || tls == NULL ||
+		tls->internals == NULL || SSL_has_pending(tls->internals) == 1))
+		return false;
+	for (size_t i = 0; i < x->h->nsocks; i++) {
+		const struct upstream_http_sock *k = &x->h->socks[i];
+
+		if (k->local != local || k->peer != peer)
+			continue;
+		found = true;
+		if (!is_silent(k->fd))
+			return false;
+	}
+	return found;
+}
