@@ -99,6 +99,9 @@ doubt_fields(const struct http_request *r, struct http_view *v)
 	    {"x-http-method-override", "a header names another method"},
 	    {"x-http-method", "a header names another method"},
 	    {"x-method-override", "a header names another method"},
+	    {"x-http-verb", "a header names another method"},
+	    {"x-tunneled-method", "a header names another method"},
+	    {"x-original-method", "a header names another method"},
 	    {"x-original-url", "a header names another path"},
 	    {"x-rewrite-url", "a header names another path"},
 	    {"upgrade", "it asks for another protocol"},
@@ -289,6 +292,9 @@ judge_on_target(const struct policy_target *t, const struct http_request *r, str
 			graphql_get(r, v);
 		else if (post)
 			graphql_post(r, v);
+	} else if (v->effects == EFFECT_read && has_body(r)) {
+		if (!listed_exactly(t->read_posts, t->nread_posts, r->path))
+			doubt(v, EFFECT_opaque, "a body where the method has none");
 	} else if (post) {
 		if (listed_exactly(t->read_posts, t->nread_posts, r->path))
 			v->effects = EFFECT_read;

@@ -165,13 +165,36 @@ http_path_alike(struct str path, struct str other)
 	return i == a.n && k == b.n;
 }
 
+static bool
+begins_alike(struct str s, struct str with)
+{
+	size_t i = 0, k = 0;
+
+	while (i < s.n && k < with.n)
+		if (lower(next_byte(s, &i)) != lower((uint8_t)with.p[k++]))
+			return false;
+	return k == with.n;
+}
+
 bool
 http_path_is_graphql(struct str path)
 {
-	struct str s = without_slash(path), stem = last_segment(s);
-	const char *dot = stem.n != 0 ? memchr(stem.p, '.', stem.n) : NULL;
+	struct str rest = path, one;
+	bool more = true;
 
-	if (dot != NULL)
-		stem.n = (size_t)(dot - stem.p);
-	return http_path_alike(stem, STR("graphql")) || http_path_alike(stem, STR("gql"));
+	while (more) {
+		const char *dot;
+
+		more = str_cut(&rest, '/', &one);
+		if (!more)
+			one = rest;
+		dot = one.n != 0 ? memchr(one.p, '.', one.n) : NULL;
+		if (begins_alike(one, STR("graphql")))
+			return true;
+		if (dot != NULL)
+			one.n = (size_t)(dot - one.p);
+		if (one.n != 0 && http_path_alike(one, STR("gql")))
+			return true;
+	}
+	return false;
 }

@@ -14,7 +14,8 @@ const char *http_path_fault(struct str path);
 bool http_path_names_one(struct str path);
 /* Equal for a server that ignores case, a '/' at the end and needless escapes. */
 bool http_path_alike(struct str path, struct str other);
-/* The last segment is "graphql" or "gql", or "graphql" with a suffix (".json"). */
+/* A segment begins with "graphql", or is "gql" with or without a suffix: "/graphql/v2",
+ * "/gql.json". */
 bool http_path_is_graphql(struct str path);
 
 #endif

@@ -83,10 +83,9 @@ struct policy_target {
 	    placeholder; /* environment variable of the sandbox that holds one; empty: none */
 	size_t nnetworks, nread_posts, nunsafe_gets, ngraphql_paths, ngraphql_fields, npersisted;
 	const struct str *networks;    /* CIDR: addresses besides public ones that may be dialled */
-	const struct str *read_posts;  /* exact paths whose POST only reads */
+	const struct str *read_posts;  /* exact paths whose POST, or GET with a body, only reads */
 	const struct str *unsafe_gets; /* exact paths whose GET or HEAD writes */
-	const struct str *graphql_paths; /* exact paths, besides any whose last segment is "graphql"
-					  */
+	const struct str *graphql_paths; /* besides any with a segment that says so */
 	const struct policy_graphql_field *graphql_fields; /* sorted by name */
 	const struct policy_persisted *persisted;	   /* sorted by hash */
 };

@@ -348,9 +348,10 @@ a_graphql_request_is_judged_by_its_document(void **state UNUSED)
 {
 	static const char *const lines[] = {"POST /graphql", "POST /api/graphql",
 	    "POST /api/GraphQL", "POST /graphql/", "POST /%67raphql", "POST /admin/graphql.json",
-	    "POST /gql", "POST /backboard", "POST /Backboard/", "POST /graphql?v=2"};
+	    "POST /gql", "POST /backboard", "POST /Backboard/", "POST /graphql?v=2",
+	    "POST /graphql/v2", "POST /graphql-beta", "POST /%67raphql/batch", "POST /gql/x"};
 	static const char *const others[] = {
-	    "POST /graphqls", "POST /graphql/x", "POST /v1/graph", "PUT /graphql"};
+	    "POST /graphs/x", "POST /v1/graph", "POST /x-graphql", "PUT /graphql"};
 
 	for (size_t i = 0; i < ARRAY_LEN(lines); i++)
 		assert_wanted(lines[i], JSON_BODY, HTTP_API_GRAPHQL, true, false);
@@ -386,6 +387,23 @@ a_graphql_request_that_says_two_things_is_opaque(void **state UNUSED)
 	    "Transfer-Encoding: chunked\r\n",
 	    HTTP_API_GRAPHQL, true, false);
 	assert_effects("api", "GET /graphql?query=%7Ba%7D", JSON_BODY, "opaque read");
+}
+
+/* A server that leaves the body where it is takes it for the next request. */
+static void
+a_body_where_the_method_has_none_is_opaque(void **state UNUSED)
+{
+	static const char *const methods[] = {"GET", "HEAD", "OPTIONS"};
+
+	for (size_t i = 0; i < ARRAY_LEN(methods); i++) {
+		AUTO_FREE char *line = xasprintf("%s /v1/items", methods[i]);
+
+		assert_effects("api", line, "Content-Length: 9\r\n", "opaque read");
+		assert_effects("api", line, "Transfer-Encoding: chunked\r\n", "opaque read");
+		assert_effects("api", line, "Content-Length: 0\r\n", "read");
+		assert_effects("api", line, "", "read");
+	}
+	assert_effects("api", "GET /v1/search", JSON_BODY, "read"); /* its read_posts say so */
 }
 
 #define FORM "application/x-www-form-urlencoded"
@@ -445,6 +463,7 @@ main(void)
 	    cmocka_unit_test(a_call_of_a_model_reads),
 	    cmocka_unit_test(a_graphql_request_is_judged_by_its_document),
 	    cmocka_unit_test(a_graphql_request_that_says_two_things_is_opaque),
+	    cmocka_unit_test(a_body_where_the_method_has_none_is_opaque),
 	    cmocka_unit_test(a_form_is_judged_for_another_method),
 	    cmocka_unit_test(without_a_target_the_method_alone_is_judged),
 	};
