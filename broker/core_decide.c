@@ -198,7 +198,7 @@ hint_put(struct buf *b, const struct core_from *f, const struct core_action *a)
 		buf_printf(b, "request %s: ask ", core_request_id(a->request));
 		slots_put(b, &a->d);
 		buf_printf(b,
-		    " to run: cofferdam approve %s; then send exactly the same %s again."
+		    " to run: cofferdam approve %s --as NAME; then send exactly the same %s again."
 		    " No answer means no: do not seek the same effect by another %s",
 		    core_request_id(a->request), noun, noun);
 	} else if (a->d.unsatisfiable) {

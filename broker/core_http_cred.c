@@ -157,7 +157,7 @@ authorization(struct scan *s, struct str name, struct str value)
 static bool
 own_field(const struct scan *s, struct str name)
 {
-	return is_kind(s, "header") && http_name_is(name, s->e->field);
+	return is_kind(s, "header") && core_token_alike(name, s->e->field);
 }
 
 /* False: it does not go out. */
@@ -190,6 +190,7 @@ field_scan(struct scan *s, const struct http_field *f)
 		return false;
 	}
 	look(s->h, "field", f->name, f->value);
+	look(s->h, "field name", STR(""), f->name);
 	/* A compressed answer could hide the secret that is looked for in it. */
 	return s->e == NULL || !http_name_is(f->name, "Accept-Encoding");
 }
@@ -246,8 +247,11 @@ pair_scan(struct scan *s, struct str name, struct str value)
 
 	core_http_unescape(name, &n);
 	core_http_unescape(value, &v);
-	own = is_kind(s, "query") && str_eqz(buf_str(&n), s->e->field);
-	if (own || core_token_parameter(buf_str(&n)))
+	own = is_kind(s, "query") &&
+	      core_token_alike(core_token_parameter_stem(buf_str(&n)), s->e->field);
+	if (own && v.n == 0) /* upstream puts its own there: two would be a riddle */
+		foreign(s->h, "query parameter", name, buf_str(&n));
+	else if (own || core_token_parameter(buf_str(&n)))
 		carrier(s->h, "query parameter", name, buf_str(&v));
 	else
 		look(s->h, "query parameter", name, buf_str(&v));
@@ -282,9 +286,12 @@ target_scan(struct scan *s)
 	struct core_http *h = s->h;
 	struct str rest = h->req->query, one;
 	bool more = h->req->has_query;
+	AUTO_BUF struct buf path = BUF(HTTP_TARGET_MAX);
 	char sep = '?';
 
 	look(h, "path", STR(""), h->req->path);
+	core_http_unescape(h->req->path, &path);
+	look(h, "path", STR(""), buf_str(&path));
 	buf_put_str(&h->target, h->req->path);
 	while (more) {
 		more = str_cut(&rest, '&', &one);
@@ -321,6 +328,9 @@ core_http_scan_body(struct core_http *h)
 {
 	struct str found;
 
+	/* A model may read of placeholders: they are in the environment it asks for. */
+	if (h->via == CORE_VIA_LOOP)
+		return;
 	if (h->why == NULL && h->bytes.n != 0 && core_token_placeholder(h->bytes, &found))
 		scope(h, "body", STR(""), found);
 }

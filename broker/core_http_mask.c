@@ -68,7 +68,8 @@ is_secret_parameter(const struct mask *m, struct str name, struct str value)
 
 	core_http_unescape(name, &plain);
 	if (core_token_parameter(buf_str(&plain)) ||
-	    (m->parameter != NULL && str_eqz(buf_str(&plain), m->parameter)))
+	    (m->parameter != NULL &&
+		core_token_alike(core_token_parameter_stem(buf_str(&plain)), m->parameter)))
 		return true;
 	buf_reset(&plain);
 	core_http_unescape(value, &plain);
@@ -103,6 +104,25 @@ query_put(const struct mask *m, struct str query)
 	}
 }
 
+/* What is before '?': user information of an authority, and escapes that hide a token. */
+static void
+path_put(const struct mask *m, struct str path)
+{
+	AUTO_BUF struct buf plain = BUF(HTTP_HEAD_MAX);
+	const char *slashes = path.n != 0 ? memmem(path.p, path.n, "//", 2) : NULL;
+	const char *at =
+	    slashes != NULL ? memrchr(slashes, '@', path.n - (size_t)(slashes - path.p)) : NULL;
+	struct str found;
+
+	if (at != NULL) {
+		buf_put(m->out, path.p, (size_t)(slashes - path.p) + 2);
+		masked(m, str_mem(slashes + 2, (size_t)(at - slashes) - 2));
+		path = str_mem(at, path.n - (size_t)(at - path.p));
+	}
+	core_http_unescape(path, &plain);
+	text_put(m, core_token_find(buf_str(&plain), &found) ? buf_str(&plain) : path);
+}
+
 static void
 line_put(const struct mask *m, struct str line)
 {
@@ -112,7 +132,7 @@ line_put(const struct mask *m, struct str line)
 		struct str version = STR("");
 		const char *sp = memrchr(line.p, ' ', line.n);
 
-		text_put(m, path);
+		path_put(m, path);
 		buf_put_c(m->out, '?');
 		if (sp != NULL) {
 			version = str_mem(sp, line.n - (size_t)(sp - line.p));
@@ -121,7 +141,7 @@ line_put(const struct mask *m, struct str line)
 		query_put(m, line);
 		text_put(m, version);
 	} else {
-		text_put(m, line);
+		path_put(m, line);
 	}
 }
 
@@ -131,7 +151,7 @@ static bool
 is_carrier(const struct mask *m, struct str name)
 {
 	return core_token_field(name) || http_name_is(name, "Proxy-Authorization") ||
-	       (m->field != NULL && http_name_is(name, m->field));
+	       (m->field != NULL && core_token_alike(name, m->field));
 }
 
 static void

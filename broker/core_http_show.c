@@ -68,8 +68,16 @@ body_show(struct buf *b, const struct core_http *h)
 	}
 	hash_hex(&h->sha, hex);
 	buf_printf(b, "\n\nbody: %llu bytes, sha256 %s", (unsigned long long)h->length, hex);
-	if (!h->in_hand || h->bytes.n > BODY_TEXT_MAX || !is_text(h->bytes))
+	if (!h->in_hand || h->bytes.n > BODY_TEXT_MAX) {
+		buf_printf(b, "\n(NOT SHOWN: over %zu bytes; who signs, signs what has that hash)",
+		    BODY_TEXT_MAX);
 		return;
+	}
+	if (!is_text(h->bytes)) {
+		buf_put_z(b, "\n(not text: escaped)\n");
+		enc_percent(b, h->bytes);
+		return;
+	}
 	buf_put_z(b, "\n");
 	buf_put_str(b, h->bytes);
 	if (h->view.api == HTTP_API_GRAPHQL && memchr(h->bytes.p, '\\', h->bytes.n) != NULL)

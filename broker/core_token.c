@@ -16,13 +16,15 @@ static const char *const fields[] = {"Authorization", "Cookie", "Cookie2", "X-Ap
     "X-Goog-Iam-Authorization-Token", "Ocp-Apim-Subscription-Key", "X-Functions-Key",
     "X-Ms-Authorization-Auxiliary", "X-Shopify-Access-Token", "X-Figma-Token", "X-Railway-Token",
     "Dd-Api-Key", "Dd-Application-Key", "Circle-Token", "X-Postmark-Server-Token", "X-Mail-Api-Key",
-    "X-Rapidapi-Key"};
+    "X-Rapidapi-Key", "Access-Token", "Token", "Auth-Token", "X-Api-Token", "Api-Token",
+    "Project-Access-Token", "X-Api-Secret", "X-Secret", "X-Session-Id"};
 
 static const char *const parameters[] = {"access_token", "accesstoken", "api_key", "apikey",
     "api-key", "auth_token", "authtoken", "authorization", "bearer_token", "client_secret",
     "id_token", "jwt", "key_secret", "oauth_token", "password", "private_token", "refresh_token",
     "session_token", "token", "x-amz-credential", "x-amz-security-token", "x-amz-signature",
-    "awsaccesskeyid", "x-goog-credential", "x-goog-signature"};
+    "awsaccesskeyid", "x-goog-credential", "x-goog-signature", "api_token", "apitoken",
+    "access_key", "accesskey", "secret", "secret_key", "auth_key"};
 
 enum set { ALNUM, WORD, UPPER, BASE64URL };
 
@@ -64,11 +66,33 @@ static const struct shape {
     {"hvs.", 20, BASE64URL, false},
 };
 
+/* What CGI, PHP and their like make one name: '-', '_', '.' and blanks are the same to them. */
+static char
+folded(char c)
+{
+	if (c == '_' || c == '.' || c == ' ')
+		return '-';
+	return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
+}
+
+bool
+core_token_alike(struct str name, const char *z)
+{
+	struct str other = str_z(z);
+
+	if (name.n != other.n)
+		return false;
+	for (size_t i = 0; i < name.n; i++)
+		if (folded(name.p[i]) != folded(other.p[i]))
+			return false;
+	return true;
+}
+
 static bool
 listed(const char *const *list, size_t n, struct str name)
 {
 	for (size_t i = 0; i < n; i++)
-		if (http_name_is(name, list[i]))
+		if (core_token_alike(name, list[i]))
 			return true;
 	return false;
 }
@@ -79,9 +103,24 @@ core_token_field(struct str name)
 	return listed(fields, ARRAY_LEN(fields), name);
 }
 
+/* "token[]" and "token[a]" are "token"; a NUL ends a name; blanks in front are dropped. */
+struct str
+core_token_parameter_stem(struct str name)
+{
+	while (name.n != 0 && name.p[0] == ' ') {
+		name.p++;
+		name.n--;
+	}
+	for (size_t i = 0; i < name.n; i++)
+		if (name.p[i] == '[' || name.p[i] == '\0')
+			name.n = i;
+	return name;
+}
+
 bool
 core_token_parameter(struct str name)
 {
+	name = core_token_parameter_stem(name);
 	return listed(parameters, ARRAY_LEN(parameters), name);
 }
 

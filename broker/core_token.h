@@ -9,6 +9,10 @@
 
 bool core_token_field(struct str name);	    /* "Authorization", "X-Api-Key", ... */
 bool core_token_parameter(struct str name); /* decoded; "access_token", ... */
+/* One name to servers that take '-', '_', '.' and blanks for the same, in any case. */
+bool core_token_alike(struct str name, const char *z);
+/* The name that is meant by "name[]", "name[a]" and " name"; borrowed. */
+struct str core_token_parameter_stem(struct str name);
 /* The first token in s by its shape; false: none. */
 bool core_token_find(struct str s, struct str *ret);
 /* The first placeholder in s: CORE_PLACEHOLDER_PREFIX and 26 digits of base32. */
