@@ -82,6 +82,16 @@ what_carries_a_credential_is_foreign_wherever_it_stands(void **state)
 	    {"/?q=" TOKEN, "", "query parameter q"},
 	    {"/?q=ghp%5F0123456789abcdefghijABCDEFGHIJ012345", "", "query parameter q"},
 	    {"/x/" TOKEN, "", "path"},
+	    {"/x/ghp%5F0123456789abcdefghijABCDEFGHIJ012345", "", "path"},
+	    {"/", TOKEN ": x\r\n", "field name"},
+	    {"/", "X_Api_Key: abc\r\n", "field X_Api_Key"},
+	    {"/", "dd_api_key: abc\r\n", "field dd_api_key"},
+	    {"/", "Access-Token: abc\r\n", "field Access-Token"},
+	    {"/?token[]=abc", "", "query parameter token[]"},
+	    {"/?%20token=abc", "", "query parameter %20token"},
+	    {"/?token%00x=abc", "", "query parameter token%00x"},
+	    {"/?access.token=abc", "", "query parameter access.token"},
+	    {"/?API-KEY=abc", "", "query parameter API-KEY"},
 	    {"/", "X-Jwt: eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl\r\n", "field X-Jwt"},
 	};
 	struct world *w = *state;
@@ -124,6 +134,8 @@ a_foreign_credential_is_on_no_record_and_in_no_sealed_head(void **state)
 	    {"/?access_token=zzsecretzz3&b=2", "", "zzsecretzz3"},
 	    {"/?q=" TOKEN, "", TOKEN},
 	    {"/a/" TOKEN "/b", "", TOKEN},
+	    {"/a/ghp%5F0123456789abcdefghijABCDEFGHIJ012345/b", "", "0123456789abcdefghij"},
+	    {"/", "X_Api_Key: zzsecretzz5\r\n", "zzsecretzz5"},
 	    {"/", "Cookie: sid=zzsecretzz4\r\n", "zzsecretzz4"},
 	};
 	struct world *w = *state;
@@ -157,6 +169,15 @@ a_head_that_is_not_well_formed_is_masked_too(void **state)
 	assert_false(has(buf_str(&plain), TOKEN));
 	assert_true(has(buf_str(&plain), "an end"));
 	assert_false(on_record(w, "zz1"));
+	buf_reset(&plain);
+	asks(w, &(struct ask){.act = 2,
+		    .fault = "target: user information",
+		    .head = "GET https://user:zz4@api.test/a HTTP/1.1\r\nHost: api.test\r\n\r\n"});
+	assert_problem(w, 400, "invalid_request");
+	sealed_head(w, &plain);
+	assert_false(has(buf_str(&plain), "zz4"));
+	assert_true(has(buf_str(&plain), "@api.test/a"));
+	assert_false(on_record(w, "zz4"));
 }
 
 /* The fingerprint of what was found is that of the credential if it is the same. */
@@ -314,6 +335,11 @@ a_query_parameter_of_the_targets_own_is_taken_out(void **state)
 	assert_state(l.field, "key");
 	asks(w,
 	    &(struct ask){.act = 2, .head = "GET /m?key=mine HTTP/1.1\r\nHost: api.test\r\n\r\n"});
+	assert_problem(w, 403, "credential_foreign");
+	asks(w, &(struct ask){.act = 4, .head = "GET /m?key= HTTP/1.1\r\nHost: api.test\r\n\r\n"});
+	assert_problem(w, 403, "credential_foreign");
+	asks(w, &(struct ask){
+		    .act = 5, .head = "GET /m?KEY[]=mine HTTP/1.1\r\nHost: api.test\r\n\r\n"});
 	assert_problem(w, 403, "credential_foreign");
 	asks(w,
 	    &(struct ask){.act = 3, .head = "GET /m?keys=mine HTTP/1.1\r\nHost: api.test\r\n\r\n"});
