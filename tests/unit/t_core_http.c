@@ -502,6 +502,32 @@ the_loop_reaches_models_and_nothing_else(void **state)
 	assert_problem(w, 403, "denied");
 }
 
+/* Its environment is the first thing that code prints; elsewhere the same body is refused. */
+static void
+a_model_may_read_of_placeholders(void **state)
+{
+	struct world *w = *state;
+	char p[CORE_PLACEHOLDER_SIZE];
+	AUTO_FREE char *body = NULL, *head = NULL, *other = NULL;
+
+	core_cred_placeholder(w->run, STR("api-key"), p);
+	body = xasprintf("{\"t\":\"%s\"}", p);
+	head = xasprintf("POST /v1/messages HTTP/1.1\r\nHost: model.test\r\nContent-Type: "
+			 "application/json\r\nContent-Length: %zu\r\n\r\n",
+	    strlen(body));
+	other = xasprintf("POST /v1/messages HTTP/1.1\r\nHost: api.test\r\nContent-Type: "
+			  "application/json\r\nContent-Length: %zu\r\n\r\n",
+	    strlen(body));
+	asks(w, &(struct ask){.listener = L_LOOP,
+		    .clear = true,
+		    .host = "model.test",
+		    .head = head,
+		    .content = body});
+	(void)http_leased(w);
+	asks(w, &(struct ask){.act = 2, .head = other, .content = body});
+	assert_problem(w, 403, "credential_scope");
+}
+
 static void
 an_answer_that_was_not_to_be_kept_is_not_taken_for_one(void **state)
 {
@@ -1245,6 +1271,7 @@ main(void)
 	    http_test(a_head_that_is_not_well_formed_is_recorded_and_refused),
 	    http_test(faults_of_the_reader_get_their_status),
 	    http_test(the_loop_reaches_models_and_nothing_else),
+	    http_test(a_model_may_read_of_placeholders),
 	    http_test(an_answer_that_was_not_to_be_kept_is_not_taken_for_one),
 	    http_test(the_sandbox_does_not_reach_models),
 	    http_test(a_models_request_is_read_whole_before_it_goes),
