@@ -111,6 +111,9 @@ url_take(const char *url, char host[HTTP_HOST_SIZE], struct vault_bind *b, struc
 	s.n -= 2;
 	if (str_has_suffix(s, "/"))
 		s.n--;
+	if (s.n != 0 && memchr(s.p, '/', s.n) != NULL)
+		return err_set(
+		    err, ERR_INVALID, "--url \"%s\" must end behind the host and port", url);
 	if (http_authority_parse(s, host, &port, err) != 0)
 		return err_wrap(err, "--url %s", url);
 	b->scheme = scheme;
