@@ -55,6 +55,20 @@ secret_free(struct secret *s)
 	free(s);
 }
 
+void
+secret_hide(struct secret *s)
+{
+	if (sodium_mprotect_noaccess(s->b) != 0)
+		fatal("guarded memory cannot be hidden: %s", strerror(errno));
+}
+
+void
+secret_show(struct secret *s)
+{
+	if (sodium_mprotect_readwrite(s->b) != 0)
+		fatal("guarded memory cannot be shown: %s", strerror(errno));
+}
+
 uint8_t *
 secret_bytes(struct secret *s)
 {

@@ -16,6 +16,9 @@ struct secret *secret_copy(struct str s); /* the caller wipes its own copy */
 void secret_free(struct secret *s);	  /* NULL is fine */
 DEFINE_AUTO(secret, struct secret, secret_free)
 uint8_t *secret_bytes(struct secret *s);
+/* From hide to show its bytes cannot be read, not by ourselves either; one needs no hide first. */
+void secret_hide(struct secret *s);
+void secret_show(struct secret *s);
 struct str secret_str(const struct secret *s);
 /* Read all of fd (at most max bytes) into guarded memory; a trailing LF is kept. */
 int secret_read_fd(int fd, size_t max, struct secret **ret, struct err *err);

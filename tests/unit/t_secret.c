@@ -50,6 +50,33 @@ a_copy_holds_the_same_bytes_elsewhere(void **state UNUSED)
 	secret_free(NULL);
 }
 
+/* By the kernel on our behalf: it fails where we would fault. */
+static bool
+can_be_read(struct secret *s)
+{
+	int p[2];
+	bool ok;
+
+	assert_int_equal(pipe2(p, O_CLOEXEC), 0);
+	ok = write(p[1], secret_bytes(s), 1) == 1;
+	(void)close(p[0]);
+	(void)close(p[1]);
+	return ok;
+}
+
+static void
+what_is_hidden_cannot_be_read_until_it_is_shown(void **state UNUSED)
+{
+	AUTO(secret) struct secret *s = secret_copy(STR("abc"));
+
+	assert_true(can_be_read(s));
+	secret_hide(s);
+	assert_false(can_be_read(s));
+	secret_show(s);
+	assert_true(str_eqz(secret_str(s), "abc"));
+	secret_hide(s); /* and it can be freed as it is */
+}
+
 static void
 all_of_a_descriptor_is_read_with_its_last_line_feed(void **state UNUSED)
 {
@@ -175,6 +202,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(a_new_secret_is_zero),
 	    cmocka_unit_test(a_copy_holds_the_same_bytes_elsewhere),
+	    cmocka_unit_test(what_is_hidden_cannot_be_read_until_it_is_shown),
 	    cmocka_unit_test(all_of_a_descriptor_is_read_with_its_last_line_feed),
 	    cmocka_unit_test(a_secret_longer_than_allowed_is_refused_without_being_quoted),
 	    cmocka_unit_test(an_empty_descriptor_gives_an_empty_secret),
