@@ -1,6 +1,6 @@
 /*
- * The vault in use (process: core). A credential leaves core in one message only, U_OPEN,
- * after its action is durable, and only towards the host, port and user it is bound to: a
+ * The vault in use (process: core). A credential leaves core in leases only, U_OPEN and UH_SEND,
+ * after the action is durable, and is sent only towards the host, port and user it is bound to: a
  * policy that names it for another place does not move it there.
  */
 #include "broker/core_cred.h"
@@ -36,6 +36,41 @@ core_cred_find(const struct core *c, const struct policy_target *t, const struct
 		    "credential %s is of user %s, target %.*s has user %.*s", e->name, e->user,
 		    STR_ARG(t->id), STR_ARG(t->user));
 	*ret = e;
+	return 0;
+}
+
+static bool
+among(const struct core_others *o, const struct vault_entry *e)
+{
+	for (size_t i = 0; i < o->n; i++)
+		if (o->e[i] == e)
+			return true;
+	return false;
+}
+
+int
+core_cred_others(const struct core_run *run, const struct vault_entry *own, struct core_others *ret,
+    struct err *err)
+{
+	const struct core *c = run->core;
+	struct core_others o = {.n = 0};
+
+	for (size_t i = 0; c->policy != NULL && i < run->ntargets; i++) {
+		const struct policy_target *t = policy_target(c->policy, str_z(run->targets[i].id));
+		const struct vault_entry *e = NULL;
+		struct err none = {0};
+
+		if (t == NULL || t->kind != TARGET_HTTP || t->credential.n == 0 ||
+		    core_cred_find(c, t, &e, &none) != 0 || e == own || among(&o, e))
+			continue;
+		if (o.n == CORE_OTHERS_MAX)
+			return err_set(err, ERR_TOO_LARGE,
+			    "the run has over %d HTTP credentials besides the one that is sent: "
+			    "answers cannot be searched for all; give the run fewer targets",
+			    CORE_OTHERS_MAX);
+		o.e[o.n++] = e;
+	}
+	*ret = o;
 	return 0;
 }
 

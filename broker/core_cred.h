@@ -10,6 +10,18 @@
  * from the vault. */
 int core_cred_find(const struct core *c, const struct policy_target *t,
     const struct vault_entry **ret, struct err *err);
+/*
+ * The credentials of the run's http targets, each once, but for `own` (NULL: none is left out):
+ * those that the vault has for where the policy puts them now. ERR_TOO_LARGE: over CORE_OTHERS_MAX;
+ * no answer may be looked at for fewer than all.
+ */
+#define CORE_OTHERS_MAX 32 /* as upstream takes */
+struct core_others {
+	const struct vault_entry *e[CORE_OTHERS_MAX]; /* borrowed from the vault */
+	size_t n;
+};
+int core_cred_others(const struct core_run *run, const struct vault_entry *own,
+    struct core_others *ret, struct err *err);
 /* HMAC-SHA256 of a secret under a key of this broker, 8 bytes as hex: tells equal from other,
  * nothing else. */
 void core_cred_fingerprint(const struct core *c, struct str secret, char out[17]);

@@ -19,6 +19,7 @@ struct scan {
 	struct core_http *h;
 	const struct policy_target *t;
 	const struct vault_entry *e; /* NULL: nothing is injected */
+	bool searched;		     /* the answer, for this credential or others of the run */
 	char own[CORE_PLACEHOLDER_SIZE];
 };
 
@@ -192,7 +193,7 @@ field_scan(struct scan *s, const struct http_field *f)
 	look(s->h, "field", f->name, f->value);
 	look(s->h, "field name", STR(""), f->name);
 	/* A compressed answer could hide the secret that is looked for in it. */
-	return s->e == NULL || !http_name_is(f->name, "Accept-Encoding");
+	return !s->searched || !http_name_is(f->name, "Accept-Encoding");
 }
 
 static void
@@ -204,7 +205,7 @@ fields_scan(struct scan *s)
 	for (size_t i = 0; i < h->req->nfields; i++)
 		if (field_scan(s, &h->req->fields[i]))
 			h->fields[h->nfields++] = h->req->fields[i];
-	if (s->e != NULL)
+	if (s->searched)
 		h->fields[h->nfields++] =
 		    (struct http_field){STR("Accept-Encoding"), STR("identity")};
 }
@@ -312,6 +313,7 @@ void
 core_http_scan(struct core_http *h)
 {
 	struct scan s = {.h = h, .t = core_http_policy(h)};
+	struct core_others others;
 	struct err err;
 
 	if (s.t != NULL && s.t->credential.n != 0) {
@@ -319,6 +321,8 @@ core_http_scan(struct core_http *h)
 		if (core_cred_find(h->from.run->core, s.t, &s.e, &err) != 0)
 			s.e = NULL; /* refused already */
 	}
+	s.searched =
+	    s.e != NULL || core_cred_others(h->from.run, NULL, &others, &err) != 0 || others.n != 0;
 	fields_scan(&s);
 	target_scan(&s);
 }

@@ -1,6 +1,6 @@
 /*
  * Leases of HTTP requests (process: core): the only message by which a request goes out, built
- * after its record is durable, from the head and body that were judged. The secret stands in one
+ * after its record is durable, from the head and body that were judged. The secrets stand in one
  * buffer, which is wiped when freed.
  */
 #include "broker/core_http.h"
@@ -106,6 +106,22 @@ credential_put(struct buf *b, const struct core_http *h, const struct vault_entr
 	buf_lz(b, placeholder);
 }
 
+/* They do not go out: its answer is searched for them. */
+static void
+others_put(struct buf *b, const struct core_http *h, const struct core_others *o)
+{
+	buf_u32(b, (uint32_t)o->n);
+	for (size_t i = 0; i < o->n; i++) {
+		const struct vault_entry *e = o->e[i];
+		char placeholder[CORE_PLACEHOLDER_SIZE];
+
+		core_cred_placeholder(h->from.run, str_z(e->name), placeholder);
+		buf_lstr(b, secret_str(e->secret));
+		buf_lz(b, strcmp(e->kind, "basic") == 0 ? e->user : "");
+		buf_lz(b, placeholder);
+	}
+}
+
 /* The words of models are kept: upstream seals the answer with the run's key. */
 static void
 seal_put(struct buf *b, const struct core_http *h)
@@ -154,11 +170,14 @@ core_http_lease(struct core_http *h, struct err *err)
 	const struct core *c = h->from.run->core;
 	const struct policy_target *t = NULL;
 	const struct vault_entry *e = NULL;
+	struct core_others others = {.n = 0};
 	bool beyond = (h->a->effects & ~EFFECT_SET_DATA) != 0;
-	AUTO_BUF struct buf b = BUF(1 << 19);
+	AUTO_BUF struct buf b = BUF(1 << 20);
 	AUTO_BUF struct buf name = BUF(64);
 	int rc = target_now(h, &t, &e, err);
 
+	if (rc == 0)
+		rc = core_cred_others(h->from.run, e, &others, err);
 	if (rc != 0 || t == NULL)
 		return rc;
 	name_put(&b, h);
@@ -166,6 +185,7 @@ core_http_lease(struct core_http *h, struct err *err)
 	head_put(&b, h);
 	body_put(&b, h, t);
 	credential_put(&b, h, e);
+	others_put(&b, h, &others);
 	buf_u8(&b, beyond ? 1 : 0);
 	seal_put(&b, h);
 	if (buf_over(&b))

@@ -201,6 +201,23 @@ credential_find(struct core_http *h, const struct policy_target *t)
 	core_cred_fingerprint(c, secret_str(e->secret), h->from.credential_fp);
 }
 
+/* With a credential of its own or without: an answer may show another's. */
+static void
+others_check(struct core_http *h, const struct policy_target *t)
+{
+	const struct core_run *run = h->from.run;
+	const struct vault_entry *own = NULL;
+	struct core_others others;
+	struct err err;
+
+	if (t->credential.n != 0 && core_cred_find(run->core, t, &own, &err) != 0)
+		own = NULL; /* refused already */
+	if (core_cred_others(run, own, &others, &err) == 0)
+		return;
+	log_warn("run %s: %s", run->id, err.msg);
+	core_http_refuse(h, 503, "too_many_credentials", err.msg);
+}
+
 void
 core_http_find(struct core_http *h)
 {
@@ -221,6 +238,8 @@ core_http_find(struct core_http *h)
 	else if (t == NULL && h->from.run->core->policy != NULL)
 		core_http_refuse(h, 403, "denied",
 		    "the target is not in the policy any more, or is another place");
-	if (t != NULL)
+	if (t != NULL) {
 		credential_find(h, t);
+		others_check(h, t);
+	}
 }

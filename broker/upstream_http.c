@@ -1,7 +1,8 @@
 /*
  * HTTP exchanges from the lease to the last word to core. Runs in upstream. Core is obeyed within
  * its leases and front within its credit; the server is untrusted throughout. A credential lives in
- * guarded memory, in libcurl's copy of the head, and nowhere after the exchange.
+ * guarded memory and in libcurl's copy of the head; after the exchange nowhere but in the guarded
+ * memory of what answers are held against, where it cannot be read until it is looked for again.
  */
 #include "broker/upstream_http.h"
 
@@ -63,7 +64,7 @@ exchange_free(struct exchange *x)
 	free(x);
 }
 
-/* For people: UTF-8, and free of the secret, which a server may have put into its error. */
+/* For people: UTF-8, and free of secrets, which a server may have put into its error. */
 static void
 put_why(struct exchange *x, const char *why, struct buf *b)
 {
@@ -246,6 +247,8 @@ on_send(struct upstream_http *h, struct rd *b, int *fds, struct err *err)
 		exchange_open(h, l, body_fd(h, l->conn, l->act));
 	/* The wire's buffer must not keep them. */
 	wipe(l->secret);
+	for (size_t i = 0; i < l->nothers; i++)
+		wipe(l->others[i].secret);
 	wipe(l->blob_key);
 	free(l);
 	return rc;
@@ -399,6 +402,7 @@ upstream_http_new(
 		return rc;
 	}
 	h->stores = stores_new(ca_file);
+	h->scrubs = scrub_sets_new();
 	hub->http = h;
 	*ret = h;
 	return 0;
@@ -414,6 +418,8 @@ upstream_http_free(struct upstream_http *h)
 	upstream_http_before_sleep(h);
 	multi_free(h);
 	stores_free(h->stores);
+	loop_timer_del(TAKE_PTR(h->sweep));
+	scrub_sets_free(h->scrubs);
 	h->hub->http = NULL;
 	free(h->socks);
 	free(h);

@@ -1,7 +1,7 @@
 /*
  * Answers of servers. Runs in upstream. libcurl has found the lines and taken the framing off; the
  * head is read again here by the strict reader, and an answer that the two could take differently
- * is none. The server is untrusted: it may repeat the credential, and it may lie about lengths.
+ * is none. The server is untrusted: it may repeat a credential, and it may lie about lengths.
  */
 #include "broker/upstream_http_answer.h"
 
@@ -26,7 +26,7 @@ struct answer {
 	unsigned interim, status;
 	bool known; /* how much content there must be: left */
 	uint64_t left, bytes;
-	struct scrub *scrub;   /* NULL: no secret went out */
+	struct scrub *scrub;   /* NULL: there is no secret to look for */
 	struct unpack *unpack; /* NULL: the content is what it is */
 	struct buf out;	       /* settled content, behind room for a frame's head */
 	struct hash_ctx *hash;
@@ -48,7 +48,7 @@ frame_begin(struct answer *a)
 }
 
 struct answer *
-answer_new(const struct upstream_lease *l, answer_send_fn *send, void *arg)
+answer_new(const struct upstream_lease *l, struct scrub_set *set, answer_send_fn *send, void *arg)
 {
 	struct answer *a = xcalloc(1, sizeof(*a));
 
@@ -61,9 +61,8 @@ answer_new(const struct upstream_lease *l, answer_send_fn *send, void *arg)
 	buf_init(&a->head, HTTP_HEAD_MAX);
 	buf_init(&a->out, FRAME_HEAD + 5 * ANSWER_FRAME); /* the scrubber may let go of more */
 	frame_begin(a);
-	if (l->credential != LEASE_OPEN)
-		a->scrub =
-		    scrub_new(l->secret, l->credential == LEASE_BASIC, l->user, l->placeholder);
+	if (set != NULL)
+		a->scrub = scrub_new(set);
 	a->seal_most = l->seal < BLOB_PLAIN_MAX ? l->seal : BLOB_PLAIN_MAX;
 	buf_init(&a->seal, a->seal_most);
 	if (a->seal_most != 0) {
@@ -192,7 +191,7 @@ final_head(struct answer *a, const struct http_response *r, struct err *err)
 	if (a->scrub != NULL && !is_identity(r) && r->body != HTTP_BODY_NONE) {
 		if (!can_unpack(r))
 			return err_set(err, ERR_UPSTREAM,
-			    "a compressed answer cannot be inspected for the credential");
+			    "a compressed answer cannot be inspected for credentials");
 		a->unpack = unpack_new(take_plain, a);
 	}
 	a->status = r->status;

@@ -1,5 +1,5 @@
 /*
- * The answer to a leased request on its way to front: read strictly, freed of the secret, counted,
+ * The answer to a leased request on its way to front: read strictly, freed of secrets, counted,
  * hashed, and its beginning kept to be sealed.
  */
 #ifndef BROKER_UPSTREAM_HTTP_ANSWER_H
@@ -15,9 +15,11 @@ struct answer;
 /* Frames for front: called with UF_HEAD, UF_BODY, UF_END. */
 typedef void answer_send_fn(void *arg, uint16_t type, const struct buf *body);
 
+/* The blob key is copied. `set`: what the answer may not show, NULL nothing; takes one hold of it.
+ */
 struct answer *answer_new(
-    const struct upstream_lease *l, answer_send_fn *send, void *arg); /* secrets are copied */
-void answer_free(struct answer *a);				      /* NULL is fine */
+    const struct upstream_lease *l, struct scrub_set *set, answer_send_fn *send, void *arg);
+void answer_free(struct answer *a); /* NULL is fine */
 
 /*
  * One line of a head as received. *ret_head: 100 to 999 when that was its end, else 0; an interim
@@ -39,7 +41,7 @@ int answer_end(struct answer *a, bool whole, struct err *err);
 unsigned answer_status(const struct answer *a);		  /* of the final head; 0: none */
 uint64_t answer_sent(struct answer *a, struct hash *ret); /* content; call it once, last */
 uint32_t answer_replaced(const struct answer *a);
-/* A text for people, without the secret. */
+/* A text for people, without the secrets. */
 void answer_clean(struct answer *a, struct str in, struct buf *out);
 /*
  * The beginning of the content as a frame for the writer, at most as many bytes as were leased for

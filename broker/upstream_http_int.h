@@ -86,6 +86,8 @@ struct upstream_http {
 	struct exchange_queue sealing;
 	size_t count;
 	struct stores *stores;
+	struct scrub_sets *scrubs;
+	struct loop_timer *sweep; /* of the scrubs, while there are any */
 	struct {
 		uint64_t conn, act;
 		int fd;

@@ -5,7 +5,6 @@
 #include "broker/upstream_http_lease.h"
 
 #include "audit/blob.h"
-#include "broker/upstream_scrub.h"
 #include "common/httplease.h"
 
 #include "common/banned.h"
@@ -79,6 +78,21 @@ read_request(struct rd *b, struct upstream_lease *l)
 		memcpy(l->sha256.b, sha.p, HASH_LEN);
 }
 
+static void
+read_others(struct rd *b, struct upstream_lease *l)
+{
+	uint32_t n = rd_u32(b);
+
+	b->bad |= n > UPSTREAM_OTHERS_MAX;
+	for (; l->nothers < n && !b->bad; l->nothers++) {
+		struct lease_other *o = &l->others[l->nothers];
+
+		o->secret = rd_lstr(b);
+		o->user = rd_lstr(b);
+		o->placeholder = rd_lstr(b);
+	}
+}
+
 int
 lease_read(struct rd *b, struct upstream_lease *ret, struct err *err)
 {
@@ -92,6 +106,7 @@ lease_read(struct rd *b, struct upstream_lease *ret, struct err *err)
 	l->user = rd_lstr(b);
 	l->secret = rd_lstr(b);
 	l->placeholder = rd_lstr(b);
+	read_others(b, l);
 	l->fresh = rd_upto(b, 1) != 0;
 	l->seal = rd_u64(b);
 	l->kid = rd_lstr(b);
@@ -224,6 +239,21 @@ check_credential(const struct upstream_lease *l, struct err *err)
 			"the credential cannot stand in a request: its field or its bytes");
 }
 
+static int
+check_others(const struct upstream_lease *l, struct err *err)
+{
+	for (size_t i = 0; i < l->nothers; i++) {
+		const struct lease_other *o = &l->others[i];
+
+		if (o->secret.n == 0 || o->secret.n > UPSTREAM_SECRET_MAX ||
+		    o->user.n > UPSTREAM_SECRET_MAX)
+			return err_set(err, ERR_CONFIG,
+			    "credential %zu of the run has %zu bytes, must be 1 to %zu", i + 1,
+			    o->secret.n, UPSTREAM_SECRET_MAX);
+	}
+	return 0;
+}
+
 int
 lease_check(const struct upstream_lease *l, struct err *err)
 {
@@ -235,9 +265,25 @@ lease_check(const struct upstream_lease *l, struct err *err)
 		rc = check_body(l, err);
 	if (rc == 0)
 		rc = check_credential(l, err);
+	if (rc == 0)
+		rc = check_others(l, err);
 	if (rc == 0 && l->seal != 0 && (l->kid.n == 0 || l->blob_key.n != BLOB_KEY_LEN))
 		rc = err_set(err, ERR_CONFIG, "the answer is to be sealed without a key");
 	return rc;
+}
+
+size_t
+lease_secrets(const struct upstream_lease *l, struct scrub_secret *ret)
+{
+	size_t n = 0;
+
+	if (l->credential != LEASE_OPEN)
+		ret[n++] = (struct scrub_secret){
+		    l->secret, l->user, l->placeholder, l->credential == LEASE_BASIC};
+	for (size_t i = 0; i < l->nothers; i++)
+		ret[n++] = (struct scrub_secret){l->others[i].secret, l->others[i].user,
+		    l->others[i].placeholder, l->others[i].user.n != 0};
+	return n;
 }
 
 struct hash

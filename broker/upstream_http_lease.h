@@ -3,6 +3,7 @@
 #define BROKER_UPSTREAM_HTTP_LEASE_H
 
 #include "broker/upstream_address.h"
+#include "broker/upstream_scrub_set.h"
 #include "common/hash.h"
 #include "common/http.h"
 
@@ -27,6 +28,10 @@ struct upstream_lease {
 	struct hash sha256; /* that the body must have when bound */
 	enum lease_credential credential;
 	struct str field, user, secret, placeholder;
+	struct lease_other {
+		struct str secret, user, placeholder; /* user "": none */
+	} others[UPSTREAM_OTHERS_MAX];		      /* not sent, and not to come back either */
+	size_t nothers;
 	uint64_t seal;
 	struct str kid, blob_key;
 };
@@ -35,6 +40,8 @@ struct upstream_lease {
 int lease_read(struct rd *b, struct upstream_lease *ret, struct err *err);
 /* ERR_CONFIG, ERR_UNSUPPORTED: it cannot go out as it is; nothing in *err is secret. */
 int lease_check(const struct upstream_lease *l, struct err *err);
+/* What its answer may not show: at most SCRUB_SECRETS_MAX. Returns how many. */
+size_t lease_secrets(const struct upstream_lease *l, struct scrub_secret *ret);
 struct hash lease_hash(const struct upstream_lease *l);
 /* "host" or "host:port", an IPv6 address in brackets; without the scheme's own port. */
 void lease_authority(const struct upstream_lease *l, struct buf *out);

@@ -9,6 +9,32 @@
 
 #include "common/banned.h"
 
+/* --- secrets to look for --------------------------------------------------------- */
+
+static void
+on_sweep(void *arg)
+{
+	struct upstream_http *h = arg;
+
+	h->sweep = NULL;
+	if (scrub_sets_sweep(h->scrubs) != 0)
+		h->sweep = loop_timer_add(h->hub->loop, SCRUB_SETS_IDLE_MS, on_sweep, h);
+}
+
+static struct scrub_set *
+secrets_of(struct upstream_http *h, const struct upstream_lease *l)
+{
+	struct scrub_secret s[SCRUB_SECRETS_MAX];
+	size_t n = lease_secrets(l, s);
+	struct scrub_set *set = n != 0 ? scrub_sets_get(h->scrubs, s, n) : NULL;
+
+	if (set != NULL && h->sweep == NULL)
+		h->sweep = loop_timer_add(h->hub->loop, SCRUB_SETS_IDLE_MS, on_sweep, h);
+	return set;
+}
+
+/* --- where it goes --------------------------------------------------------------- */
+
 /* Which of the addresses may be dialled. */
 static int
 choose(struct exchange *x, const struct resolve_addr *a, size_t n, bool given, struct err *err)
@@ -121,7 +147,7 @@ prepare(struct exchange *x, const struct upstream_lease *l, int fd, struct err *
 	if (rc != 0)
 		return rc;
 	x->lease = lease_hash(l);
-	x->answer = answer_new(l, send_front, x);
+	x->answer = answer_new(l, secrets_of(x->h, l), send_front, x);
 	for (; rc == 0 && x->nnets < l->nnetworks; x->nnets += rc == 0)
 		rc = upstream_net_parse(l->networks[x->nnets], &x->nets[x->nnets], err);
 	if (rc == 0 && l->tls)

@@ -1,14 +1,14 @@
 /*
- * The scrubber. Runs in upstream over every answer to a request that carried a credential; the
- * server is untrusted. The text is read by several decoders at once (as it stands, percent-encoded,
- * JSON-escaped); behind each, one Knuth-Morris-Pratt matcher a form looks for the secret, so that
+ * The scrubber. Runs in upstream over every answer of a run that has credentials; the server is
+ * untrusted. The text is read by several decoders at once (as it stands, percent-encoded,
+ * JSON-escaped); behind each, one Knuth-Morris-Pratt matcher a form looks for each secret, so that
  * any mixture of escaped and plain characters is found, and no input makes it slower than linear.
  */
 #include "broker/upstream_scrub.h"
 
 #include <assert.h>
 
-#include "broker/upstream_scrub_form.h"
+#include "broker/upstream_scrub_int.h"
 #include "common/xalloc.h"
 
 #include "common/banned.h"
@@ -18,69 +18,95 @@
 #define END_MIN 8		      /* characters that tell a cut form from innocent text */
 
 struct matcher {
-	const struct needle *needle;
 	size_t state;
 	uint64_t marked; /* its matches are marked up to here */
 };
-
-enum decoder_kind { DECODE_NONE = 0, DECODE_PERCENT, DECODE_FORM, DECODE_JSON, DECODERS };
 
 struct decoder {
 	enum decoder_kind kind;
 	uint8_t held[ESCAPE_MAX]; /* an escape that has begun */
 	size_t nheld;
 	uint64_t held_at, units;
-	uint64_t *start; /* by unit, round: where it began in the text */
-	struct matcher m[NEEDLES_MAX];
-	size_t nm;
+	uint64_t *start;   /* by unit, round: where it began in the text */
+	struct matcher *m; /* one a needle */
+	uint16_t *active;  /* which of them have begun */
+	size_t nactive;
 };
 
 struct scrub {
-	struct secret *forms;
-	struct needle needle[NEEDLES_MAX];
-	size_t nneedles, ring;
+	struct scrub_set *set;
 	struct decoder dec[DECODERS];
 	size_t ndec;
-	bool begins[256];      /* anything */
-	uint8_t pairs[8192];   /* a bit for each two bytes that can go on from there */
 	bool busy;	       /* some form or escape has begun */
-	struct buf wait, mask; /* the text from `base` on, and which bytes of it go */
+	struct buf wait, mask; /* the text from `base` on; whose byte it is: 1 + owner, or 0 */
 	uint64_t base, at;
-	size_t run; /* of replaced bytes, so far */
-	struct buf placeholder;
+	size_t run;    /* of replaced bytes, so far */
+	uint8_t owner; /* 1 + that of the run */
 	uint32_t count;
 };
 
 /* --- matching -------------------------------------------------------------------- */
 
+/* Of secrets that overlap, the longer one's match counts: it ends last, or was there first. */
 static void
-mark(struct scrub *s, struct matcher *m, uint64_t from, uint64_t to)
+mark(struct scrub *s, struct decoder *d, size_t i, uint64_t from, uint64_t to)
 {
+	struct matcher *m = &d->m[i];
+	uint8_t *mask;
+	size_t n;
+
 	if (from < m->marked)
 		from = m->marked;
 	m->marked = to;
-	memset(s->mask.p + (from - s->base), 1, (size_t)(to - from));
+	n = (size_t)(to - from);
+	mask = s->mask.p + (from - s->base);
+	/* All of it is one match's already: a longer one's, or of the same length. */
+	if (n == 0 || (mask[0] != 0 && memcmp(mask, mask + 1, n - 1) == 0))
+		return;
+	memset(mask, s->set->needle[i].owner + 1, n);
+}
+
+static void
+step(struct scrub *s, struct decoder *d, size_t i, uint8_t byte, uint64_t to)
+{
+	const struct needle *n = &s->set->needle[i];
+	struct matcher *m = &d->m[i];
+	uint8_t c = needle_fold(n->fold, byte);
+
+	while (m->state != 0 && n->p[m->state] != c)
+		m->state = n->border[m->state - 1];
+	if (n->p[m->state] == c)
+		m->state++;
+	if (m->state == n->n) {
+		mark(s, d, i, d->start[(d->units - n->n) % s->set->ring], to);
+		m->state = n->border[n->n - 1];
+	}
 }
 
 /* One decoded byte, which stands at [from, to) of the text. */
 static void
 unit(struct scrub *s, struct decoder *d, uint8_t byte, uint64_t from, uint64_t to)
 {
-	d->start[d->units++ % s->ring] = from;
-	for (size_t i = 0; i < d->nm; i++) {
-		struct matcher *m = &d->m[i];
-		const struct needle *n = m->needle;
-		uint8_t c = needle_fold(n->fold, byte);
+	const struct scrub_set *set = s->set;
+	size_t kept = 0;
 
-		while (m->state != 0 && n->p[m->state] != c)
-			m->state = n->border[m->state - 1];
-		if (n->p[m->state] == c)
-			m->state++;
-		if (m->state == n->n) {
-			mark(s, m, d->start[(d->units - n->n) % s->ring], to);
-			m->state = n->border[n->n - 1];
-		}
+	d->start[d->units++ % set->ring] = from;
+	for (size_t k = 0; k < d->nactive; k++) {
+		step(s, d, d->active[k], byte, to);
+		if (d->m[d->active[k]].state != 0)
+			d->active[kept++] = d->active[k];
 	}
+	/* Those that went back to their beginning do not begin with this byte. */
+	for (size_t k = set->first[byte]; k < set->first[byte + 1]; k++) {
+		size_t i = set->order[k];
+
+		if (d->m[i].state != 0 || (d->kind != DECODE_NONE && !set->needle[i].escaped))
+			continue;
+		step(s, d, i, byte, to);
+		if (d->m[i].state != 0)
+			d->active[kept++] = (uint16_t)i;
+	}
+	d->nactive = kept;
 }
 
 static int
@@ -235,14 +261,25 @@ decode(struct scrub *s, struct decoder *d, uint8_t c, uint64_t at)
 static bool
 is_busy(const struct scrub *s)
 {
-	for (size_t i = 0; i < s->ndec; i++) {
-		if (s->dec[i].nheld != 0)
+	for (size_t i = 0; i < s->ndec; i++)
+		if (s->dec[i].nheld != 0 || s->dec[i].nactive != 0)
 			return true;
-		for (size_t k = 0; k < s->dec[i].nm; k++)
-			if (s->dec[i].m[k].state != 0)
-				return true;
-	}
 	return false;
+}
+
+/* A byte of the placeholder, or of what it is padded with. */
+static uint8_t
+replaced(struct scrub *s, uint8_t owner)
+{
+	const struct scrub_mark *m = &s->set->mark[owner - 1];
+
+	if (s->run == 0 || s->owner != owner) {
+		s->run = 0;
+		s->owner = owner;
+		s->count++;
+	}
+	s->run++;
+	return s->run <= m->n ? m->p[s->run - 1] : (uint8_t)'*';
 }
 
 static void
@@ -251,15 +288,12 @@ emit(struct scrub *s, size_t n, struct buf *out)
 	uint8_t *to = n != 0 ? buf_grow(out, n) : NULL;
 
 	for (size_t i = 0; to != NULL && i < n; i++) {
-		if (s->mask.p[i] == 0) {
-			s->run = 0;
-			to[i] = s->wait.p[i];
+		if (s->mask.p[i] != 0) {
+			to[i] = replaced(s, s->mask.p[i]);
 			continue;
 		}
-		if (s->run == 0)
-			s->count++;
-		to[i] = s->run < s->placeholder.n ? s->placeholder.p[s->run] : (uint8_t)'*';
-		s->run++;
+		s->run = 0;
+		to[i] = s->wait.p[i];
 	}
 	buf_drop(&s->wait, n);
 	buf_drop(&s->mask, n);
@@ -277,11 +311,11 @@ settle(struct scrub *s, struct buf *out)
 
 		if (d->nheld != 0 && d->held_at < keep)
 			keep = d->held_at;
-		for (size_t k = 0; k < d->nm; k++) {
-			size_t state = d->m[k].state;
-			uint64_t from = d->start[(d->units - state) % s->ring];
+		for (size_t k = 0; k < d->nactive; k++) {
+			size_t state = d->m[d->active[k]].state;
+			uint64_t from = d->start[(d->units - state) % s->set->ring];
 
-			if (state != 0 && from < keep)
+			if (from < keep)
 				keep = from;
 		}
 	}
@@ -294,10 +328,10 @@ begins(const struct scrub *s, struct str in, size_t at)
 {
 	uint8_t a = (uint8_t)in.p[at], b;
 
-	if (!s->begins[a] || at + 1 == in.n)
-		return s->begins[a];
+	if (!s->set->begins[a] || at + 1 == in.n)
+		return s->set->begins[a];
 	b = (uint8_t)in.p[at + 1];
-	return (s->pairs[a << 5 | b >> 3] & 1 << (b & 7)) != 0;
+	return (s->set->pairs[a << 5 | b >> 3] & 1 << (b & 7)) != 0;
 }
 
 /* Nothing has begun: bytes that begin nothing pass. Returns how many. */
@@ -345,11 +379,12 @@ mark_begun(struct scrub *s)
 	for (size_t i = 0; i < s->ndec; i++) {
 		struct decoder *d = &s->dec[i];
 
-		for (size_t k = 0; k < d->nm; k++) {
-			struct matcher *m = &d->m[k];
+		for (size_t k = 0; k < d->nactive; k++) {
+			size_t which = d->active[k], state = d->m[which].state;
 
-			if (m->state >= END_MIN && 2 * m->state >= m->needle->n)
-				mark(s, m, d->start[(d->units - m->state) % s->ring], s->at);
+			if (state >= END_MIN && 2 * state >= s->set->needle[which].n)
+				mark(s, d, which, d->start[(d->units - state) % s->set->ring],
+				    s->at);
 		}
 	}
 }
@@ -360,9 +395,11 @@ scrub_end(struct scrub *s, struct buf *out)
 	mark_begun(s);
 	emit(s, s->wait.n, out);
 	for (size_t i = 0; i < s->ndec; i++) {
-		s->dec[i].nheld = 0;
-		for (size_t k = 0; k < s->dec[i].nm; k++)
-			s->dec[i].m[k].state = 0;
+		struct decoder *d = &s->dec[i];
+
+		d->nheld = 0;
+		while (d->nactive != 0)
+			d->m[d->active[--d->nactive]].state = 0;
 	}
 	s->busy = false;
 	s->run = 0;
@@ -384,94 +421,29 @@ scrub_count(const struct scrub *s)
 /* --- life ------------------------------------------------------------------------ */
 
 static void
-pair_add(struct scrub *s, unsigned a, unsigned b)
-{
-	s->begins[a] = true;
-	s->pairs[a << 5 | b >> 3] |= (uint8_t)(1 << (b & 7));
-}
-
-/* The bytes that one character of a form may be in the text. Returns how many. */
-static size_t
-spellings(enum decoder_kind kind, const struct needle *n, size_t at, uint8_t out[4])
-{
-	uint8_t c = n->p[at];
-	size_t k = 0;
-
-	out[k++] = c;
-	if (n->fold == FOLD_HEX && c >= 'a')
-		out[k++] = (uint8_t)(c - 'a' + 'A');
-	if (n->fold == FOLD_BASE64 && (c == '+' || c == '/'))
-		out[k++] = c == '+' ? '-' : '_';
-	if (kind == DECODE_FORM && c == ' ')
-		out[k++] = '+';
-	if (at != 0 && kind != DECODE_NONE)
-		out[k++] = kind == DECODE_JSON ? '\\' : '%';
-	return k;
-}
-
-/* How the first two characters of a form can stand in the text, seen by one decoder. */
-static void
-pairs_of_needle(struct scrub *s, enum decoder_kind kind, const struct needle *n)
-{
-	uint8_t first[4], second[4];
-	size_t nfirst = spellings(kind, n, 0, first);
-	size_t nsecond = n->n > 1 ? spellings(kind, n, 1, second) : 0;
-
-	for (size_t i = 0; i < nfirst; i++) {
-		for (size_t k = 0; k < nsecond; k++)
-			pair_add(s, first[i], second[k]);
-		for (unsigned b = 0; n->n == 1 && b < 256; b++)
-			pair_add(s, first[i], b);
-	}
-}
-
-static void
-pairs_of_escapes(struct scrub *s, enum decoder_kind kind)
-{
-	if (kind == DECODE_JSON)
-		for (const char *p = "\"\\/bfnrtu"; *p != '\0'; p++)
-			pair_add(s, '\\', (unsigned char)*p);
-	else if (kind != DECODE_NONE)
-		for (const char *p = "0123456789abcdefABCDEF"; *p != '\0'; p++)
-			pair_add(s, '%', (unsigned char)*p);
-}
-
-static void
 decoder_add(struct scrub *s, enum decoder_kind kind)
 {
 	struct decoder *d = &s->dec[s->ndec++];
 
 	d->kind = kind;
-	d->start = xcalloc(s->ring, sizeof(*d->start));
-	pairs_of_escapes(s, kind);
-	for (size_t i = 0; i < s->nneedles; i++) {
-		if (kind != DECODE_NONE && !s->needle[i].escaped)
-			continue;
-		d->m[d->nm++].needle = &s->needle[i];
-		pairs_of_needle(s, kind, &s->needle[i]);
-	}
+	d->start = xcalloc(s->set->ring, sizeof(*d->start));
+	d->m = xcalloc(s->set->nneedles, sizeof(*d->m));
+	d->active = xcalloc(s->set->nneedles, sizeof(*d->active));
 }
 
 struct scrub *
-scrub_new(struct str secret, bool basic, struct str user, struct str placeholder)
+scrub_new(struct scrub_set *set)
 {
 	struct scrub *s = xcalloc(1, sizeof(*s));
 
-	assert(secret.n != 0 && secret.n <= UPSTREAM_SECRET_MAX && user.n <= UPSTREAM_SECRET_MAX);
-	s->nneedles = needles_make(secret, basic, user, s->needle, &s->forms);
-	s->ring = 1;
-	for (size_t i = 0; i < s->nneedles; i++)
-		while (s->ring <= s->needle[i].n)
-			s->ring *= 2;
+	s->set = set;
 	decoder_add(s, DECODE_NONE);
 	decoder_add(s, DECODE_PERCENT);
 	decoder_add(s, DECODE_JSON);
-	if (memchr(secret.p, ' ', secret.n) != NULL)
+	if (set->spaces)
 		decoder_add(s, DECODE_FORM);
 	buf_init(&s->wait, 4 * WAIT_HIGH);
 	buf_init(&s->mask, 4 * WAIT_HIGH);
-	buf_init(&s->placeholder, 1024);
-	buf_put_str(&s->placeholder, placeholder);
 	return s;
 }
 
@@ -480,14 +452,14 @@ scrub_free(struct scrub *s)
 {
 	if (s == NULL)
 		return;
-	for (size_t i = 0; i < s->nneedles; i++)
-		needle_free(&s->needle[i]);
-	for (size_t i = 0; i < s->ndec; i++)
+	for (size_t i = 0; i < s->ndec; i++) {
 		free(s->dec[i].start);
-	secret_free(s->forms);
+		free(s->dec[i].m);
+		free(s->dec[i].active);
+	}
+	scrub_set_drop(s->set);
 	buf_free(&s->wait);
 	buf_free(&s->mask);
-	buf_free(&s->placeholder);
 	explicit_bzero(s, sizeof(*s));
 	free(s);
 }

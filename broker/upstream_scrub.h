@@ -1,8 +1,8 @@
 /*
- * Takes a secret out of what a server sends back: an answer that repeats the credential would hand
- * it to the sandbox. Each byte of it in any of the forms below is replaced by one byte, so lengths
- * stay: the placeholder that stands for the secret, cut or padded with '*'. Pure, linear in the
- * input, and holds back only what may be the beginning of a form.
+ * Takes secrets out of what a server sends back: an answer that repeats a credential would hand it
+ * to the sandbox. Each byte of one in any of the forms below is replaced by one byte, so lengths
+ * stay: the placeholder that stands for that secret, cut or padded with '*'. Pure, linear in the
+ * input for each secret, and holds back only what may be the beginning of a form.
  *
  * Forms: raw; percent-encoded, any of its characters, also as form data; JSON-escaped, any of its
  * characters; hex in either case; base64, standard and URL-safe, at all three alignments, also
@@ -14,18 +14,11 @@
 #ifndef BROKER_UPSTREAM_SCRUB_H
 #define BROKER_UPSTREAM_SCRUB_H
 
-#include "common/buf.h"
-
-#define UPSTREAM_SCRUB_SHORT 6
-#define UPSTREAM_SECRET_MAX ((size_t)8192)
+#include "broker/upstream_scrub_set.h"
 
 struct scrub;
-/*
- * `secret`: 1 to UPSTREAM_SECRET_MAX bytes; copied into guarded memory. `user`: when `basic`, the
- * base64 of user:secret is one more form.
- */
-struct scrub *scrub_new(struct str secret, bool basic, struct str user, struct str placeholder);
-void scrub_free(struct scrub *s); /* NULL is fine */
+struct scrub *scrub_new(struct scrub_set *set); /* takes one hold of the set */
+void scrub_free(struct scrub *s);		/* NULL is fine */
 /* Appends to *out what is settled; the rest waits for more. */
 void scrub_feed(struct scrub *s, struct str in, struct buf *out);
 /* The text is over: appends the rest; what comes next is another text. */

@@ -1,12 +1,11 @@
 /*
- * What a secret looks like when a server sends it back. Runs in upstream. All copies of it are in
- * guarded memory; the borders, which tell where it repeats itself, are wiped.
+ * What a secret looks like when a server sends it back. Runs in upstream. The borders, which tell
+ * where it repeats itself, are wiped like its bytes.
  */
 #include "broker/upstream_scrub_form.h"
 
 #include <assert.h>
 
-#include "broker/upstream_scrub.h"
 #include "common/hash.h"
 #include "common/xalloc.h"
 
@@ -23,12 +22,6 @@ needle_fold(enum fold fold, uint8_t c)
 		return '/';
 	return c;
 }
-
-struct form {
-	size_t from, to;
-	enum fold fold;
-	bool escaped;
-};
 
 /*
  * Base64 of the secret behind k bytes that are not known: the characters that depend on the secret
@@ -48,13 +41,14 @@ put_base64(struct buf *all, size_t k, bool tail, struct str secret, struct form 
 	buf_put(all, enc.p + from, to - from);
 }
 
-static size_t
-put_forms(struct buf *all, struct str secret, bool basic, struct str user, struct form f[])
+size_t
+forms_put(struct buf *all, const struct scrub_secret *s, struct form f[FORMS_MAX])
 {
 	AUTO_BUF struct buf pair = BUF(4 * UPSTREAM_SECRET_MAX);
+	struct str secret = s->secret;
 	size_t n = 0;
 
-	f[n++] = (struct form){0, secret.n, FOLD_NONE, true};
+	f[n++] = (struct form){all->n, all->n + secret.n, FOLD_NONE, true};
 	buf_put_str(all, secret);
 	if (secret.n >= UPSTREAM_SCRUB_SHORT) {
 		f[n++] = (struct form){all->n, all->n + 2 * secret.n, FOLD_HEX, false};
@@ -64,8 +58,8 @@ put_forms(struct buf *all, struct str secret, bool basic, struct str user, struc
 		if (secret.n % 3 != 0)
 			put_base64(all, 0, true, secret, &f[n++]);
 	}
-	if (basic) {
-		buf_put_str(&pair, user);
+	if (s->basic) {
+		buf_put_str(&pair, s->user);
 		buf_put_c(&pair, ':');
 		buf_put_str(&pair, secret);
 		put_base64(all, 0, true, buf_str(&pair), &f[n++]);
@@ -73,10 +67,10 @@ put_forms(struct buf *all, struct str secret, bool basic, struct str user, struc
 	return n;
 }
 
-static void
-needle_init(struct needle *n, const uint8_t *all, const struct form *f)
+void
+needle_init(struct needle *n, const uint8_t *all, const struct form *f, uint8_t owner)
 {
-	*n = (struct needle){all + f->from, f->to - f->from, f->fold, f->escaped, NULL};
+	*n = (struct needle){all + f->from, f->to - f->from, f->fold, f->escaped, owner, NULL};
 	n->border = xcalloc(n->n, sizeof(*n->border));
 	assert(n->n != 0 && n->n <= UINT16_MAX);
 	for (size_t i = 1; i < n->n; i++) {
@@ -86,21 +80,6 @@ needle_init(struct needle *n, const uint8_t *all, const struct form *f)
 			b = n->border[b - 1];
 		n->border[i] = n->p[b] == n->p[i] ? (uint16_t)(b + 1) : 0;
 	}
-}
-
-size_t
-needles_make(
-    struct str secret, bool basic, struct str user, struct needle *n, struct secret **ret_forms)
-{
-	AUTO_BUF struct buf all = BUF(32 * UPSTREAM_SECRET_MAX);
-	struct form f[NEEDLES_MAX];
-	size_t count = put_forms(&all, secret, basic, user, f);
-
-	assert(!buf_over(&all) && count <= NEEDLES_MAX);
-	*ret_forms = secret_copy(buf_str(&all));
-	for (size_t i = 0; i < count; i++)
-		needle_init(&n[i], (const uint8_t *)secret_str(*ret_forms).p, &f[i]);
-	return count;
 }
 
 void

@@ -87,6 +87,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct upstream_lease l;
 	struct front f = {.content = BUF((size_t)64 << 20)};
+	struct scrub_secret secrets[SCRUB_SECRETS_MAX];
+	size_t nsecrets;
 	struct answer *a;
 	struct str in;
 	struct hash sha, want;
@@ -105,7 +107,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		l.secret = STR(SECRET);
 		l.placeholder = STR("cfph_");
 	}
-	a = answer_new(&l, take_frame, &f);
+	nsecrets = lease_secrets(&l, secrets);
+	a = answer_new(&l, nsecrets != 0 ? scrub_set_new(secrets, nsecrets) : NULL, take_frame, &f);
 	ok = feed_heads(a, &in, &err);
 	for (size_t step = 1 + data[0] / 8U; ok && in.n != 0;) {
 		size_t n = in.n < step ? in.n : step;

@@ -286,6 +286,10 @@ struct http_lease {
 	uint8_t body, expect, bound, credential, fresh;
 	uint64_t length, seal;
 	struct str content, sha, field, user, secret, placeholder, kid, key;
+	uint32_t nothers;
+	struct {
+		struct str secret, user, placeholder;
+	} others[CORE_OTHERS_MAX];
 	struct hash hash;
 };
 
@@ -324,6 +328,12 @@ http_leased(struct world *w)
 	l.user = rd_lstr(&r);
 	l.secret = rd_lstr(&r);
 	l.placeholder = rd_lstr(&r);
+	l.nothers = rd_u32(&r);
+	for (uint32_t i = 0; i < l.nothers && i < ARRAY_LEN(l.others); i++) {
+		l.others[i].secret = rd_lstr(&r);
+		l.others[i].user = rd_lstr(&r);
+		l.others[i].placeholder = rd_lstr(&r);
+	}
 	l.fresh = rd_u8(&r);
 	l.seal = rd_u64(&r);
 	l.kid = rd_lstr(&r);

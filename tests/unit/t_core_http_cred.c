@@ -360,6 +360,121 @@ basic_carries_its_user(void **state)
 	assert_state(l.user, "robot");
 }
 
+/* --- the other credentials of the run ------------------------------------------------- */
+
+static void
+assert_other(const struct http_lease *l, size_t i, const struct world *w, const char *name,
+    const char *secret, const char *user)
+{
+	char p[CORE_PLACEHOLDER_SIZE];
+
+	placeholder(w, name, p);
+	assert_true(i < l->nothers);
+	assert_state(l->others[i].secret, secret);
+	assert_state(l->others[i].user, user);
+	assert_state(l->others[i].placeholder, p);
+}
+
+static void
+a_lease_names_every_other_credential_of_the_run(void **state)
+{
+	struct world *w = *state;
+	struct http_lease l;
+
+	asks(w, &(struct ask){0});
+	l = http_leased(w);
+	assert_state(l.secret, SECRET);
+	assert_int_equal(l.nothers, 2);
+	assert_other(&l, 0, w, "infra-key", "s3cr3t-of-infra", "");
+	assert_other(&l, 1, w, "llm-key", "s3cr3t-of-llm", "");
+	/* Its target has none: all of them, and nothing compressed. */
+	http_credential(w, "api-key", "basic", "api.test", 443, SECRET);
+	asks(w,
+	    &(struct ask){.act = 2,
+		.listener = L_PLAIN,
+		.clear = true,
+		.host = "127.0.0.1",
+		.port = 8080,
+		.head = "GET / HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nAccept-Encoding: br\r\n\r\n"});
+	l = http_leased(w);
+	assert_int_equal(l.credential, 0);
+	assert_int_equal(l.nothers, 3);
+	assert_other(&l, 0, w, "api-key", SECRET, "robot");
+	assert_state(lease_field(&l, "Accept-Encoding")->value, "identity");
+}
+
+static void
+a_credential_that_the_vault_has_not_is_not_looked_for(void **state)
+{
+	struct world *w = *state;
+	struct http_lease l;
+	struct err err;
+	struct ask a = {.listener = L_PLAIN,
+	    .clear = true,
+	    .host = "127.0.0.1",
+	    .port = 8080,
+	    .head = "GET / HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nAccept-Encoding: br\r\n\r\n"};
+
+	http_credential(w, "llm-key", "header", "elsewhere.test", 443, "bound elsewhere");
+	assert_int_equal(vault_remove(w->c->vault, STR("api-key"), &err), 0);
+	asks(w, &a);
+	l = http_leased(w);
+	assert_int_equal(l.nothers, 1);
+	assert_other(&l, 0, w, "infra-key", "s3cr3t-of-infra", "");
+	assert_int_equal(vault_remove(w->c->vault, STR("infra-key"), &err), 0);
+	a.act = 2;
+	asks(w, &a);
+	l = http_leased(w);
+	assert_int_equal(l.nothers, 0);
+	assert_state(lease_field(&l, "Accept-Encoding")->value, "br");
+}
+
+/* Targets t0, t1, ... of the run, with a credential each. */
+static void
+many_credentials(struct world *w, size_t n)
+{
+	AUTO_FREE char *text = http_policy(w, NULL, 3);
+	AUTO_BUF struct buf b = BUF(1 << 18);
+	char *at = strstr(text, "\"plain\":");
+
+	buf_put(&b, text, (size_t)(at - text));
+	for (size_t i = 0; i < n; i++) {
+		AUTO_FREE char *id = xasprintf("t%zu", i), *host = xasprintf("t%zu.test", i);
+
+		buf_printf(&b,
+		    "\"%s\":{\"kind\":\"http\",\"env\":\"dev\",\"origin\":\"https://%s\","
+		    "\"credential\":\"%s\"},",
+		    id, host, id);
+		http_credential(w, id, "bearer", host, 443, host);
+		http_target(w, id, "http", "https", host, 443, CORE_LISTEN_NONE, 0);
+	}
+	buf_put_z(&b, at);
+	buf_put_c(&b, '\0');
+	core_boot_policy_use(w->c, world_parse((const char *)b.p));
+}
+
+static void
+a_run_with_more_credentials_than_can_be_looked_for_is_refused(void **state)
+{
+	struct world *w = *state;
+
+	many_credentials(w, CORE_OTHERS_MAX - 2); /* with infra and llm, besides api's own */
+	asks(w, &(struct ask){0});
+	assert_int_equal(http_leased(w).nothers, CORE_OTHERS_MAX);
+	/* One more: without one of its own all of them would be others. */
+	asks(w, &(struct ask){.act = 2,
+		    .listener = L_PLAIN,
+		    .clear = true,
+		    .host = "127.0.0.1",
+		    .port = 8080,
+		    .head = "GET / HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n"});
+	assert_problem(w, 503, "too_many_credentials");
+	assert_verdict(w, "deny");
+	assert_true(silent(&w->upstream, MSG_UH_SEND));
+}
+
+/* --- places ------------------------------------------------------------------------ */
+
 static void
 a_credential_bound_elsewhere_or_missing_refuses(void **state)
 {
@@ -439,6 +554,9 @@ main(void)
 	    http_test(a_field_of_the_targets_own_takes_its_placeholder_only),
 	    http_test(a_query_parameter_of_the_targets_own_is_taken_out),
 	    http_test(basic_carries_its_user),
+	    http_test(a_lease_names_every_other_credential_of_the_run),
+	    http_test(a_credential_that_the_vault_has_not_is_not_looked_for),
+	    http_test(a_run_with_more_credentials_than_can_be_looked_for_is_refused),
 	    http_test(a_credential_bound_elsewhere_or_missing_refuses),
 	    http_test(cookies_pass_where_the_policy_says_so),
 	    cmocka_unit_test(tokens_are_known_by_their_shape),

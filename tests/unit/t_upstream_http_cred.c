@@ -134,6 +134,61 @@ a_credential_goes_out_and_never_comes_back(void **state)
 }
 
 static void
+rig_other(struct upstream_lease *l, const char *secret, const char *user, const char *placeholder)
+{
+	l->others[l->nothers++] =
+	    (struct lease_other){str_z(secret), str_z(user), str_z(placeholder)};
+}
+
+/* The server has them from elsewhere; here it is asked to say them back. */
+static void
+other_credentials_of_the_run_do_not_come_back(void **state)
+{
+	struct rig *r = *state;
+	static const struct {
+		bool own;
+		uint32_t replaced;
+		const char *back;
+	} rows[] = {
+	    {false, 4, "GET /a?x=cfph_other**&y=cfph_basic***&z=" RIG_SECRET " HTTP/1.1"},
+	    {true, 8,
+		"GET /a?x=cfph_other**&y=cfph_basic***&z=cfph_abcdefghijkl&k=cfph_abcdefghijkl "
+		"HTTP/1.1"},
+	};
+	struct upstream_lease l;
+
+	rig_serve(r, NULL, say_back);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		AUTO_FREE char *field = xasprintf("X-Saw: %s\n", rows[i].back);
+
+		rig_lease_to(r, &l);
+		rig_bearer(&l);
+		l.credential = rows[i].own ? LEASE_QUERY : LEASE_OPEN;
+		l.field = STR("k");
+		l.target = STR("/a?x=other-secret&y=the-basic-one&z=" RIG_SECRET);
+		rig_other(&l, "other-secret", "", "cfph_other");
+		rig_other(&l, "the-basic-one", "al", "cfph_basic");
+		rig_ask(r, &l);
+		assert_done(r, 1);
+		assert_true(str_eqz(buf_str(&r->body), rows[i].back));
+		assert_true(memmem(r->fields.p, r->fields.n, field, strlen(field)) != NULL);
+		assert_int_equal(r->done.replaced, rows[i].replaced);
+	}
+	assert_null(strstr(rig_seen(r), "cfph_"));
+	/* The base64 of a user and a secret together. */
+	rig_lease_to(r, &l);
+	l.target = STR("/YWw6dGhlLWJhc2ljLW9uZQ==");
+	rig_other(&l, "the-basic-one", "al", "cfph_basic");
+	rig_ask(r, &l);
+	assert_done(r, 1);
+	assert_true(str_eqz(buf_str(&r->body), "GET /cfph_basic************== HTTP/1.1"));
+	/* Empty ones would be found everywhere. */
+	rig_other(&l, "", "", "cfph_none");
+	rig_ask(r, &l);
+	assert_done(r, 5);
+}
+
+static void
 a_credential_that_could_mean_two_things_is_not_sent(void **state)
 {
 	struct rig *r = *state;
@@ -248,6 +303,9 @@ nothing_of_a_credential_stays_in_memory(void **state)
 	for (int kind = LEASE_BEARER; kind <= LEASE_QUERY; kind++) {
 		l.credential = (enum lease_credential)kind;
 		l.field = STR("X-Key");
+		l.nothers = 0;
+		if (kind == LEASE_HEADER)
+			rig_other(&l, secret, "", "cfph_");
 		rig_ask(r, &l);
 		assert_done(r, 1);
 		assert_int_equal(r->done.replaced, 2);
@@ -338,9 +396,18 @@ a_compressed_answer_is_read_and_goes_on_plain(void **state)
 		assert_int_equal(r->done.replaced, strlen(rows[i].body) != 0);
 		assert_int_equal(r->done.bytes, strlen(rows[i].body));
 	}
-	/* Without a credential it is left alone, and so is what has no content. */
+	/* Read for another's credential too; without any it is left alone, and so is what has no
+	 * content. */
 	l.credential = LEASE_OPEN;
+	rig_other(&l, RIG_SECRET, "", RIG_MARK);
+	l.target = STR("/gzip");
+	rig_ask(r, &l);
+	assert_done(r, 1);
+	assert_true(str_eqz(buf_str(&r->body), rows[0].body));
 	l.target = STR("/br");
+	rig_ask(r, &l);
+	assert_done(r, 2);
+	l.nothers = 0;
 	rig_ask(r, &l);
 	assert_done(r, 1);
 	assert_true(memmem(r->fields.p, r->fields.n, br, sizeof(br) - 1) != NULL);
@@ -391,6 +458,7 @@ main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 	    T(a_name_leads_to_public_addresses_or_named_networks),
 	    T(a_credential_goes_out_and_never_comes_back),
+	    T(other_credentials_of_the_run_do_not_come_back),
 	    T(a_credential_that_could_mean_two_things_is_not_sent),
 	    T(without_tls_a_credential_goes_to_loopback_alone),
 #ifndef MODE_SANITIZED

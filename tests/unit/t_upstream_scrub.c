@@ -45,9 +45,27 @@ run(struct scrub *s, struct str text, size_t cut, struct buf *out)
 }
 
 static struct scrub *
+one(const struct scrub_secret *s)
+{
+	return scrub_new(scrub_set_new(s, 1));
+}
+
+static struct scrub *
 of(const char *secret)
 {
-	return scrub_new(str_z(secret), false, STR(""), STR(MARK));
+	return one(&(struct scrub_secret){.secret = str_z(secret), .placeholder = STR(MARK)});
+}
+
+static struct scrub *
+with_mark(const char *secret, const char *mark)
+{
+	return one(&(struct scrub_secret){.secret = str_z(secret), .placeholder = str_z(mark)});
+}
+
+static struct scrub *
+basic(struct str secret, const char *user, const char *mark)
+{
+	return one(&(struct scrub_secret){secret, str_z(user), str_z(mark), true});
 }
 
 /* The text with everything between '<' and the last '>' replaced. */
@@ -143,7 +161,7 @@ escaped_base64_is_base64(void **state UNUSED)
 static void
 a_basic_credential_is_one_more_form(void **state UNUSED)
 {
-	struct scrub *s = scrub_new(STR("open sesame"), true, STR("ali"), STR(MARK));
+	struct scrub *s = basic(STR("open sesame"), "ali", MARK);
 	AUTO_BUF struct buf out = BUF(256), want = BUF(256);
 
 	scrub_text(s, STR("Basic YWxpOm9wZW4gc2VzYW1l."), &out);
@@ -226,7 +244,7 @@ the_secret_is_found_behind_what_looked_like_it(void **state UNUSED)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		struct scrub *s = scrub_new(STR("aab"), false, STR(""), STR("XYZ"));
+		struct scrub *s = with_mark("aab", "XYZ");
 
 		for (size_t cut = 0; cut <= strlen(rows[i][0]); cut++) {
 			AUTO_BUF struct buf out = BUF(256);
@@ -242,7 +260,7 @@ the_secret_is_found_behind_what_looked_like_it(void **state UNUSED)
 static void
 overlapping_matches_are_one_run(void **state UNUSED)
 {
-	struct scrub *s = scrub_new(STR("aabaaba"), false, STR(""), STR("12"));
+	struct scrub *s = with_mark("aabaaba", "12");
 	AUTO_BUF struct buf out = BUF(256);
 
 	scrub_text(s, STR("-aabaabaaba-aabaaba-"), &out);
@@ -312,13 +330,196 @@ the_longest_secret_fully_escaped_is_replaced(void **state UNUSED)
 		buf_put_c(&secret, (char)('!' + i * i % 89));
 	for (size_t i = 0; i < secret.n; i++)
 		buf_printf(&text, "\\u%04x", secret.p[i]);
-	s = scrub_new(buf_str(&secret), true, STR("u"), STR(""));
+	s = basic(buf_str(&secret), "u", "");
 	for (size_t i = 0; i < text.n; i += 1000)
 		scrub_feed(s, str_mem(text.p + i, text.n - i < 1000 ? text.n - i : 1000), &out);
 	scrub_end(s, &out);
 	assert_int_equal(out.n, text.n);
 	for (size_t i = 0; i < out.n; i++)
 		assert_int_equal(out.p[i], '*');
+	scrub_free(s);
+}
+
+/* --- several secrets --------------------------------------------------------------- */
+
+static struct scrub *
+many(const struct scrub_secret *s, size_t n)
+{
+	return scrub_new(scrub_set_new(s, n));
+}
+
+static void
+each_of_several_secrets_is_replaced_by_its_own_placeholder(void **state UNUSED)
+{
+	static const struct scrub_secret secrets[] = {
+	    {STR("first-secret"), STR(""), STR("cfph_one"), false},
+	    {STR("other secret"), STR("bob"), STR("cfph_two"), true},
+	    {STR("third"), STR(""), STR("cfph_three"), false},
+	};
+	static const char *const rows[][2] = {
+	    {"a first-secret, other secret, third.", "a cfph_one****, cfph_two****, cfph_."},
+	    {"first-secretother secretthird", "cfph_one****cfph_two****cfph_"},
+	    {"thirdthird first-secrefirst-secret", "cfph_three first-secrecfph_one****"},
+	    {"other+secret %66irst-secret \\u0074hird", "cfph_two**** cfph_one****** cfph_three"},
+	    {"Basic Ym9iOm90aGVyIHNlY3JldA==", "Basic cfph_two**************=="},
+	    {"66697273742d736563726574", "cfph_one****************"},
+	    {"first-secret", "cfph_one****"},
+	    {"thirt other-secret first", "thirt other-secret first"},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		for (size_t cut = 0; cut <= strlen(rows[i][0]); cut++) {
+			struct scrub *s = many(secrets, ARRAY_LEN(secrets));
+			AUTO_BUF struct buf out = BUF(4096);
+
+			run(s, str_z(rows[i][0]), cut, &out);
+			if (!str_eqz(buf_str(&out), rows[i][1]))
+				fail_msg(
+				    "%s cut at %zu: %.*s", rows[i][0], cut, STR_ARG(buf_str(&out)));
+			scrub_free(s);
+		}
+	}
+}
+
+/* In whichever order they are told; no byte of a match may stay because another owns its ends. */
+static void
+secrets_that_overlap_are_replaced_as_a_whole(void **state UNUSED)
+{
+	static const struct {
+		const char *a, *b, *text, *want;
+	} rows[] = {
+	    {"abcdef", "abcdefghi", "-abcdefghi-abcdefgh-", "-BBBBBBBBB-AAAAAAgh-"},
+	    {"efghij", "abcdefghij", "-abcdefghij-xefghij-", "-BBBBBBBBBB-xAAAAAA-"},
+	    {"cdefgh", "abcdefghij", "-abcdefghij-", "-BBBBBBBBBB-"},
+	    {"abcdef", "defghi", "-abcdefghi-", "-AAABBBBBB-"},
+	    {"x", "xyzx", "-xyzx-xyx-", "-BBBB-AyA-"},
+	    {"ab", "abzzab", "-ab%7azab-", "-BBBBBBBB-"},
+	    {"abcdef", "abcdef", "-abcdef-", "-AAAAAA-"},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct scrub_secret pair[2] = {
+		    {.secret = str_z(rows[i].a), .placeholder = STR("AAAAAAAAAAAA")},
+		    {.secret = str_z(rows[i].b), .placeholder = STR("BBBBBBBBBBBB")}};
+
+		for (int turn = 0; turn < 2; turn++) {
+			struct scrub *s = many(pair, 2);
+			struct scrub_secret first = pair[0];
+
+			for (size_t cut = 0; cut <= strlen(rows[i].text); cut++) {
+				AUTO_BUF struct buf out = BUF(256);
+
+				run(s, str_z(rows[i].text), cut, &out);
+				if (!str_eqz(buf_str(&out), rows[i].want))
+					fail_msg("%s, cut at %zu, turn %d: %.*s", rows[i].text, cut,
+					    turn, STR_ARG(buf_str(&out)));
+			}
+			scrub_free(s);
+			if (strcmp(rows[i].a, rows[i].b) == 0)
+				break;
+			pair[0] = pair[1];
+			pair[1] = first;
+		}
+	}
+}
+
+static void
+a_full_set_of_secrets_is_found(void **state UNUSED)
+{
+	struct scrub_secret secrets[SCRUB_SECRETS_MAX] = {0};
+	char *text[SCRUB_SECRETS_MAX];
+	struct scrub *s;
+
+	for (size_t i = 0; i < SCRUB_SECRETS_MAX; i++) {
+		text[i] = xasprintf("token-%zu/of-the-run %zu", i * 7919, i);
+		secrets[i] =
+		    (struct scrub_secret){str_z(text[i]), STR("user"), STR("cfph_"), i % 2 == 0};
+	}
+	s = many(secrets, SCRUB_SECRETS_MAX);
+	for (size_t i = 0; i < SCRUB_SECRETS_MAX; i++) {
+		AUTO_BUF struct buf in = BUF(4096), out = BUF(4096);
+
+		buf_put_z(&in, text[i]);
+		buf_put_c(&in, '\n');
+		enc_hex(&in, str_z(text[i]));
+		buf_put_c(&in, '\n');
+		enc_base64(&in, str_z(text[i]));
+		scrub_text(s, buf_str(&in), &out);
+		assert_int_equal(out.n, in.n);
+		assert_int_equal(scrub_count(s), 3 * (i + 1));
+		for (size_t k = 0; k < in.n; k++)
+			if (in.p[k] != '\n' && in.p[k] != '=')
+				assert_int_not_equal(memchr("cfph_*", out.p[k], 6), NULL);
+	}
+	scrub_free(s);
+	for (size_t i = 0; i < SCRUB_SECRETS_MAX; i++)
+		free(text[i]);
+}
+
+/* --- sets that are kept ------------------------------------------------------------ */
+
+static struct scrub_set *
+get(struct scrub_sets *c, const char *secret, const char *user, bool with_user)
+{
+	return scrub_sets_get(
+	    c, &(struct scrub_secret){str_z(secret), str_z(user), STR("cfph_"), with_user}, 1);
+}
+
+static void
+the_same_secrets_are_one_set_and_others_are_not(void **state UNUSED)
+{
+	struct scrub_sets *c = scrub_sets_new();
+	struct scrub_set *a = get(c, "secret-a", "", false), *same = get(c, "secret-a", "", false);
+	struct scrub_set *others[] = {get(c, "secret-b", "", false), get(c, "secret-a", "", true),
+	    get(c, "secret-a", "u", true)};
+
+	assert_ptr_equal(a, same);
+	for (size_t i = 0; i < ARRAY_LEN(others); i++) {
+		assert_ptr_not_equal(a, others[i]);
+		scrub_set_drop(others[i]);
+	}
+	scrub_set_drop(a);
+	scrub_set_drop(same);
+	a = get(c, "secret-a", "", false);
+	assert_ptr_equal(a, same); /* kept, and readable again */
+	for (int i = 0; i < 2; i++) {
+		struct scrub *s;
+		AUTO_BUF struct buf out = BUF(256);
+
+		s = scrub_new(i == 0 ? a : get(c, "secret-a", "", false));
+		scrub_text(s, STR("secret-a"), &out);
+		assert_true(str_eqz(buf_str(&out), "cfph_***"));
+		scrub_free(s);
+	}
+	scrub_sets_free(c);
+}
+
+static void
+what_is_kept_has_a_limit_and_what_is_in_use_lives_on(void **state UNUSED)
+{
+	struct scrub_sets *c = scrub_sets_new();
+	struct scrub *s = scrub_new(get(c, "the first", "", false));
+	AUTO_BUF struct buf out = BUF(256);
+
+	for (size_t i = 0; i < 3 * SCRUB_SETS_MAX; i++) {
+		AUTO_FREE char *secret = xasprintf("secret %zu", i);
+
+		scrub_set_drop(get(c, secret, "", false));
+	}
+	assert_int_equal(scrub_sets_sweep(c), SCRUB_SETS_MAX);
+	scrub_text(s, STR("the first"), &out);
+	assert_true(str_eqz(buf_str(&out), "cfph_****"));
+	scrub_set_drop(get(c, "secret 47", "", false));
+	assert_int_equal(scrub_sets_sweep(c), 1); /* nobody asked for the others */
+	assert_int_equal(scrub_sets_sweep(c), 0);
+	scrub_free(s);
+	s = scrub_new(get(c, "the last", "", false));
+	assert_int_equal(scrub_sets_sweep(c), 1);
+	assert_int_equal(scrub_sets_sweep(c), 1); /* it is in use */
+	scrub_sets_free(c);
+	buf_reset(&out);
+	scrub_text(s, STR("the last"), &out);
+	assert_true(str_eqz(buf_str(&out), "cfph_***"));
 	scrub_free(s);
 }
 
@@ -339,6 +540,11 @@ main(void)
 	    cmocka_unit_test(a_text_that_ends_within_the_secret_does_not_give_half_of_it),
 	    cmocka_unit_test(nothing_waits_that_cannot_be_a_beginning),
 	    cmocka_unit_test(the_longest_secret_fully_escaped_is_replaced),
+	    cmocka_unit_test(each_of_several_secrets_is_replaced_by_its_own_placeholder),
+	    cmocka_unit_test(secrets_that_overlap_are_replaced_as_a_whole),
+	    cmocka_unit_test(a_full_set_of_secrets_is_found),
+	    cmocka_unit_test(the_same_secrets_are_one_set_and_others_are_not),
+	    cmocka_unit_test(what_is_kept_has_a_limit_and_what_is_in_use_lives_on),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

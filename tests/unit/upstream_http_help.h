@@ -570,6 +570,12 @@ rig_put_lease(const struct upstream_lease *l, struct buf *b)
 	buf_lstr(b, l->user);
 	buf_lstr(b, l->secret);
 	buf_lstr(b, l->placeholder);
+	buf_u32(b, (uint32_t)l->nothers);
+	for (size_t i = 0; i < l->nothers; i++) {
+		buf_lstr(b, l->others[i].secret);
+		buf_lstr(b, l->others[i].user);
+		buf_lstr(b, l->others[i].placeholder);
+	}
 	buf_u8(b, l->fresh);
 	buf_u64(b, l->seal);
 	buf_lstr(b, l->kid);
