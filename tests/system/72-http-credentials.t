@@ -4,6 +4,7 @@
 CRD-01, 02, 03 and 05 of the field cases. What scrubbing cannot do (parts of a secret, ranges) is in the threat model.
 """
 import base64
+import copy
 import gzip
 import json
 import os
@@ -13,7 +14,7 @@ import urllib.parse
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from harness import PROXY, Http, HostRun, Stack, Tap, Temp, wait_for
-from origin import Ca, Origin, json_escaped
+from origin import Ca, Origin, credential_of, json_escaped
 from rawhttp import Closed, chunks, request
 
 tap = Tap()
@@ -21,6 +22,12 @@ temp = Temp("http-cred")
 ca = Ca(temp.path + "/ca")
 o = {n: Origin(temp.path, n + ".test", ca=ca) for n in ("a", "b", "basic", "key", "q")}
 plain = Origin(temp.path, "a.test", tls=False)
+# One service under three names, which shows whom it has seen.
+names = ("one.test", "two.test", "three.test", "basic1.test")
+service = Origin(temp.path, names[0], names=names[1:], ca=ca)
+for host in names:
+    o[host[:-5]] = copy.copy(service)
+    o[host[:-5]].host = host
 # Not plain hexadecimal: percent form, JSON form and base64url differ from the text. A bearer token has no quotes.
 token = lambda: "canary/+" + base64.b64encode(os.urandom(19)).decode()
 odd = lambda: token() + "?&\"\\"
@@ -28,12 +35,17 @@ http = {"a": Http(o["a"], secret=token(), placeholder="A_TOKEN"), "b": Http(o["b
         "basic": Http(o["basic"], kind="basic", user="agent", secret=odd(), placeholder="BASIC_TOKEN"),
         "key": Http(o["key"], kind="header", field="X-Api-Key", secret=odd(), placeholder="KEY_TOKEN"),
         "q": Http(o["q"], kind="query", field="api_key", secret=odd(), placeholder="Q_TOKEN")}
-SECRETS = {n: h.secret for n, h in http.items()}
+each = list(http)
+http.update({"one": Http(o["one"], secret=token(), placeholder="ONE_TOKEN"),
+             "two": Http(o["two"], kind="header", field="X-Api-Key", secret=odd(), placeholder="TWO_TOKEN"),
+             "basic1": Http(o["basic1"], kind="basic", user="agent", secret=odd(), placeholder="BASIC1_TOKEN"),
+             "three": Http(o["three"], kind=None)})
+SECRETS = {n: h.secret for n, h in http.items() if h.kind}
 st = Stack(temp, None, http=http, policy={"rules": [
     {"id": "all", "permit": {"effects": {"only": ["@data", "@change", "@destructive"]}}},
     {"id": "no-escape", "forbid": {"effects": {"any": ["@escape"]}}, "override": "never"}]})
 hr = HostRun(st)
-PH = {n: hr.env.get(n.upper() + "_TOKEN", "") for n in http}
+PH = {n: hr.env.get(n.upper() + "_TOKEN", "") for n in SECRETS}
 got = []  # every byte that the agent's side was given
 
 
@@ -78,7 +90,7 @@ def leaks(data):
 # === the credential is used, and by the broker ===============================================================
 tap.ok(all(len(p) == 31 and p.startswith("cfph_") for p in PH.values()) and len(set(PH.values())) == len(PH),
        "the run has a placeholder for each credential", PH)
-for n in http:
+for n in each:
     for how in ("direct", "tunnel"):
         r = ask(n, "GET", "/x?keep=1", how=how)
         tap.eq(r and r.status, 200, "%s by %s: passes" % (n, how))
@@ -87,7 +99,7 @@ tap.eq(q["a"].get("Authorization"), "Bearer " + SECRETS["a"], "bearer arrives")
 tap.eq(q["basic"].get("Authorization"), "Basic " + base64.b64encode(b"agent:" + SECRETS["basic"].encode()).decode(), "basic arrives")
 tap.eq(q["key"].get("X-Api-Key"), SECRETS["key"], "a header arrives")
 tap.eq(q["q"].args, {"keep": "1", "api_key": SECRETS["q"]}, "a query parameter arrives, beside what was asked")
-tap.ok(all(SECRETS[m] not in (r.head + r.body).decode("latin-1") for n, x in o.items() for r in x.arrivals for m in http if m != n),
+tap.ok(all(SECRETS[m] not in (r.head + r.body).decode("latin-1") for n, x in o.items() for r in x.arrivals for m in SECRETS if m != n),
        "and none at another's")
 quiet()
 
@@ -148,7 +160,7 @@ x.close()
 # === CRD-02: what is reflected ================================================================================
 FORMS = ("raw", "field", "base64", "base64-1", "base64-2", "base64url", "basic", "percent", "quoted", "json", "escaped", "hex", "HEX",
          "header", "split", "bytes", "close", "reason", "trailer", "location")
-for n in http:
+for n in each:
     for form in FORMS:
         if n != "a" and form not in ("raw", "field", "basic", "quoted", "header", "split"):
             continue
@@ -180,6 +192,44 @@ r = ask("a", "GET", "/binary")
 tap.eq(r and r.body, bytes(range(256)) * 40, "CRD-02: a binary body without it is unchanged")
 r = ask("a", "GET", "/gzip", [("Accept-Encoding", "gzip")])
 tap.ok(r is not None and r.status in (200, 502), "CRD-02: an honest gzip answer: %s" % (r and r.status))
+quiet()
+
+# === what one target shows of another's ========================================================================
+saw = {}  # the last one of each kind
+
+
+def show(req, c):
+    """All that it was authorised by so far, in several spellings; ?gzip=1 compressed, ?br=1 in a coding that cannot be read."""
+    for f in ("Authorization", "X-Api-Key"):
+        if req.get(f):
+            saw[f + req.get("Host")] = req.get(f), credential_of(req)[0]
+    if "how" not in req.args:
+        return c.reply(200, b"seen\n")
+    text = "; ".join("%s %s %s %s" % (f, base64.b64encode(s_.encode()).decode(), json_escaped(s_), s_.encode().hex()) for f, s_ in saw.values())
+    body = ("before " + text + " after\n").encode()
+    if req.args["how"] == "gzip":
+        return c.reply(200, gzip.compress(body), [("Content-Encoding", "gzip")])
+    if req.args["how"] == "br":
+        return c.reply(200, body, [("Content-Encoding", "br")])
+    c.reply(200, body, [("X-Seen", f) for f, s_ in saw.values()])
+
+
+service.on("/show", show)
+for n in ("one", "two", "basic1"):
+    tap.eq((lambda r: r and (r.status, r.body))(ask(n, "GET", "/show")), (200, b"seen\n"), "one service by the name %s: passes" % n)
+tap.ok(len(saw) == 3 and {s_ for f, s_ in saw.values()} == {SECRETS[n] for n in ("one", "two", "basic1")}, "and it has seen each credential", saw.keys())
+for n in ("one", "two", "basic1", "three"):
+    for how in ("plain", "gzip"):
+        r = ask(n, "GET", "/show?how=" + how, [("Accept-Encoding", "gzip")])
+        tap.ok(r is not None and r.status == 200 and r.body.startswith(b"before ") and r.body.endswith(b" after\n"),
+               "through %s (%s) the service shows what it saw" % (n, how), r)
+        tap.eq(leaks(r.head + r.body) if r else None, [], "and neither its own secret nor another target's (%s, %s)" % (n, how))
+        tap.ok(r is not None and all(PH[m].encode() in r.body for m in ("one", "two", "basic1")), "but the placeholder of each (%s, %s)" % (n, how), r)
+    tap.ok(r is not None and service.arrivals[-1].get("Accept-Encoding") == "identity", "asked through %s for nothing compressed" % n)
+    r = ask(n, "GET", "/show?how=br")
+    tap.ok(r is not None and r.status == 502 and not leaks(r.head + r.body), "through %s a coding that cannot be read is refused (%s)" % (n, r and r.status))
+out = st.outcome([a for a in st.acts() if "three" in json.dumps(a)][1]["action"])
+tap.ok("reflected" in json.dumps(out), "the record of the target without a credential says that one was shown", out)
 quiet()
 
 # === CRD-05: redirects ========================================================================================
