@@ -72,7 +72,9 @@ folded(char c)
 {
 	if (c == '_' || c == '.' || c == ' ')
 		return '-';
-	return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
+	if (c >= 'A' && c <= 'Z')
+		c = (char)(c | 0x20);
+	return c;
 }
 
 bool
