@@ -79,6 +79,10 @@ struct policy_target {
 	bool cookies;  /* "cookies":"pass"; else they are refused */
 	enum target_model model;
 	uint64_t max_body; /* bytes of a request's body; 0: the broker's default */
+	/* Reached through this forward proxy; empty: directly. Its host as `host` is written. */
+	struct str via, via_host, via_credential; /* via: the origin as the policy has it */
+	uint16_t via_port;
+	bool via_tls;
 	struct str
 	    placeholder; /* environment variable of the sandbox that holds one; empty: none */
 	size_t nnetworks, nread_posts, nunsafe_gets, ngraphql_paths, ngraphql_fields, npersisted;

@@ -165,6 +165,8 @@ put_target(struct jcs *j, const struct target *t)
 		jcs_z(j, "tls", p->tls_verify ? "verify-full" : "off");
 	put_strs(j, "unsafe_gets", t->unsafe_gets.v, t->unsafe_gets.n);
 	put_text(j, "user", p->user);
+	put_text(j, "via", p->via);
+	put_text(j, "via_credential", p->via_credential);
 	jcs_close(j);
 }
 

@@ -177,12 +177,14 @@ int policy_read_targets(struct reader *r, const struct json *v, struct err *err)
 /* policy_target_http.c: the keys of kind http alone; an origin's parts; what holds among targets.
  */
 read_fn policy_read_origin, policy_read_model, policy_read_networks, policy_read_graphql,
-    policy_read_cookies, policy_read_placeholder, policy_read_max_body, policy_read_paths;
+    policy_read_cookies, policy_read_placeholder, policy_read_max_body, policy_read_paths,
+    policy_read_via;
 int policy_split_origin(struct reader *r, const struct json *v, struct target *t, struct err *err);
 int policy_check_http(struct reader *r, const struct json *v, struct target *t, struct err *err);
 int policy_check_origins(struct reader *r, const struct json *targets, struct err *err);
 bool policy_host_is_address(struct str host);
-bool policy_host_is_name(struct str host); /* lower case, no port */
+bool policy_host_is_name(struct str host);     /* lower case, no port */
+bool policy_host_is_loopback(struct str host); /* "localhost", 127.0.0.0/8, ::1 */
 int policy_read_people(struct reader *r, const struct json *v, struct err *err);
 int policy_read_calendars(struct reader *r, const struct json *v, struct err *err);
 int policy_read_rules(struct reader *r, const struct json *v, struct err *err);

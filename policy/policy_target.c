@@ -110,8 +110,8 @@ read_address(struct reader *r, const struct json *v, void *out, struct err *err)
 	return 0;
 }
 
-static bool
-host_is_loopback(struct str host)
+bool
+policy_host_is_loopback(struct str host)
 {
 	return str_eqz(host, "localhost") || str_eqz(host, "::1") ||
 	       (str_has_prefix(host, "127.") && policy_host_is_address(host));
@@ -197,6 +197,8 @@ static const struct read_field target_fields[] = {
     {"cookies", policy_read_cookies, AT(pub.cookies), false},
     {"placeholder", policy_read_placeholder, AT(pub.placeholder), false},
     {"max_body", policy_read_max_body, AT(pub.max_body), false},
+    {"via", policy_read_via, AT(pub.via), false},
+    {"via_credential", read_id, AT(pub.via_credential), false},
 };
 #undef AT
 
@@ -218,6 +220,8 @@ static const struct {
     {"cookies", 1u << TARGET_HTTP},
     {"placeholder", 1u << TARGET_HTTP},
     {"max_body", 1u << TARGET_HTTP},
+    {"via", 1u << TARGET_HTTP},
+    {"via_credential", 1u << TARGET_HTTP},
 };
 
 static int
@@ -257,7 +261,7 @@ check_target_host(struct reader *r, const struct json *v, struct target *t, stru
 	for (size_t i = 0; p->port == 0 && i < ARRAY_LEN(kinds); i++)
 		if (kinds[i].kind == p->kind)
 			p->port = (uint16_t)kinds[i].port;
-	if (!p->tls_verify && !host_is_loopback(p->address.n != 0 ? p->address : p->host))
+	if (!p->tls_verify && !policy_host_is_loopback(p->address.n != 0 ? p->address : p->host))
 		return json_err(r->doc, v, err, ERR_INVALID,
 		    "target %.*s: without TLS the host must be a loopback address, is %.*s",
 		    STR_ARG(p->id), STR_ARG(p->address.n != 0 ? p->address : p->host));

@@ -154,6 +154,43 @@ policy_split_origin(struct reader *r, const struct json *v, struct target *t, st
 	return 0;
 }
 
+/* --- the proxy on the way ------------------------------------------------------------ */
+
+/* Its parts; the port is said, since proxies have none of their own. */
+static bool
+via_split(struct policy_target *p)
+{
+	size_t scheme = scheme_length(p->via);
+	struct str host, number;
+	uint64_t port;
+
+	if (!authority_split((struct str){p->via.p + scheme, p->via.n - scheme}, &host, &number) ||
+	    host.n == 0 || !(name_is_usable(host) || address_is_canonical(host)) ||
+	    !str_to_u64(number, 65535, &port) || port == 0)
+		return false;
+	p->via_host = host;
+	p->via_port = (uint16_t)port;
+	p->via_tls = scheme == 8;
+	return true;
+}
+
+int
+policy_read_via(struct reader *r, const struct json *v, void *out, struct err *err)
+{
+	struct policy_target p = {0};
+	int rc = read_text(r, v, &p.via, err);
+
+	if (rc != 0)
+		return rc;
+	if (scheme_length(p.via) == 0 || !via_split(&p))
+		return json_err(r->doc, v, err, ERR_INVALID,
+		    "via must be http://HOST:PORT or https://HOST:PORT, HOST a lower-case name or "
+		    "an address, is \"%.*s\"",
+		    STR_ARG(p.via));
+	*(struct str *)out = p.via;
+	return 0;
+}
+
 /* --- other keys ---------------------------------------------------------------------- */
 
 int
@@ -295,10 +332,32 @@ policy_read_networks(struct reader *r, const struct json *v, void *out, struct e
 
 /* --- the whole ----------------------------------------------------------------------- */
 
+/* The proxy resolves the target's name: nothing here could hold its address to anything. */
+static const char *
+via_fault(const struct policy_target *p)
+{
+	if (p->via.n == 0)
+		return p->via_credential.n != 0 ? "has a via_credential, but no via" : NULL;
+	if (p->host.n == 0)
+		return "has a via, but no host";
+	if (p->address.n != 0 || p->nnetworks != 0)
+		return "has a via, so neither address nor networks: the proxy resolves its name";
+	if (!p->tls)
+		return "is http, which is for loopback hosts: no via leads there";
+	if (p->via_credential.n != 0 && !p->via_tls && !policy_host_is_loopback(p->via_host))
+		return "would send its via_credential in clear: over http that is for a proxy at a "
+		       "loopback host only";
+	return NULL;
+}
+
 /* Why this target cannot be; NULL: it can. */
 static const char *
 target_fault(const struct policy_target *p)
 {
+	const char *fault = via_fault(p);
+
+	if (fault != NULL)
+		return fault;
 	if (p->nnetworks != 0 && p->address.n != 0)
 		return "has either an address or networks: the address says alone where it is";
 	if (p->nnetworks != 0 && p->host.n == 0)
@@ -322,6 +381,8 @@ policy_check_http(struct reader *r, const struct json *v, struct target *t, stru
 	const char *fault;
 
 	p->tls = p->tls_verify;
+	if (p->via.n != 0)
+		(void)via_split(p); /* it was read */
 	p->networks = t->networks.v;
 	p->nnetworks = t->networks.n;
 	p->read_posts = t->read_posts.v;

@@ -229,6 +229,71 @@ networks_are_written_in_one_way(void **state UNUSED)
 }
 
 static void
+a_proxy_on_the_way_is_said_in_full_and_alone(void **state UNUSED)
+{
+	static const struct row rows[] = {
+	    {WEB ",\"via\":\"http://proxy.corp:3128\"", NULL},
+	    {WEB ",\"via\":\"https://proxy.corp:3128\",\"via_credential\":\"p\"", NULL},
+	    {WEB ",\"via\":\"http://127.0.0.1:3128\",\"via_credential\":\"p\"", NULL},
+	    {WEB ",\"via\":\"http://localhost:3128\",\"via_credential\":\"p\"", NULL},
+	    {WEB ",\"via\":\"http://[::1]:3128\",\"via_credential\":\"p\"", NULL},
+	    {WEB ",\"via\":\"http://10.0.0.1:3128\"", NULL},
+	    {"\"origin\":\"https://*.ok.test\",\"via\":\"http://p.test:1\"", NULL},
+	    {WEB ",\"via\":\"http://proxy.corp\"", "via must be"},
+	    {WEB ",\"via\":\"http://proxy.corp:\"", "via must be"},
+	    {WEB ",\"via\":\"http://proxy.corp:0\"", "via must be"},
+	    {WEB ",\"via\":\"http://proxy.corp:65536\"", "via must be"},
+	    {WEB ",\"via\":\"proxy.corp:3128\"", "via must be"},
+	    {WEB ",\"via\":\"socks5://proxy.corp:3128\"", "via must be"},
+	    {WEB ",\"via\":\"http://:3128\"", "via must be"},
+	    {WEB ",\"via\":\"http://u:p@proxy.corp:3128\"", "via must be"},
+	    {WEB ",\"via\":\"http://proxy.corp:3128/\"", "via must be"},
+	    {WEB ",\"via\":\"http://Proxy.corp:3128\"", "via must be"},
+	    {WEB ",\"via\":\"http://127.1:3128\"", "via must be"},
+	    {WEB ",\"via\":\"http://[0:0::1]:3128\"", "via must be"},
+	    {WEB ",\"via\":\"\"", ""},
+	    {WEB ",\"via\":1", ""},
+	    {WEB ",\"via_credential\":\"p\"", "no via"},
+	    {WEB ",\"via\":\"http://p.test:1\",\"via_credential\":\"p\"", "in clear"},
+	    {WEB ",\"via\":\"http://10.0.0.1:1\",\"via_credential\":\"p\"", "in clear"},
+	    {WEB ",\"via\":\"http://p.test:1\",\"address\":\"10.0.0.1\"", "neither address"},
+	    {WEB ",\"via\":\"http://p.test:1\",\"networks\":[\"10.0.0.0/8\"]", "neither address"},
+	    {"\"origin\":\"http://localhost\",\"via\":\"http://p.test:1\"", "is http"},
+	    {"\"via\":\"http://p.test:1\"", "no host"},
+	};
+
+	assert_rows(rows, ARRAY_LEN(rows));
+	assert_targets("\"g\":{\"kind\":\"git\",\"env\":\"e\",\"via\":\"http://p.test:1\"}",
+	    "has no meaning for kind git");
+}
+
+static void
+assert_via(const struct policy_target *t)
+{
+	assert_true(str_eqz(t->via, "https://[fd00::1]:3128") && t->via_tls);
+	assert_true(str_eqz(t->via_host, "fd00::1") && t->via_port == 3128);
+	assert_true(str_eqz(t->via_credential, "p"));
+}
+
+static void
+a_bundle_holds_the_proxy(void **state UNUSED)
+{
+	AUTO(policy)
+	struct policy *p = parsed("\"w\":{\"kind\":\"http\",\"env\":\"e\"," WEB
+				  ",\"via\":\"https://[fd00::1]:3128\",\"via_credential\":\"p\"}"),
+		      *q = NULL;
+	AUTO_BUF struct buf bundle = BUF(JSON_SIZE_MAX);
+	struct err err = {0};
+
+	assert_via(policy_target(p, STR("w")));
+	assert_int_equal(policy_bundle(p, &bundle, NULL), 0);
+	if (policy_load(buf_str(&bundle), &q, &err) != 0)
+		fail_msg("%s", err.msg);
+	assert_via(policy_target(q, STR("w")));
+	assert_true(hash_eq(policy_digest(p), policy_digest(q)));
+}
+
+static void
 other_keys_are_read_within_their_bounds(void **state UNUSED)
 {
 	static const struct row rows[] = {
@@ -440,6 +505,8 @@ main(void)
 	    cmocka_unit_test(an_origin_is_a_host_as_requests_spell_it),
 	    cmocka_unit_test(a_wildcard_stands_for_one_label_and_carries_nothing),
 	    cmocka_unit_test(networks_are_written_in_one_way),
+	    cmocka_unit_test(a_proxy_on_the_way_is_said_in_full_and_alone),
+	    cmocka_unit_test(a_bundle_holds_the_proxy),
 	    cmocka_unit_test(other_keys_are_read_within_their_bounds),
 	    cmocka_unit_test(graphql_is_said_field_by_field),
 	    cmocka_unit_test(a_persisted_document_must_be_one),
