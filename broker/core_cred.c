@@ -39,6 +39,31 @@ core_cred_find(const struct core *c, const struct policy_target *t, const struct
 	return 0;
 }
 
+int
+core_cred_via(const struct core *c, const struct policy_target *t, const struct vault_entry **ret,
+    struct err *err)
+{
+	const struct vault_entry *e =
+	    c->vault != NULL ? vault_find(c->vault, t->via_credential) : NULL;
+
+	if (e == NULL)
+		return err_set(err, ERR_CONFIG,
+		    "the vault has no credential \"%.*s\" (cofferdam credential add)",
+		    STR_ARG(t->via_credential));
+	if (strcmp(e->kind, "basic") != 0)
+		return err_set(err, ERR_CONFIG,
+		    "credential %s is of kind %s, the proxy of target %.*s takes basic", e->name,
+		    e->kind, STR_ARG(t->id));
+	if (strcmp(t->via_tls ? "https" : "http", e->scheme) != 0 ||
+	    !str_ieqz(t->via_host, e->host) || t->via_port != e->port)
+		return err_set(err, ERR_CONFIG,
+		    "credential %s is bound to %s://%s:%u, the proxy of target %.*s is %.*s",
+		    e->name, e->scheme, e->host, (unsigned)e->port, STR_ARG(t->id),
+		    STR_ARG(t->via));
+	*ret = e;
+	return 0;
+}
+
 static bool
 among(const struct core_others *o, const struct vault_entry *e)
 {
@@ -48,30 +73,47 @@ among(const struct core_others *o, const struct vault_entry *e)
 	return false;
 }
 
+static int
+add(struct core_others *o, const struct vault_entry *own, const struct vault_entry *e,
+    struct err *err)
+{
+	if (e == NULL || e == own || among(o, e))
+		return 0;
+	if (o->n == CORE_OTHERS_MAX)
+		return err_set(err, ERR_TOO_LARGE,
+		    "the run has over %d HTTP credentials besides the one that is sent: "
+		    "answers cannot be searched for all; give the run fewer targets",
+		    CORE_OTHERS_MAX);
+	o->e[o->n++] = e;
+	return 0;
+}
+
 int
 core_cred_others(const struct core_run *run, const struct vault_entry *own, struct core_others *ret,
     struct err *err)
 {
 	const struct core *c = run->core;
 	struct core_others o = {.n = 0};
+	int rc = 0;
 
-	for (size_t i = 0; c->policy != NULL && i < run->ntargets; i++) {
+	for (size_t i = 0; rc == 0 && c->policy != NULL && i < run->ntargets; i++) {
 		const struct policy_target *t = policy_target(c->policy, str_z(run->targets[i].id));
-		const struct vault_entry *e = NULL;
+		const struct vault_entry *e = NULL, *via = NULL;
 		struct err none = {0};
 
-		if (t == NULL || t->kind != TARGET_HTTP || t->credential.n == 0 ||
-		    core_cred_find(c, t, &e, &none) != 0 || e == own || among(&o, e))
+		if (t == NULL || t->kind != TARGET_HTTP)
 			continue;
-		if (o.n == CORE_OTHERS_MAX)
-			return err_set(err, ERR_TOO_LARGE,
-			    "the run has over %d HTTP credentials besides the one that is sent: "
-			    "answers cannot be searched for all; give the run fewer targets",
-			    CORE_OTHERS_MAX);
-		o.e[o.n++] = e;
+		if (t->credential.n != 0)
+			(void)core_cred_find(c, t, &e, &none);
+		if (t->via_credential.n != 0)
+			(void)core_cred_via(c, t, &via, &none);
+		rc = add(&o, own, e, err);
+		if (rc == 0)
+			rc = add(&o, own, via, err);
 	}
-	*ret = o;
-	return 0;
+	if (rc == 0)
+		*ret = o;
+	return rc;
 }
 
 void

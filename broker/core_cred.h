@@ -11,9 +11,9 @@
 int core_cred_find(const struct core *c, const struct policy_target *t,
     const struct vault_entry **ret, struct err *err);
 /*
- * The credentials of the run's http targets, each once, but for `own` (NULL: none is left out):
- * those that the vault has for where the policy puts them now. ERR_TOO_LARGE: over CORE_OTHERS_MAX;
- * no answer may be looked at for fewer than all.
+ * The credentials of the run's http targets and of the proxies on their way, each once, but for
+ * `own` (NULL: none is left out): those that the vault has for where the policy puts them now.
+ * ERR_TOO_LARGE: over CORE_OTHERS_MAX; no answer may be looked at for fewer than all.
  */
 #define CORE_OTHERS_MAX 32 /* as upstream takes */
 struct core_others {
@@ -22,6 +22,9 @@ struct core_others {
 };
 int core_cred_others(const struct core_run *run, const struct vault_entry *own,
     struct core_others *ret, struct err *err);
+/* The same for the proxy in front of a target that has a via_credential. */
+int core_cred_via(const struct core *c, const struct policy_target *t,
+    const struct vault_entry **ret, struct err *err);
 /* HMAC-SHA256 of a secret under a key of this broker, 8 bytes as hex: tells equal from other,
  * nothing else. */
 void core_cred_fingerprint(const struct core *c, struct str secret, char out[17]);

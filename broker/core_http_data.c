@@ -134,6 +134,7 @@ via_name(enum core_http_via v)
 void
 core_http_data_request(const struct core_http *h, struct jcs *j)
 {
+	const struct policy_target *t = core_http_policy(h);
 	struct hash query = {0};
 
 	jcs_open(j, "http");
@@ -162,6 +163,8 @@ core_http_data_request(const struct core_http *h, struct jcs *j)
 		jcs_int(j, "status", h->status);
 	put_raw_target(h, j);
 	put_text(j, "title", h->title);
+	if (t != NULL && t->via.n != 0)
+		jcs_str(j, "upstream_proxy", t->via);
 	jcs_z(j, "via", via_name(h->via));
 	jcs_close(j);
 }

@@ -133,21 +133,35 @@ seal_put(struct buf *b, const struct core_http *h)
 	buf_lstr(b, model ? secret_str(h->from.run->key) : STR(""));
 }
 
+/* The proxy on the way, verified by the system's store. */
+static void
+via_put(struct buf *b, const struct policy_target *t, const struct vault_entry *e)
+{
+	buf_u8(b, t->via.n == 0 ? 0 : t->via_tls ? 2 : 1);
+	buf_lstr(b, t->via_host);
+	buf_u32(b, t->via_port);
+	buf_lstr(b, STR(""));
+	buf_lz(b, e != NULL ? e->user : "");
+	buf_lstr(b, e != NULL ? secret_str(e->secret) : STR(""));
+}
+
 /* As it was when it was judged. */
 static int
 target_now(const struct core_http *h, const struct policy_target **ret_t,
-    const struct vault_entry **ret_e, struct err *err)
+    const struct vault_entry **ret_e, const struct vault_entry **ret_via, struct err *err)
 {
 	const struct core *c = h->from.run->core;
 	const struct policy_target *t = core_http_policy(h);
 
 	*ret_t = t;
-	*ret_e = NULL;
+	*ret_e = *ret_via = NULL;
 	if (c->upstream == NULL)
 		return err_set(err, ERR_UNAVAILABLE, "upstream is being restarted");
 	if (t == NULL || !hash_eq(policy_digest(c->policy), &h->policy))
 		return err_set(
 		    err, ERR_UNAVAILABLE, "the policy has changed meanwhile: send it again");
+	if (t->via_credential.n != 0 && core_cred_via(c, t, ret_via, err) != 0)
+		return err->code;
 	return t->credential.n != 0 ? core_cred_find(c, t, ret_e, err) : 0;
 }
 
@@ -169,12 +183,12 @@ core_http_lease(struct core_http *h, struct err *err)
 {
 	const struct core *c = h->from.run->core;
 	const struct policy_target *t = NULL;
-	const struct vault_entry *e = NULL;
+	const struct vault_entry *e = NULL, *via = NULL;
 	struct core_others others = {.n = 0};
 	bool beyond = (h->a->effects & ~EFFECT_SET_DATA) != 0;
 	AUTO_BUF struct buf b = BUF(1 << 20);
 	AUTO_BUF struct buf name = BUF(64);
-	int rc = target_now(h, &t, &e, err);
+	int rc = target_now(h, &t, &e, &via, err);
 
 	if (rc == 0)
 		rc = core_cred_others(h->from.run, e, &others, err);
@@ -188,6 +202,7 @@ core_http_lease(struct core_http *h, struct err *err)
 	others_put(&b, h, &others);
 	buf_u8(&b, beyond ? 1 : 0);
 	seal_put(&b, h);
+	via_put(&b, t, via);
 	if (buf_over(&b))
 		return err_set(err, ERR_TOO_LARGE, "request is over %zu bytes", b.max);
 	go_send(h, t, beyond);

@@ -210,13 +210,19 @@ upstream_id(const struct core_http *h, struct buf *b)
 	buf_put_str(b, t->address);
 	buf_put_c(b, ' ');
 	enc_hex(b, str_mem(ca.b, HASH_LEN));
+	if (t->via.n == 0)
+		return;
+	buf_put_c(b, ' ');
+	buf_put_str(b, t->via);
+	buf_put_c(b, ' ');
+	buf_put_str(b, t->via_credential);
 }
 
 struct hash
 core_http_digest(const struct core_http *h)
 {
 	AUTO_BUF struct buf fields = BUF(4 * HTTP_HEAD_MAX);
-	AUTO_BUF struct buf id = BUF(512);
+	AUTO_BUF struct buf id = BUF(2048);
 	AUTO_BUF struct buf body = BUF(64);
 	AUTO_BUF struct buf effects = BUF(512);
 	struct digest *d = digest_begin();

@@ -181,6 +181,19 @@ origin_find(const struct core_http *h)
 
 /* --- one request ----------------------------------------------------------------- */
 
+/* Of the proxy on the way. */
+static bool
+via_is_missing(const struct core *c, const struct policy_target *t)
+{
+	const struct vault_entry *e;
+	struct err err;
+
+	if (t->via_credential.n == 0 || core_cred_via(c, t, &e, &err) == 0)
+		return false;
+	log_warn("target %.*s: %s", STR_ARG(t->id), err.msg);
+	return true;
+}
+
 static void
 credential_find(struct core_http *h, const struct policy_target *t)
 {
@@ -188,6 +201,11 @@ credential_find(struct core_http *h, const struct policy_target *t)
 	const struct vault_entry *e;
 	struct err err;
 
+	if (via_is_missing(c, t)) {
+		core_http_refuse(h, 403, "credential_missing",
+		    "the broker has no credential for this target's proxy that is bound to it");
+		return;
+	}
 	if (t->credential.n == 0)
 		return;
 	free(h->from.credential);

@@ -56,9 +56,12 @@ exchange_free(struct exchange *x)
 	body_free(x->body);
 	answer_free(x->answer);
 	stores_drop(x->store);
+	stores_drop(x->proxy.store);
 	buf_free(&x->done);
 	buf_free(&x->blob);
 	free(x->host);
+	free(x->proxy.host);
+	free(x->proxy.user);
 	free(x->method);
 	explicit_bzero(x, sizeof(*x));
 	free(x);
@@ -250,6 +253,7 @@ on_send(struct upstream_http *h, struct rd *b, int *fds, struct err *err)
 	for (size_t i = 0; i < l->nothers; i++)
 		wipe(l->others[i].secret);
 	wipe(l->blob_key);
+	wipe(l->via_secret);
 	free(l);
 	return rc;
 }

@@ -10,6 +10,7 @@
 #include "broker/upstream_http_answer.h"
 #include "broker/upstream_http_body.h"
 #include "broker/upstream_http_tls.h"
+#include "common/secret.h"
 
 #define EXCHANGE_BUCKETS 256
 
@@ -24,6 +25,17 @@ enum exchange_end {
 };
 
 enum exchange_state { X_RESOLVING = 0, X_RUNNING, X_SEALING, X_DEAD };
+
+/* The forward proxy of a lease. */
+struct exchange_proxy {
+	enum lease_via kind;
+	char *host, *user;
+	uint16_t port;
+	struct secret *secret; /* NULL: it asks for none */
+	struct x509_store_st *store;
+	struct curl_slist *fields;
+	unsigned layers; /* of TLS, begun on the connection being made: the first is its own */
+};
 
 struct exchange {
 	LIST_ENTRY(exchange) link;   /* by conn */
@@ -42,6 +54,7 @@ struct exchange {
 	struct x509_store_st *store;
 	struct buf target;
 	struct curl_slist *fields, *resolve, *via;
+	struct exchange_proxy proxy;
 	struct body *body;
 	struct answer *answer;
 

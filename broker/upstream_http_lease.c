@@ -93,6 +93,17 @@ read_others(struct rd *b, struct upstream_lease *l)
 	}
 }
 
+static void
+read_via(struct rd *b, struct upstream_lease *l)
+{
+	l->via = (enum lease_via)rd_upto(b, LEASE_VIA_HTTPS);
+	l->via_host = rd_lstr(b);
+	l->via_port = rd_u32(b);
+	l->via_ca = rd_lstr(b);
+	l->via_user = rd_lstr(b);
+	l->via_secret = rd_lstr(b);
+}
+
 int
 lease_read(struct rd *b, struct upstream_lease *ret, struct err *err)
 {
@@ -111,31 +122,65 @@ lease_read(struct rd *b, struct upstream_lease *ret, struct err *err)
 	l->seal = rd_u64(b);
 	l->kid = rd_lstr(b);
 	l->blob_key = rd_lstr(b);
+	read_via(b, l);
 	return rd_end(b) ? 0 : err_set(err, ERR_PROTOCOL, "malformed");
 }
 
 /* --- checking -------------------------------------------------------------------- */
 
-static int
-check_host(const struct upstream_lease *l, struct err *err)
+static bool
+has_zero(struct str s)
 {
-	AUTO_FREE char *z = str_dup(l->host);
+	return s.n != 0 && memchr(s.p, '\0', s.n) != NULL;
+}
+
+static int
+check_name(struct str name, uint32_t number, struct err *err)
+{
+	AUTO_FREE char *z = str_dup(name);
 	char host[HTTP_HOST_SIZE];
 	struct resolve_addr a;
 	uint16_t port;
 
-	if (l->port == 0 || l->port > 65535)
-		return err_set(err, ERR_CONFIG, "port %u, must be 1 to 65535", l->port);
+	if (number == 0 || number > 65535)
+		return err_set(err, ERR_CONFIG, "port %u, must be 1 to 65535", number);
+	if (strlen(z) == name.n && strchr(z, ':') != NULL && resolve_numeric(z, 0, &a))
+		return 0;
+	if (http_authority_parse(name, host, &port, err) != 0)
+		return err_wrap(err, "host");
+	if (port != 0 || !str_eqz(name, host))
+		return err_set(err, ERR_CONFIG, "host \"%.*s\" is not in its one spelling, %s",
+		    STR_ARG(name), host);
+	return 0;
+}
+
+static int
+check_host(const struct upstream_lease *l, struct err *err)
+{
 	if (l->nnetworks > UPSTREAM_NETS_MAX)
 		return err_set(
 		    err, ERR_CONFIG, "%zu networks, at most %d", l->nnetworks, UPSTREAM_NETS_MAX);
-	if (strlen(z) == l->host.n && strchr(z, ':') != NULL && resolve_numeric(z, 0, &a))
-		return 0;
-	if (http_authority_parse(l->host, host, &port, err) != 0)
-		return err_wrap(err, "host");
-	if (port != 0 || !str_eqz(l->host, host))
-		return err_set(err, ERR_CONFIG, "host \"%.*s\" is not in its one spelling, %s",
-		    STR_ARG(l->host), host);
+	return check_name(l->host, l->port, err);
+}
+
+/* Through a proxy goes TLS alone, and the proxy resolves the name: no address is held to rules. */
+static int
+check_via(const struct upstream_lease *l, struct err *err)
+{
+	if (l->via == LEASE_DIRECT)
+		return l->via_host.n + l->via_secret.n + l->via_user.n + l->via_ca.n == 0
+			   ? 0
+			   : err_set(err, ERR_CONFIG, "the parts of a proxy without a proxy");
+	if (check_name(l->via_host, l->via_port, err) != 0)
+		return err_wrap(err, "the proxy");
+	if (!l->tls || l->address.n != 0 || l->nnetworks != 0)
+		return err_set(err, ERR_CONFIG,
+		    "through a proxy goes TLS alone, without an address and networks");
+	if (l->via_secret.n > UPSTREAM_SECRET_MAX || l->via_user.n > UPSTREAM_SECRET_MAX ||
+	    (l->via_secret.n == 0 && l->via_user.n != 0) ||
+	    (l->via_user.n != 0 && memchr(l->via_user.p, ':', l->via_user.n) != NULL) ||
+	    has_zero(l->via_user) || has_zero(l->via_secret))
+		return err_set(err, ERR_CONFIG, "the proxy's credential is not of the form of one");
 	return 0;
 }
 
@@ -260,6 +305,8 @@ lease_check(const struct upstream_lease *l, struct err *err)
 	int rc = check_host(l, err);
 
 	if (rc == 0)
+		rc = check_via(l, err);
+	if (rc == 0)
 		rc = check_head(l, err);
 	if (rc == 0)
 		rc = check_body(l, err);
@@ -275,14 +322,20 @@ lease_check(const struct upstream_lease *l, struct err *err)
 size_t
 lease_secrets(const struct upstream_lease *l, struct scrub_secret *ret)
 {
+	bool named = l->via_secret.n == 0; /* among the others, as core has it */
 	size_t n = 0;
 
 	if (l->credential != LEASE_OPEN)
 		ret[n++] = (struct scrub_secret){
 		    l->secret, l->user, l->placeholder, l->credential == LEASE_BASIC};
-	for (size_t i = 0; i < l->nothers; i++)
+	for (size_t i = 0; i < l->nothers; i++) {
+		named |= str_eq(l->others[i].secret, l->via_secret) &&
+			 str_eq(l->others[i].user, l->via_user);
 		ret[n++] = (struct scrub_secret){l->others[i].secret, l->others[i].user,
 		    l->others[i].placeholder, l->others[i].user.n != 0};
+	}
+	if (!named)
+		ret[n++] = (struct scrub_secret){l->via_secret, l->via_user, STR(""), true};
 	return n;
 }
 

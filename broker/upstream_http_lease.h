@@ -9,6 +9,7 @@
 
 enum lease_body { LEASE_NONE = 0, LEASE_INLINE, LEASE_SEALED, LEASE_STREAM, LEASE_CHUNKED };
 enum lease_credential { LEASE_OPEN = 0, LEASE_BEARER, LEASE_BASIC, LEASE_HEADER, LEASE_QUERY };
+enum lease_via { LEASE_DIRECT = 0, LEASE_VIA_HTTP, LEASE_VIA_HTTPS };
 
 struct upstream_lease {
 	uint64_t conn, act;
@@ -34,6 +35,10 @@ struct upstream_lease {
 	size_t nothers;
 	uint64_t seal;
 	struct str kid, blob_key;
+	enum lease_via via;
+	struct str via_host, via_ca, via_user,
+	    via_secret; /* via_secret "": the proxy asks for none */
+	uint32_t via_port;
 };
 
 /* ERR_PROTOCOL: not of that layout. */

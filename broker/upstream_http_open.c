@@ -39,7 +39,10 @@ secrets_of(struct upstream_http *h, const struct upstream_lease *l)
 static int
 choose(struct exchange *x, const struct resolve_addr *a, size_t n, bool given, struct err *err)
 {
-	bool clear = x->credential && !x->tls;
+	bool proxy = x->proxy.kind != LEASE_DIRECT;
+	bool clear = proxy ? x->proxy.secret != NULL && x->proxy.kind == LEASE_VIA_HTTP
+			   : x->credential && !x->tls;
+	const char *host = proxy ? x->proxy.host : x->host;
 	char text[64] = "";
 
 	for (size_t i = 0; i < n && x->naddrs < RESOLVE_ADDRS_MAX; i++) {
@@ -52,7 +55,7 @@ choose(struct exchange *x, const struct resolve_addr *a, size_t n, bool given, s
 		if (may)
 			continue;
 		(void)err_set(err, ERR_DENIED,
-		    "%s leads to %s, which is %s: the target's \"networks\" must name it", x->host,
+		    "%s leads to %s, which is %s: the target's \"networks\" must name it", host,
 		    text, upstream_address_special(&a[i]));
 	}
 	if (x->naddrs != 0) {
@@ -61,7 +64,7 @@ choose(struct exchange *x, const struct resolve_addr *a, size_t n, bool given, s
 	}
 	if (err->code == 0)
 		return err_set(err, ERR_DENIED,
-		    "%s leads to %s: without TLS the credential goes to loopback alone", x->host,
+		    "%s leads to %s: without TLS the credential goes to loopback alone", host,
 		    text);
 	return err->code;
 }
@@ -92,28 +95,37 @@ static void
 on_addresses(void *arg, const struct resolve_addr *addrs, size_t n, const char *why)
 {
 	struct exchange *x = arg;
+	bool proxy = x->proxy.kind != LEASE_DIRECT;
 	struct err err = {0};
 
 	x->query = NULL;
 	if (n == 0)
-		(void)err_set(&err, ERR_UPSTREAM, "host %s cannot be resolved: %s", x->host, why);
+		(void)err_set(&err, ERR_UPSTREAM, "%s %s cannot be resolved: %s",
+		    proxy ? "the proxy" : "host", proxy ? x->proxy.host : x->host, why);
 	else
-		(void)choose(x, addrs, n, false, &err);
+		(void)choose(x, addrs, n, proxy, &err);
 	if (err.code != 0)
 		exchange_end(x, END_NOT_SENT, err.msg);
 	else
 		start(x);
 }
 
-/* An address of the target's, or a host that is one, was chosen by whoever wrote the policy. */
+/*
+ * An address of the target's, or a host that is one, was chosen by whoever wrote the policy, and so
+ * was a proxy: its name may lead anywhere.
+ */
 static int
 find_way(struct exchange *x, const struct upstream_lease *l, struct err *err)
 {
-	AUTO_FREE char *address = str_dup(l->address.n != 0 ? l->address : l->host);
+	bool proxy = l->via != LEASE_DIRECT;
+	uint16_t port = proxy ? x->proxy.port : x->port;
+	AUTO_FREE char *address = str_dup(proxy		      ? l->via_host
+					  : l->address.n != 0 ? l->address
+							      : l->host);
 	struct resolve_addr a;
 	int rc;
 
-	if (resolve_numeric(address, x->port, &a)) {
+	if (resolve_numeric(address, port, &a)) {
 		rc = choose(x, &a, 1, true, err);
 		if (rc == 0)
 			start(x);
@@ -121,7 +133,7 @@ find_way(struct exchange *x, const struct upstream_lease *l, struct err *err)
 	}
 	if (l->address.n != 0)
 		return err_set(err, ERR_CONFIG, "address \"%s\" is not numeric", address);
-	x->query = resolver_ask(x->h->hub->resolver, x->host, x->port, on_addresses, x);
+	x->query = resolver_ask(x->h->hub->resolver, address, port, on_addresses, x);
 	return 0;
 }
 
@@ -152,6 +164,8 @@ prepare(struct exchange *x, const struct upstream_lease *l, int fd, struct err *
 		rc = upstream_net_parse(l->networks[x->nnets], &x->nets[x->nnets], err);
 	if (rc == 0 && l->tls)
 		rc = stores_get(x->h->stores, l->ca, &x->store, err);
+	if (rc == 0 && l->via == LEASE_VIA_HTTPS)
+		rc = stores_get(x->h->stores, l->via_ca, &x->proxy.store, err);
 	if (rc == 0)
 		rc = head_make(l, &x->target, &x->fields, err);
 	if (rc == 0)
@@ -163,13 +177,28 @@ prepare(struct exchange *x, const struct upstream_lease *l, int fd, struct err *
 static void
 pin_place(struct exchange *x, const struct upstream_lease *l)
 {
-	char tls = l->tls ? 's' : '-', zero = '\0';
-	struct hash ca = hash_sha256(l->ca);
+	char tls = l->tls ? 's' : '-', zero = '\0', via = (char)l->via;
+	struct hash ca = hash_sha256(l->ca), via_ca = hash_sha256(l->via_ca);
 	struct str end = str_mem(&zero, 1);
-	struct str parts[] = {
-	    str_mem(&tls, 1), l->run, end, l->host, end, l->address, end, str_mem(ca.b, HASH_LEN)};
+	struct str parts[] = {str_mem(&tls, 1), l->run, end, l->host, end, l->address, end,
+	    str_mem(ca.b, HASH_LEN), str_mem(&via, 1), l->via_host, end,
+	    str_mem(&l->via_port, sizeof(l->via_port)), str_mem(via_ca.b, HASH_LEN), l->via_user,
+	    end, l->via_secret};
 
 	x->pin = hash_sha256_parts(parts, ARRAY_LEN(parts));
+}
+
+static void
+note_proxy(struct exchange_proxy *p, const struct upstream_lease *l)
+{
+	if (l->via == LEASE_DIRECT)
+		return;
+	p->kind = l->via;
+	p->host = str_dup(l->via_host);
+	p->port = (uint16_t)l->via_port;
+	p->user = str_dup(l->via_user);
+	if (l->via_secret.n != 0)
+		p->secret = secret_copy(l->via_secret);
 }
 
 static struct exchange *
@@ -190,6 +219,7 @@ exchange_new(struct upstream_http *h, const struct upstream_lease *l)
 	buf_init(&x->target, HTTP_TARGET_MAX + 4 * UPSTREAM_SECRET_MAX);
 	buf_init(&x->done, 8192);
 	buf_init(&x->blob, 1024);
+	note_proxy(&x->proxy, l);
 	pin_place(x, l);
 	exchange_add(x);
 	return x;

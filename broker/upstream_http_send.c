@@ -1,7 +1,7 @@
 /*
  * One transfer of libcurl. Runs in upstream. libcurl connects, speaks TLS and HTTP/1.1 framing; it
- * is kept from all it would decide by itself: names, proxies, redirects, authentication, cookies,
- * and above all from sending a change a second time.
+ * is kept from all it would decide by itself: names, which proxy, redirects, authentication,
+ * cookies, and above all from sending a change a second time.
  */
 #include "broker/upstream_http_int.h"
 
@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <sys/socket.h>
 
+#include "broker/upstream_scrub.h"
 #include "common/log.h"
 #include "common/xalloc.h"
 
@@ -74,6 +75,7 @@ open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *to)
 		exchange_fail(x, END_NOT_SENT, &err);
 		return CURL_SOCKET_BAD;
 	}
+	x->proxy.layers = 0;
 	x->fd = socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
 	return x->fd >= 0 ? x->fd : CURL_SOCKET_BAD;
 }
@@ -91,14 +93,17 @@ no_resolving(void *state, void *reserved, void *arg)
 	return 1;
 }
 
+/* Of a proxy with TLS its own comes first, then the target's inside it. */
 static CURLcode
 set_up_tls(CURL *easy, void *ctx, void *arg)
 {
-	const struct exchange *x = arg;
+	struct exchange *x = arg;
+	bool own = x->proxy.kind == LEASE_VIA_HTTPS && x->proxy.layers++ == 0;
+	int rc = own ? upstream_http_tls(ctx, x->proxy.store, x->proxy.host)
+		     : upstream_http_tls(ctx, x->store, x->host);
 
 	(void)easy;
-	return upstream_http_tls(ctx, x->store, x->host) == 0 ? CURLE_OK
-							      : CURLE_ABORTED_BY_CALLBACK;
+	return rc == 0 ? CURLE_OK : CURLE_ABORTED_BY_CALLBACK;
 }
 
 static int
@@ -272,6 +277,39 @@ transfer_resume(struct exchange *x)
 
 /* --- the end --------------------------------------------------------------------- */
 
+/* Nothing of what the proxy said but its number: it may repeat the credential it was given. */
+static void
+explain_proxy(const struct exchange *x, CURLcode rc, struct buf *out)
+{
+	const struct exchange_proxy *p = &x->proxy;
+	long code = 0, e = 0;
+
+	(void)curl_easy_getinfo(x->easy, CURLINFO_HTTP_CONNECTCODE, &code);
+	(void)curl_easy_getinfo(x->easy, CURLINFO_OS_ERRNO, &e);
+	if (code != 0) {
+		buf_printf(out, "the proxy %s:%u answered %ld to CONNECT %s:%u", p->host, p->port,
+		    code, x->host, x->port);
+		if (code == 407)
+			buf_put_z(out, p->secret != NULL ? ": it does not take the via_credential"
+							 : ": it wants a via_credential");
+		return;
+	}
+	buf_printf(out, "no way through the proxy %s:%u: %s", p->host, p->port,
+	    rc == CURLE_COULDNT_CONNECT && e != 0 ? strerror((int)e) : curl_easy_strerror(rc));
+}
+
+/* It failed before the proxy had let it through. */
+static bool
+is_at_proxy(const struct exchange *x)
+{
+	long code = 0;
+
+	if (x->proxy.kind == LEASE_DIRECT || x->sent)
+		return false;
+	(void)curl_easy_getinfo(x->easy, CURLINFO_HTTP_CONNECTCODE, &code);
+	return code / 100 != 2;
+}
+
 static void
 explain(const struct exchange *x, CURLcode rc, struct buf *out)
 {
@@ -341,7 +379,10 @@ transfer_done(struct exchange *x, CURLcode rc)
 	} else if (rc == CURLE_OK && answered_at_all) {
 		exchange_end(x, END_WHOLE, "");
 	} else {
-		explain(x, rc, &b);
+		if (is_at_proxy(x))
+			explain_proxy(x, rc, &b);
+		else
+			explain(x, rc, &b);
 		why = buf_dup_z(&b);
 		exchange_end(x,
 		    answered_at_all ? END_BROKEN
@@ -356,6 +397,8 @@ transfer_drop(struct exchange *x)
 {
 	easy_drop(x);
 	curl_slist_free_all(TAKE_PTR(x->fields));
+	curl_slist_free_all(TAKE_PTR(x->proxy.fields));
+	secret_free(TAKE_PTR(x->proxy.secret));
 	buf_free(&x->target);
 }
 
@@ -422,6 +465,90 @@ set_request(struct exchange *x, uint64_t length)
 		   length == UINT64_MAX ? (curl_off_t)-1 : (curl_off_t)length);
 }
 
+/* "," between them. */
+static void
+put_addresses(const struct exchange *x, struct buf *b)
+{
+	char text[64];
+
+	for (size_t i = 0; i < x->naddrs; i++) {
+		char *colon;
+
+		resolve_text(&x->addrs[i], text, sizeof(text));
+		colon = strrchr(text, ':'); /* before the port */
+		*colon = '\0';
+		buf_printf(b, "%s%s", i != 0 ? "," : "", text);
+	}
+	buf_put_c(b, '\0');
+}
+
+/* What a CONNECT carries besides Host and the credential: nothing. */
+static bool
+set_proxy_head(struct exchange *x)
+{
+	AUTO_BUF struct buf user = BUF(2 * UPSTREAM_SECRET_MAX);
+	AUTO_BUF struct buf secret = BUF(2 * UPSTREAM_SECRET_MAX);
+	struct exchange_proxy *p = &x->proxy;
+
+	if (p->fields == NULL) {
+		p->fields = curl_slist_append(NULL, "User-Agent:");
+		if (p->fields == NULL || curl_slist_append(p->fields, "Proxy-Connection:") == NULL)
+			return false;
+	}
+	if (!SET(x, CURLOPT_PROXYHEADER, p->fields) ||
+	    !SET(x, CURLOPT_HEADEROPT, (long)CURLHEADER_SEPARATE) ||
+	    !SET(x, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L) || !SET(x, CURLOPT_HTTPPROXYTUNNEL, 1L))
+		return false;
+	if (p->secret == NULL)
+		return true;
+	buf_put_z(&user, p->user);
+	buf_put_c(&user, '\0');
+	buf_put_str(&secret, secret_str(p->secret));
+	buf_put_c(&secret, '\0');
+	return SET(x, CURLOPT_PROXYAUTH, (long)CURLAUTH_BASIC) &&
+	       SET(x, CURLOPT_PROXYUSERNAME, (const char *)user.p) &&
+	       SET(x, CURLOPT_PROXYPASSWORD, (const char *)secret.p);
+}
+
+static bool
+set_proxy_tls(struct exchange *x)
+{
+	return SET(x, CURLOPT_PROXY_SSL_VERIFYPEER, 1L) &&
+	       SET(x, CURLOPT_PROXY_SSL_VERIFYHOST, 2L) &&
+	       SET(x, CURLOPT_PROXY_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2) &&
+	       SET(x, CURLOPT_PROXY_CAINFO, NULL) && SET(x, CURLOPT_PROXY_CAPATH, NULL);
+}
+
+/*
+ * The proxy's addresses stand under the name made for this, as a target's own do. With TLS the
+ * proxy must be called by its real name, so there each request has a connection of its own.
+ */
+static bool
+set_proxy(struct exchange *x, const char *pin)
+{
+	AUTO_BUF struct buf proxy = BUF(512), resolve = BUF(2048);
+	const struct exchange_proxy *p = &x->proxy;
+	bool tls = p->kind == LEASE_VIA_HTTPS, v6 = strchr(p->host, ':') != NULL;
+	struct resolve_addr a;
+
+	if (tls)
+		buf_printf(&proxy, v6 ? "https://[%s]:%u" : "https://%s:%u", p->host, p->port);
+	else
+		buf_printf(&proxy, "http://pin-%s:%u", pin, p->port);
+	buf_put_c(&proxy, '\0');
+	if (!tls || !resolve_numeric(p->host, p->port, &a)) {
+		buf_printf(&resolve, "+%s%s:%u:", tls ? "" : "pin-", tls ? p->host : pin, p->port);
+		put_addresses(x, &resolve);
+		x->resolve = curl_slist_append(NULL, (const char *)resolve.p);
+		if (x->resolve == NULL || !SET(x, CURLOPT_RESOLVE, x->resolve))
+			return false;
+	}
+	if (tls && (!SET(x, CURLOPT_FRESH_CONNECT, 1L) || !SET(x, CURLOPT_FORBID_REUSE, 1L)))
+		return false;
+	return SET(x, CURLOPT_PROXY, (const char *)proxy.p) && SET(x, CURLOPT_NOPROXY, "") &&
+	       set_proxy_tls(x) && set_proxy_head(x);
+}
+
 /*
  * The addresses go in under a name of their own, made of all that a connection depends on: libcurl
  * uses a connection again only under the same name, so never across runs, CAs or address sets.
@@ -431,7 +558,7 @@ set_place(struct exchange *x)
 {
 	AUTO_BUF struct buf via = BUF(256), resolve = BUF(2048), url = BUF(512);
 	bool v6 = strchr(x->host, ':') != NULL;
-	char pin[HASH_HEX_SIZE], text[64];
+	char pin[HASH_HEX_SIZE];
 
 	hash_hex(&x->pin, pin);
 	pin[32] = '\0';
@@ -439,17 +566,11 @@ set_place(struct exchange *x)
 	    x->port);
 	buf_printf(&via, "::pin-%s:%u", pin, x->port);
 	buf_printf(&resolve, "+pin-%s:%u:", pin, x->port);
-	for (size_t i = 0; i < x->naddrs; i++) {
-		char *colon;
-
-		resolve_text(&x->addrs[i], text, sizeof(text));
-		colon = strrchr(text, ':'); /* before the port */
-		*colon = '\0';
-		buf_printf(&resolve, "%s%s", i != 0 ? "," : "", text);
-	}
+	put_addresses(x, &resolve);
 	buf_put_c(&url, '\0');
 	buf_put_c(&via, '\0');
-	buf_put_c(&resolve, '\0');
+	if (x->proxy.kind != LEASE_DIRECT)
+		return SET(x, CURLOPT_URL, (const char *)url.p) && set_proxy(x, pin);
 	x->via = curl_slist_append(NULL, (const char *)via.p);
 	x->resolve = curl_slist_append(NULL, (const char *)resolve.p);
 	return x->via != NULL && x->resolve != NULL && SET(x, CURLOPT_URL, (const char *)url.p) &&

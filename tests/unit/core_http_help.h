@@ -290,6 +290,9 @@ struct http_lease {
 	struct {
 		struct str secret, user, placeholder;
 	} others[CORE_OTHERS_MAX];
+	uint8_t via;
+	uint32_t via_port;
+	struct str via_host, via_ca, via_user, via_secret;
 	struct hash hash;
 };
 
@@ -338,6 +341,12 @@ http_leased(struct world *w)
 	l.seal = rd_u64(&r);
 	l.kid = rd_lstr(&r);
 	l.key = rd_lstr(&r);
+	l.via = rd_u8(&r);
+	l.via_host = rd_lstr(&r);
+	l.via_port = rd_u32(&r);
+	l.via_ca = rd_lstr(&r);
+	l.via_user = rd_lstr(&r);
+	l.via_secret = rd_lstr(&r);
 	assert_true(rd_end(&r));
 	l.hash = http_lease_hash(l.method, l.target, l.fields, l.nfields);
 	return l;

@@ -539,6 +539,116 @@ tokens_are_known_by_their_shape(void **state)
 	assert_false(core_token_placeholder(STR("cfph_ABCDEFGHIJKLMNOPQRSTUVWXYZ"), &found));
 }
 
+/* api.test behind a proxy. */
+static void
+put_via(struct world *w, int serial, const char *via)
+{
+	AUTO_FREE char *text = http_policy(w, NULL, serial), *with = NULL;
+	char *at = strstr(text, "\"max_body\":10000000");
+
+	with = xasprintf("%.*s\"via\":\"%s\",%s", (int)(at - text), text, via, at);
+	core_boot_policy_use(w->c, world_parse(with));
+}
+
+static void
+proxy_credential(
+    struct world *w, const char *kind, const char *scheme, const char *host, uint16_t port)
+{
+	struct vault_bind b = {.name = STR("px"),
+	    .kind = str_z(kind),
+	    .scheme = str_z(scheme),
+	    .host = str_z(host),
+	    .port = port,
+	    .user = strcmp(kind, "basic") == 0 ? STR("robot") : STR("")};
+	struct err err;
+
+	if (vault_put(w->c->vault, &b, secret_copy(STR("s3cr3t-of-proxy")), &err) != 0)
+		fail_msg("vault: %s", err.msg);
+}
+
+#define PX "https://px.test:3128\",\"via_credential\":\"px"
+
+static void
+the_proxy_and_its_credential_are_leased_and_named(void **state)
+{
+	struct world *w = *state;
+	struct http_lease l;
+
+	asks(w, &(struct ask){0});
+	l = http_leased(w);
+	assert_int_equal(l.via, 0);
+	assert_true(l.via_host.n == 0 && l.via_port == 0 && l.via_secret.n == 0);
+	assert_false(on_record(w, "upstream_proxy"));
+	proxy_credential(w, "basic", "https", "px.test", 3128);
+	put_via(w, 3, PX);
+	asks(w, &(struct ask){.act = 2});
+	l = http_leased(w);
+	assert_int_equal(l.via, 2);
+	assert_state(l.via_host, "px.test");
+	assert_int_equal(l.via_port, 3128);
+	assert_state(l.via_user, "robot");
+	assert_state(l.via_secret, "s3cr3t-of-proxy");
+	assert_true(l.via_ca.n == 0);
+	assert_state(l.secret, SECRET);
+	assert_true(on_record(w, "\"upstream_proxy\":\"https://px.test:3128\""));
+	assert_false(on_record(w, "s3cr3t-of-proxy"));
+	put_via(w, 4, "http://10.0.0.1:8080");
+	asks(w, &(struct ask){.act = 3});
+	l = http_leased(w);
+	assert_int_equal(l.via, 1);
+	assert_true(l.via_user.n == 0 && l.via_secret.n == 0);
+}
+
+static void
+a_credential_of_another_proxy_refuses(void **state)
+{
+	struct world *w = *state;
+	static const struct {
+		const char *kind, *scheme, *host;
+		uint16_t port;
+	} rows[] = {
+	    {"bearer", "https", "px.test", 3128},
+	    {"basic", "https", "other.test", 3128},
+	    {"basic", "https", "px.test", 3129},
+	    {"basic", "http", "127.0.0.1", 3128},
+	};
+
+	put_via(w, 3, PX);
+	asks(w, &(struct ask){0});
+	assert_problem(w, 403, "credential_missing");
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		proxy_credential(w, rows[i].kind, rows[i].scheme, rows[i].host, rows[i].port);
+		asks(w, &(struct ask){.act = i + 2});
+		assert_problem(w, 403, "credential_missing");
+	}
+	assert_true(silent(&w->upstream, MSG_UH_SEND));
+}
+
+/* What people signed for one way is not sent another. */
+static void
+the_digest_covers_the_proxy(void **state)
+{
+	struct world *w = *state;
+	static const char *const vias[] = {PX, "https://px.test:3128", "https://py.test:3128"};
+	char seen[ARRAY_LEN(vias)][HASH_HEX_SIZE];
+
+	proxy_credential(w, "basic", "https", "px.test", 3128);
+	for (size_t i = 0; i < ARRAY_LEN(vias); i++) {
+		put_via(w, (int)i + 3, vias[i]);
+		asks(w, &(struct ask){.act = i + 1,
+			    .head = "DELETE /r/1 HTTP/1.1\r\nHost: api.test\r\n\r\n"});
+		assert_problem(w, 403, "needs_approval");
+		{
+			AUTO(json) struct json_doc *a = last(w, "action");
+
+			(void)snprintf(seen[i], sizeof(seen[i]), "%.*s",
+			    STR_ARG(json_str(at(a, "request", "digest"))));
+		}
+		for (size_t k = 0; k < i; k++)
+			assert_string_not_equal(seen[i], seen[k]);
+	}
+}
+
 int
 main(void)
 {
@@ -558,6 +668,9 @@ main(void)
 	    http_test(a_credential_that_the_vault_has_not_is_not_looked_for),
 	    http_test(a_run_with_more_credentials_than_can_be_looked_for_is_refused),
 	    http_test(a_credential_bound_elsewhere_or_missing_refuses),
+	    http_test(the_proxy_and_its_credential_are_leased_and_named),
+	    http_test(a_credential_of_another_proxy_refuses),
+	    http_test(the_digest_covers_the_proxy),
 	    http_test(cookies_pass_where_the_policy_says_so),
 	    cmocka_unit_test(tokens_are_known_by_their_shape),
 	};

@@ -260,6 +260,215 @@ a_server_without_tls_sees_nothing(void **state)
 	assert_null(memmem(rig_seen(r), atomic_load(&r->seen->n), "GET", 3));
 }
 
+/* --- through a proxy ------------------------------------------------------------- */
+
+#define PX_SECRET "pr0xy-9876543210"
+
+static SSL_CTX *behind;	       /* the origin's, in the server's children */
+static const char *px_answers; /* instead of letting it through */
+
+/* A proxy and the origin behind it in one; what it decrypts is seen as well. */
+static void
+say_through(struct rig_peer *p)
+{
+	if (!peer_head(p))
+		return;
+	if (px_answers != NULL) {
+		peer_write(p, px_answers);
+		return;
+	}
+	peer_write(p, "HTTP/1.1 200 OK\r\nX-Proxy: " PX_SECRET "\r\n\r\n");
+	p->ssl = SSL_new(behind);
+	if (SSL_set_fd(p->ssl, p->fd) != 1 || SSL_accept(p->ssl) != 1)
+		_exit(0);
+	while (peer_head(p))
+		peer_write(p, "HTTP/1.1 200 OK\r\nX-Knows: " PX_SECRET
+			      "\r\nContent-Length: 54\r\n\r\n" PX_SECRET
+			      " cm9ib3Q6cHIweHktOTg3NjU0MzIxMA== ....");
+}
+
+static struct upstream_lease
+lease_via(struct rig *r)
+{
+	struct upstream_lease l = lease(r);
+
+	l.address = STR("");
+	l.port = 443;
+	l.via = LEASE_VIA_HTTP;
+	l.via_host = STR("two.test");
+	l.via_port = r->port;
+	l.via_user = STR("robot");
+	l.via_secret = STR(PX_SECRET);
+	return l;
+}
+
+static void
+serve_via(struct rig *r, const struct leaf *l, const char *answers)
+{
+	behind = server_ctx(l);
+	px_answers = answers;
+	rig_serve(r, NULL, say_through);
+	SSL_CTX_free(behind);
+}
+
+#define PX_HEAD                              \
+	"CONNECT good.test:443 HTTP/1.1\r\n" \
+	"Host: good.test:443\r\n"            \
+	"Proxy-Authorization: Basic cm9ib3Q6cHIweHktOTg3NjU0MzIxMA==\r\n\r\n"
+#define PX_GET "GET / HTTP/1.1\r\nHost: good.test\r\nAuthorization: Bearer " RIG_SECRET "\r\n\r\n"
+
+static void
+through_a_proxy_goes_a_connect_and_then_the_targets_own(void **state)
+{
+	struct rig *r = *state;
+	struct upstream_lease l;
+	AUTO_FREE char *peer = NULL;
+
+	serve_via(r, &good, NULL);
+	l = lease_via(r);
+	rig_ask(r, &l);
+	assert_done(r, 1);
+	assert_string_equal(rig_seen(r), PX_HEAD PX_GET);
+	peer = xasprintf("127.0.0.2:%u", r->port);
+	assert_string_equal(r->done.peer, peer);
+	assert_int_equal(strlen(r->done.cert), 64);
+	/* Of the proxy's answer nothing; its credential is in none. */
+	buf_put_c(&r->fields, '\0');
+	assert_null(strstr((const char *)r->fields.p, "X-Proxy"));
+	assert_null(strstr((const char *)r->fields.p, PX_SECRET));
+	assert_null(memmem(r->body.p, r->body.n, PX_SECRET, sizeof(PX_SECRET) - 1));
+	assert_null(memmem(r->body.p, r->body.n, "cm9ib3Q6", 8));
+	assert_int_equal(r->body.n, 54);
+	assert_int_equal(r->done.replaced, 3);
+	/* Kept, and for the same proxy and credential alone. */
+	rig_ask(r, &l);
+	assert_done(r, 1);
+	assert_int_equal(atomic_load(&r->seen->conns), 1);
+	l.via_secret = STR("pr0xy-another-one");
+	rig_ask(r, &l);
+	assert_done(r, 1);
+	assert_int_equal(atomic_load(&r->seen->conns), 2);
+	l.run = STR("run-2");
+	rig_ask(r, &l);
+	assert_done(r, 1);
+	l.via_host = STR("127.0.0.1");
+	rig_ask(r, &l);
+	assert_done(r, 1);
+	assert_int_equal(atomic_load(&r->seen->conns), 4);
+}
+
+static void
+what_a_proxy_answers_instead_is_no_answer(void **state)
+{
+	struct rig *r = *state;
+	static const struct {
+		const char *answer, *why;
+	} rows[] = {
+	    {"HTTP/1.1 407 " PX_SECRET "\r\nProxy-Authenticate: Basic realm=\"" PX_SECRET
+	     "\"\r\nContent-Length: 16\r\n\r\n" PX_SECRET,
+		"answered 407 to CONNECT good.test:443: it does not take the via_credential"},
+	    {"HTTP/1.1 502 Bad\r\nContent-Length: 2\r\n\r\nno", "answered 502"},
+	    {"HTTP/1.1 302 Found\r\nLocation: https://evil.test/\r\n\r\n", "answered 302"},
+	    {"HTTP/1.1 403 No\r\n\r\nuntil the end", "answered 403"},
+	    {"", "no way through the proxy two.test"},
+	    {PX_SECRET "\r\n\r\n", "no way through the proxy two.test"},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct upstream_lease l;
+
+		serve_via(r, &good, rows[i].answer);
+		l = lease_via(r);
+		rig_ask(r, &l);
+		if (r->done.status != 5)
+			fail_msg("row %zu: ended %u, %s", i, r->done.status, r->done.why);
+		assert_has(r->done.why, rows[i].why);
+		assert_null(strstr(r->done.why, PX_SECRET));
+		assert_string_equal(r->order, "D");
+		rig_stop_server(r);
+	}
+}
+
+static void
+a_target_behind_a_proxy_is_proven_for_its_own_name(void **state)
+{
+	struct rig *r = *state;
+	static const struct leaf other = {.names = "DNS:two.test", .from = -3600, .to = 3600};
+	struct upstream_lease l;
+
+	serve_via(r, &other, NULL);
+	l = lease_via(r);
+	rig_ask(r, &l);
+	assert_done(r, 5);
+	assert_has(r->done.why, "TLS with good.test");
+	assert_string_equal(rig_seen(r), PX_HEAD);
+}
+
+static void
+a_proxys_credential_goes_in_clear_to_loopback_alone(void **state)
+{
+	struct rig *r = *state;
+	struct upstream_lease l;
+
+	serve_via(r, &good, NULL);
+	l = lease_via(r);
+	l.via_host = STR("meta.test"); /* 169.254.169.254 */
+	rig_ask(r, &l);
+	assert_done(r, 5);
+	assert_has(r->done.why, "without TLS the credential goes to loopback alone");
+	l.via_host = STR("10.99.99.99");
+	rig_ask(r, &l);
+	assert_done(r, 5);
+	assert_has(r->done.why, "loopback alone");
+	assert_int_equal(atomic_load(&r->seen->conns), 0);
+}
+
+static void
+a_lease_of_half_a_proxy_is_not_sent(void **state)
+{
+	struct rig *r = *state;
+
+	serve_via(r, &good, NULL);
+	for (unsigned i = 0; i < 8; i++) {
+		struct upstream_lease l = lease_via(r);
+
+		switch (i) {
+		case 0: l.via = LEASE_DIRECT; break;
+		case 1: l.via_port = 0; break;
+		case 2: l.via_host = STR("Two.test"); break;
+		case 3: l.tls = false; break;
+		case 4: l.address = STR("127.0.0.1"); break;
+		case 5: l.via_user = STR("a:b"); break;
+		case 6: l.via_secret = STR(""); break;
+		case 7:
+			l.networks[0] = STR("10.0.0.0/8");
+			l.nnetworks = 1;
+			break;
+		}
+		rig_ask(r, &l);
+		if (r->done.status != 5)
+			fail_msg("row %u: ended %u, %s", i, r->done.status, r->done.why);
+	}
+	assert_int_equal(atomic_load(&r->seen->conns), 0);
+}
+
+/* Its own certificate is the first of two, by the system's CAs and its own name. */
+static void
+a_proxy_with_tls_that_is_not_proven_sees_nothing(void **state)
+{
+	struct rig *r = *state;
+	SSL_CTX *ctx = server_ctx(&good);
+	struct upstream_lease l;
+
+	rig_serve(r, ctx, say_through);
+	SSL_CTX_free(ctx);
+	l = lease_via(r);
+	l.via = LEASE_VIA_HTTPS;
+	rig_ask(r, &l);
+	assert_done(r, 5);
+	assert_int_equal(atomic_load(&r->seen->n), 0);
+}
+
 static void
 without_the_system_s_ca_a_target_needs_its_own(void **state)
 {
@@ -288,6 +497,12 @@ main(void)
 	    T(a_server_that_is_not_proven_sees_nothing),
 	    T(a_connection_under_one_ca_is_none_under_another),
 	    T(a_server_without_tls_sees_nothing),
+	    T(through_a_proxy_goes_a_connect_and_then_the_targets_own),
+	    T(what_a_proxy_answers_instead_is_no_answer),
+	    T(a_target_behind_a_proxy_is_proven_for_its_own_name),
+	    T(a_proxys_credential_goes_in_clear_to_loopback_alone),
+	    T(a_lease_of_half_a_proxy_is_not_sent),
+	    T(a_proxy_with_tls_that_is_not_proven_sees_nothing),
 	    T(without_the_system_s_ca_a_target_needs_its_own),
 #undef T
 	};
