@@ -158,6 +158,7 @@ class Http:
         self.origin, self.kind, self.user, self.field, self.more = origin, kind, user, field, more
         self.url = url or origin.origin
         self.secret = secret or "canary-" + os.urandom(16).hex()
+        self.also = []  # more credentials: (arguments of `credential add`, secret)
 
     def policy(self, name):
         o = self.origin
@@ -196,6 +197,8 @@ class Stack:
                   "--target-host", pg.host, "--port", str(pg.port), "--user", pg.user],
                  stdin=None, input=pg.password)
         for name, h in self.http.items():
+            for args, secret in h.also:
+                must([CLI, "credential", "add", *args, "--state", self.state], stdin=None, input=secret)
             if h.kind:
                 must([CLI, "credential", "add", *h.credential(name), "--state", self.state], stdin=None, input=h.secret)
         atexit.register(self.stop)

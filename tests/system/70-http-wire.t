@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 """HTTP/1.1 over the real wire, case by case: raw clients, the real broker, origins that log what arrives.
 
-Each part is named after its case (NET-01, TLS-02, ...). NET-10 (upgrade) and HTTP/2 are not served; NET-15 (a proxy
-between broker and target) is not in the product. TLS-01 and ENV-01 need real clients: 76-http-clients.t.
+Each part is named after its case (NET-01, TLS-02, ...). NET-10 (upgrade) and HTTP/2 are not served. TLS-01 and ENV-01 need real clients: 76-http-clients.t.
 """
 import atexit
+import base64
 import hashlib
 import json
 import os
@@ -16,6 +16,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from connectproxy import ConnectProxy
 from dns import Dns
 from harness import PROXY, Http, HostRun, Stack, Tap, Temp, must, run, wait_for
 from origin import Ca, Origin
@@ -48,7 +49,7 @@ if NET:
         "meta.rebind.test": ["169.254.169.254"], "loop4.rebind.test": ["127.0.0.1"], "loop6.rebind.test": ["::1"],
         "mapped.rebind.test": ["::ffff:10.0.0.5"], "nat64.rebind.test": ["64:ff9b::a9fe:a9fe"],
         "change.rebind.test": lambda n: [PUBLIC] if n == 0 else ["127.0.0.1"],
-        "mixed.rebind.test": [PUBLIC, "fd00::5"], "internal.test": ["10.0.0.5"], "internal2.test": ["10.0.0.6"]})
+        "proxy.test": ["127.0.0.1"], "mixed.rebind.test": [PUBLIC, "fd00::5"], "internal.test": ["10.0.0.5"], "internal2.test": ["10.0.0.6"]})
 ca = Ca(temp.path + "/ca")
 a = Origin(temp.path, "a.test", port=443 if NET else 0, ca=ca)
 b = Origin(temp.path, "b.test", ca=ca)
@@ -57,6 +58,31 @@ ip4 = Origin(temp.path, "127.0.0.1", ca=ca)
 long = Origin(temp.path, LONG, ca=ca)
 http = {"a": Http(a), "b": Http(b, env="lab"), "c": Http(c, kind=None, env="lab"), "ip4": Http(ip4), "long": Http(long),
         "small": Http(Origin(temp.path, "small.test", ca=ca), env="lab", max_body=1 << 20)}
+# Names of targets behind a proxy are known to the proxy alone.
+px_user, px_secret = "robot", "canary-" + os.urandom(16).hex()
+px_basic = base64.b64encode(("%s:%s" % (px_user, px_secret)).encode()).decode()
+via = Origin(temp.path, "via.test", ca=ca)
+px = ConnectProxy({"via.test": "127.0.0.1"}, px_user, px_secret)
+px_url = "http://127.0.0.1:%d" % px.port
+px_open = ConnectProxy({"open.test": "127.0.0.1", "via.test": "127.0.0.1"})
+http["via"] = Http(via, env="lab", address=None, via=px_url, via_credential="px-key")
+http["via"].also = [(["px-key", "--kind", "basic", "--url", px_url, "--user", px_user], px_secret)]
+http["open"] = Http(Origin(temp.path, "open.test", ca=ca), env="lab", address=None, via="http://localhost:%d" % px_open.port)
+http["asks"] = Http(Origin(temp.path, "asks.test", ca=ca), env="lab", address=None, via=px_url)
+http["misbound"] = Http(Origin(temp.path, "misbound.test", ca=ca), env="lab", address=None, via_credential="px-key",
+                        via="http://127.0.0.1:%d" % px_open.port)
+http["nobody"] = Http(Origin(temp.path, "nobody.test", ca=ca), kind=None, env="lab", address=None, via="http://127.0.0.1:1")
+http["posed"] = Http(Origin(temp.path, "posed.test", ca=ca), env="lab", address=None, via="http://localhost:%d" % px_open.port)
+px_open.names["posed.test"] = "127.0.0.1"
+http["posed"].origin.ctx.load_cert_chain(*ca.issue("not-posed.test"))
+if NET:  # the system's CAs, by which a proxy with TLS is known
+    must(["mount", "--bind", ca.pem, os.path.realpath("/etc/ssl/certs/ca-certificates.crt")])
+    px_tls = ConnectProxy({"tls.test": "127.0.0.1"}, px_user, px_secret, cert=ca.issue("proxy.test"))
+    px_false = ConnectProxy({"false.test": "127.0.0.1"}, px_user, px_secret, cert=ca.issue("other.test"))
+    for n, p in (("tls", px_tls), ("false", px_false)):
+        u = "https://proxy.test:%d" % p.port
+        http[n] = Http(Origin(temp.path, n + ".test", ca=ca), env="lab", address=None, via=u, via_credential="px-" + n)
+        http[n].also = [(["px-" + n, "--kind", "basic", "--url", u, "--user", px_user], px_secret)]
 REBIND = ("meta", "loop4", "loop6", "mapped", "nat64", "change", "mixed")
 if NET:
     ok = Origin(temp.path, "a.ok.test", ("b.ok.test", "ok.test", "*.ok.test"), port=443, address=PUBLIC, ca=ca)
@@ -631,6 +657,100 @@ r = x.connect(a.host + ".:%d" % a.port)
 y = x.tls("a.test", st.run_ca())
 tap.eq((r.status, y.ask("GET", "/ok", a.authority).status), (200, 200), "TLS-02: a dot behind the name is the same name")
 y.close()
+
+# === NET-15: through the proxy that the policy names, and through no other ====================================
+def problem(r):
+    return json.loads(r.body) if r is not None and r.body else {}
+
+
+quiet()
+seen = []  # all that came back to the client
+x = hr.direct("via")
+r1, r2 = x.ask("GET", "/ok", via.authority), x.ask("POST", "/echo", via.authority, body=b"some")
+r3 = x.ask("GET", "/ok", via.authority)
+x.close()
+seen += [r1, r2, r3]
+tap.eq([r.status for r in (r1, r2, r3)], [200, 200, 200], "NET-15: through the proxy")
+tap.eq([a for a, _ in px.through], [via.authority] * 2, "NET-15: it saw a CONNECT for the reads, which share a connection, and one for the change")
+tap.eq(via.connections, len(px.through), "NET-15: and no connection came to the target but through it")
+tap.eq({h.split("\r\n", 1)[1] for h in px.heads}, {"Host: %s\r\nProxy-Authorization: Basic %s\r\n\r\n" % (via.authority, px_basic)},
+       "NET-15: with Host and its credential, and nothing else")
+tap.ok(all("proxy" not in q.head.decode("latin-1").lower() for q in via.arrivals) and len(via.arrivals) == 3,
+       "NET-15: the target sees nothing of a proxy", [q.head for q in via.arrivals])
+tap.eq({q.get("Authorization") for q in via.arrivals}, {"Bearer " + http["via"].secret}, "NET-15: and has its own credential")
+act = last()
+tap.eq(act["request"]["http"].get("upstream_proxy"), px_url, "NET-15: the record names the proxy")
+out = st.outcome(act["action"])
+leaf_sha = hashlib.sha256(ssl.PEM_cert_to_DER_cert(open(via.cert).read())).hexdigest()
+tap.ok(px_url[7:] in json.dumps(out) and leaf_sha in json.dumps(out), "NET-15: its address, and the target's certificate", out)
+n = len(px.heads)
+r = one("b", request("GET", "/ok", b.authority))
+tap.eq((status(r), len(b.arrivals), len(px.heads), "upstream_proxy" in last()["request"]["http"]), (200, 1, n, False),
+       "NET-15: a target without via is reached directly")
+r = one("c", request("GET", "/ok", c.authority), tls=False)
+tap.eq((status(r), len(c.arrivals), last()["request"]["http"]["scheme"]), (200, 1, "http"),
+       "NET-15: a loopback target goes in clear, and its record says http")
+r = one("open", request("GET", "/ok", http["open"].origin.authority))
+tap.eq((status(r), [a for a, _ in px_open.through]), (200, ["open.test:%d" % http["open"].origin.port]),
+       "NET-15: a proxy that asks for nothing, by name")
+tap.ok("Proxy-Authorization" not in "".join(px_open.heads), "NET-15: gets nothing", px_open.heads)
+via.on("/knows", lambda req, c: c.reply(200, "x %s y %s z" % (px_secret, px_basic), [("X-Knows", px_secret)]))
+r = one("via", request("GET", "/knows", via.authority))
+seen.append(r)
+tap.ok(status(r) == 200 and r.body.startswith(b"x cfph_") and (r.get("X-Knows") or "").startswith("cfph_") and px_secret.encode() not in r.body and px_basic.encode() not in r.body,
+       "NET-15: a target that knows the proxy's credential cannot tell it", r and r.body)
+r = one("asks", request("GET", "/ok", http["asks"].origin.authority))
+tap.ok(status(r) == 502 and "the proxy 127.0.0.1:%d answered 407" % px.port in problem(r).get("detail", ""),
+       "NET-15: 407 is a 502 that says so", r and r.body)
+tap.eq(st.outcome(last()["action"])["status"], "not_sent", "NET-15: and its outcome not sent")
+leak = b"X-Leak: {auth}\r\nContent-Type: text/plain\r\nContent-Length: 200\r\n\r\n" + b"the proxy speaks {auth} ".ljust(200, b"!")
+for code in (407, 502, 301, 403, 500):
+    px.script = b"HTTP/1.1 %d {auth}\r\n" % code + leak
+    r = one("via", request("POST", "/ok", via.authority, body=b"on a connection of its own"))
+    seen.append(r)
+    tap.ok(status(r) == 502 and "the proxy 127.0.0.1:%d answered %d" % (px.port, code) in problem(r).get("detail", "") and
+           b"speaks" not in r.body and not r.get("X-Leak"), "NET-15: %d of the proxy is a 502 of the broker" % code, r and r.body)
+for script, what in ((b"", "nothing"), (b"nonsense {auth}\r\n\r\n", "no HTTP"), (b"HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 200 OK\r\n\r\n", "no TLS")):
+    px.script = script or b" "
+    r = one("via", request("POST", "/ok", via.authority, body=b"on a connection of its own"))
+    seen.append(r)
+    tap.ok(status(r) == 502 and "proxy" in problem(r).get("detail", "") or what == "no TLS" and status(r) == 502,
+           "NET-15: a proxy that says %s: 502" % what, r and r.body)
+px.script = None
+r = one("nobody", request("GET", "/ok", http["nobody"].origin.authority))
+tap.ok(status(r) == 502 and "the proxy 127.0.0.1:1" in problem(r).get("detail", ""), "NET-15: a proxy that is not there: 502", r and r.body)
+n = len(px_open.heads)
+r = one("misbound", request("GET", "/ok", http["misbound"].origin.authority))
+tap.eq((status(r), problem(r).get("title"), len(px_open.heads)), (403, "credential_missing", n),
+       "NET-15: a credential of another proxy goes to none")
+r = one("posed", request("GET", "/ok", http["posed"].origin.authority))
+tap.ok(status(r) == 502 and not http["posed"].origin.arrivals, "NET-15: behind a proxy the target's certificate is verified for its name", r and r.body)
+if NET:
+    for _ in range(2):
+        r = one("tls", request("GET", "/ok", http["tls"].origin.authority))
+    seen.append(r)
+    tap.eq((status(r), [a for a, _ in px_tls.through], len(http["tls"].origin.arrivals)), (200, [http["tls"].origin.authority] * 2, 2),
+           "NET-15: through a proxy with TLS, a connection for each")
+    leaf_sha = hashlib.sha256(ssl.PEM_cert_to_DER_cert(open(http["tls"].origin.cert).read())).hexdigest()
+    out = st.outcome(last()["action"])
+    tap.ok(leaf_sha in json.dumps(out), "NET-15: the record has the target's certificate", out)
+    px_tls.script = b"HTTP/1.1 407 {auth}\r\n" + leak
+    r = one("tls", request("GET", "/ok", http["tls"].origin.authority))
+    seen.append(r)
+    tap.ok(status(r) == 502 and "answered 407" in problem(r).get("detail", ""), "NET-15: 407 of one with TLS", r and r.body)
+    r = one("false", request("GET", "/ok", http["false"].origin.authority))
+    tap.ok(status(r) == 502 and not px_false.heads, "NET-15: one with another's certificate sees nothing", r and r.body)
+said = b"".join((repr(r.head) if r is not None else "").encode() + (r.body if r is not None else b"") for r in seen)
+with open(st.broker_log, "rb") as f:
+    said += f.read()
+for top, _, files in os.walk(st.state):
+    for name in files:
+        if os.path.isfile(os.path.join(top, name)):
+            with open(os.path.join(top, name), "rb") as f:
+                said += f.read()
+arrived_all = b"".join(q.head + q.raw_body for o in ALL for q in o.arrivals)
+tap.ok(not any(x in y for x in (px_secret.encode(), px_basic.encode()) for y in (said, arrived_all)),
+       "NET-15: the proxy's credential is in no answer, no log, and came to no target")
 
 # === the rest =================================================================================================
 quiet()
