@@ -7,6 +7,7 @@ import atexit
 import json
 import os
 import pwd
+import re
 import shutil
 import signal
 import socket
@@ -25,6 +26,12 @@ PROXY = "proxy"
 
 
 sanitizer_reports, stops = [], []
+
+
+def ipc_version():
+    """What the wires speak, as common/ipc.h says."""
+    with open(TOP + "/common/ipc.h", encoding="ascii") as f:
+        return int(re.search(r"#define IPC_VERSION (\d+)", f.read()).group(1))
 
 
 class Tap:

@@ -14,7 +14,9 @@ import struct
 import subprocess
 import threading
 
-VERSION = 2
+from harness import ipc_version
+
+VERSION = ipc_version()
 PARENT, FRONT, CORE, PARSER, UPSTREAM, WRITER = 1, 2, 3, 4, 5, 6
 (P_CONFIG, P_WIRE, P_FD, P_GO, P_STOP, C_READY, C_LOG) = range(1, 8)
 (F_LISTEN, F_UNLISTEN, F_LEAF_ASK, F_LEAF, PG_OPEN, PG_OPENED, PG_ACT, PG_REFUSED, PG_DONE, PG_CLOSE,
