@@ -18,7 +18,7 @@ exchange_init(struct front_exchange *x)
 {
 	*x = (struct front_exchange){.memfd = -1};
 	buf_init(&x->ask, (size_t)1 << 18);
-	buf_init(&x->part, FRONT_HTTP_PART_MAX);
+	buf_init(&x->part, FRONT_HTTP_INLINE_MAX);
 	buf_init(&x->held, FRONT_HTTP_HELD_MAX);
 }
 

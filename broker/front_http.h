@@ -11,7 +11,7 @@
 
 #define FRONT_HTTP_IN_MAX ((size_t)128 << 10) /* a head and what came with it */
 #define FRONT_HTTP_INLINE_MAX ((size_t)65536) /* a body that goes with its head */
-#define FRONT_HTTP_PART_MAX ((size_t)65536)   /* of a streamed body, in one FU_BODY */
+#define FRONT_HTTP_PART_MAX ((size_t)32768)   /* of a streamed body, in one FU_BODY */
 #define FRONT_HTTP_HELD_MAX ((size_t)4 << 20) /* of an answer, before core's word on it */
 #define FRONT_HTTP_RAW_MAX ((size_t)8192)     /* of a head that is not one, for the record */
 

@@ -309,6 +309,7 @@ front_http_stream(struct front_conn *c, uint64_t most)
 	if (!limit(c, most))
 		return false;
 	x->sink = FRONT_SINK_STREAM;
+	x->part.max = FRONT_HTTP_PART_MAX; /* nothing is in it yet */
 	if (x->granted)
 		go_on(c);
 	return true;

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """HTTP/1.1 over the real wire, case by case: raw clients, the real broker, origins that log what arrives.
 
-Each part is named after its case (NET-01, TLS-02, ...). NET-10 (upgrade) and HTTP/2 are not served. TLS-01 and ENV-01 need real clients: 76-http-clients.t.
+Each part is named after its case (NET-01, TLS-02, ...). NET-10 (upgrade) and HTTP/2 are not served. TLS-01 and ENV-01
+need real clients: 76-http-clients.t. The many uploads of NET-12 are 80-uploads.t.
 """
 import atexit
 import base64
@@ -561,34 +562,6 @@ tap.eq(r.bytes, SIZE, "NET-12: an answer of %d MiB passes (%.0f MiB/s)" % (SIZE 
 out = st.outcome(last()["action"])
 tap.ok(sha.hexdigest() in json.dumps(out), "NET-12: and its digest is on the record", out)
 tap.ok(peak[0] - before < 32 or SANITIZED, "NET-12: memory of all parts grows by %.1f MiB, under 32" % (peak[0] - before))
-
-# Many uploads at once.
-EACH, MANY = (int(os.environ.get("UPLOAD_MB", "4")) << 20) if not SANITIZED else 1 << 20, 100
-done, before = [], rss()
-peak[0] = 0
-
-
-def upload():
-    try:
-        y = hr.direct("b")
-        y.s.settimeout(120)
-        y.send(request("POST", "/count", b.authority, [OCTETS, ("Content-Length", str(EACH))]))
-        for _ in range(EACH >> 16):
-            y.send(b"u" * 65536)
-        done.append((y.answer().status, json.loads(b"{}") or 0))
-        y.close()
-    except (OSError, Closed, ValueError) as e:
-        done.append((0, str(e)))
-
-
-ts = [threading.Thread(target=upload) for _ in range(MANY)]
-for t in ts:
-    t.start()
-for t in ts:
-    t.join(300)
-tap.eq([d for d in done if d[0] != 200], [], "NET-12: %d uploads of %d MiB at once all pass" % (MANY, EACH >> 20))
-tap.eq({q.body_bytes for q in b.arrivals if q.method == "POST" and q.whole}, {EACH}, "NET-12: whole")
-tap.ok(peak[0] - before < 120 or SANITIZED, "NET-12: memory grows by %.1f MiB over it" % (peak[0] - before))
 stop.set()
 w.join()
 

@@ -387,7 +387,7 @@ more_than_the_credit_ends_the_wire(void **state)
 	rig_fresh(r);
 	rig_send(r, &l);
 	rig_pass(r, 300);
-	assert_int_equal(r->more, 256 << 10);
+	assert_int_equal(r->more, 64 << 10);
 	rig_abort(r);
 	rig_run(r);
 	rig_fresh(r);
