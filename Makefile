@@ -186,6 +186,10 @@ fuzz: deps
 bench: deps
 	$(Q)$(MAKE) -j2 all $(BENCH)
 	$(Q)for b in $(sort $(wildcard tests/bench/[0-9]*)); do BUILD=$(CURDIR)/$(B) $$b || exit 1; done
+# The ladder's longest tests with many times the rounds: about half an hour.
+soak: deps
+	$(Q)$(MAKE) -j2 all tests
+	$(Q)BUILD=$(CURDIR)/$(B) MODE=$(MODE) prove --merge --timer -e '' $(sort $(wildcard tests/soak/*.t))
 CSRC	= $(shell git ls-files '*.c' '*.h' 2>/dev/null)
 SHSRC	= $(shell git grep -lE '^\#!/bin/(ba)?sh' 2>/dev/null)
 # Two calls at a time, each of one file; the shell is there to drop "N warnings generated".
@@ -224,7 +228,7 @@ install: all man
 
 compile_commands.json: ; $(Q)bear -- $(MAKE) -B all
 clean: ; rm -rf build
-.PHONY: all tests unit run-ladder deps check asan demo fuzz bench lint cover fresh man install clean
+.PHONY: all tests unit run-ladder deps check asan demo fuzz bench soak lint cover fresh man install clean
 # Keep the objects of tests; .SECONDARY would let a missing object of a library pass for made.
 .PRECIOUS: $(B)/%.o
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
