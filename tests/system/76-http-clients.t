@@ -1,6 +1,12 @@
 #!/usr/bin/python3
-"""Ordinary clients, unmodified, in the real sandbox: curl, wget, git, Python, Node, openssl, Java and npm where they
-are installed. Each with the run's proxy variables, without them, and under `env -i`. TLS-01 and ENV-01 of the field cases."""
+"""Ordinary clients, unmodified, in the real sandbox: curl, wget, git, Python (urllib, requests, httpx), Node, npm, openssl,
+Java, a Go program (gron) and the AWS command line. Each with the run's proxy variables, without them, and under `env -i`
+with PATH alone, where only the system's own paths are left. TLS-01 and ENV-01 of the field cases.
+
+What cannot work under `env -i` by its nature: Node that is not Debian's brings authorities of its own and looks at the
+system's only when told to (--use-openssl-ca; npm: --cafile). That is shown here too, in words, not left out. requests and
+aws read the list of the package certifi, which Debian's package points at the system's file; one from PyPI does not.
+"""
 import json
 import os
 import shutil
@@ -70,6 +76,9 @@ tap.ok("socks" not in r.stdout, "ENV-01: no tool is configured into another prox
 # --- clients ---------------------------------------------------------------------------------------------------
 PY = "import urllib.request as u; print(u.urlopen('%s').read().decode())"
 REQ = "import requests as q; print(q.get('%s').text)"
+HTTPX = "import httpx as q; print(q.get('%s').text)"
+S_CLIENT = ("printf 'GET /ok?client=X HTTP/1.1\\r\\nHost: %s\\r\\nConnection: close\\r\\n\\r\\n' | openssl s_client -quiet "
+            "-verify_return_error -verify_hostname api.test -servername api.test -connect %s 2>/dev/null | tail -1" % (o.authority, o.authority))
 CLIENTS = {
     "curl": ("curl", "curl -sS %s"),
     "wget": ("wget", "wget -q -O - %s"),
@@ -77,8 +86,15 @@ CLIENTS = {
     "python requests": ("python3", 'python3 -c "%s"' % REQ),
     "node https": ("node", "node -e \"require('https').get('%s', r => r.on('data', d => process.stdout.write(d)))\""),
     "node fetch": ("node", "node -e \"fetch('%s').then(r => r.text()).then(t => console.log(t))\""),
-    "openssl s_client": ("openssl", "printf 'GET /ok?client=X HTTP/1.1\\r\\nHost: %s\\r\\nConnection: close\\r\\n\\r\\n' | openssl s_client -quiet "
-                         "-verify_return_error -verify_hostname api.test -servername api.test -connect %s 2>/dev/null | tail -1" % (o.authority, o.authority)),
+    "python httpx": ("/usr/bin/python3", '/usr/bin/python3 -c "%s"' % HTTPX),
+    # Nothing but the name and the system's path tell s_client whom to trust.
+    "openssl s_client": ("openssl", S_CLIENT),
+    "openssl s_client, file": ("openssl", S_CLIENT.replace("-quiet", "-quiet -CAfile /etc/ssl/certs/ca-certificates.crt -no-CApath -no-CAstore")),
+    "openssl s_client, directory": ("openssl", S_CLIENT.replace("-quiet", "-quiet -CApath /etc/ssl/certs -no-CAfile -no-CAstore")),
+    # Debian's Go programs ask libc for names; one that is linked statically does as with netdns=go. Roots are Go's own way in both.
+    "go": ("gron", "gron %s | sed -n 's/^json.say = \"\\(.*\\)\";$/\\1/p'"),
+    "go, its own resolver": ("gron", "GODEBUG=netdns=go gron %s | sed -n 's/^json.say = \"\\(.*\\)\";$/\\1/p'"),
+    "aws": ("/usr/bin/aws", "/usr/bin/aws s3api get-object --no-sign-request --region x --endpoint-url %s --bucket b --key k /tmp/got >&2; cat /tmp/got"),
 }
 if shutil.which("java"):
     CLIENTS["java"] = ("java", None)
@@ -89,33 +105,50 @@ import java.net.*; import java.util.*;
 public class Get { public static void main(String[] a) throws Exception {
     try (Scanner s = new Scanner(new URL(a[0]).openStream())) { System.out.println(s.nextLine()); } } }
 """
+# Those that want more than a line of text: gron reads JSON, aws an object of a bucket.
+o.on("/say", lambda req, c: c.reply(200, b'{"say": "ok"}', [("Content-Type", "application/json")]))
+for how in range(len(HOW)):
+    o.on("/aws-%d/b/k" % how, lambda req, c: c.reply(200, b"ok", [("Content-Type", "text/plain"), ("ETag", '"e"')]))
+ADDRESS = {"go": lambda tag: o.origin + "/say?client=" + tag, "aws": lambda tag: o.origin + "/" + tag}
+ADDRESS["go, its own resolver"] = ADDRESS["go"]
+ARRIVES = {"go": "/say?client=%s", "go, its own resolver": "/say?client=%s", "aws": "/%s/b/k"}
 for name, (program, command) in CLIENTS.items():
     if not shutil.which(program):
         tap.ok(True, "%s # SKIP not installed" % name)
         continue
     for how, before in HOW.items():
+        if ("file" in name or "directory" in name) and before is not None:
+            continue  # no variable changes these
         o.forget()
-        tag = name.replace(" ", "-") + "-" + str(list(HOW).index(how))
+        tag = name.replace(",", "").replace(" ", "-") + "-" + str(list(HOW).index(how))
         if name == "java":
-            cmd = "cat > /tmp/Get.java <<'E'\n%s\nE\n" % JAVA + ("env -i PATH=$PATH HOME=/tmp " if before is None else "") + \
+            cmd = "cat > /tmp/Get.java <<'E'\n%s\nE\n" % JAVA + ("env -i PATH=$PATH " if before is None else "") + \
                 "java -Djava.io.tmpdir=/tmp /tmp/Get.java %s" % (URL + tag)
         else:
-            cmd = command.replace("client=X", "client=" + tag) if "s_client" in name else command % (URL + tag)
+            cmd = command.replace("client=X", "client=" + tag) if "s_client" in name else command % ADDRESS.get(name, lambda t: URL + t)(tag)
             if before is None and program == "node":
                 # Node that is not Debian's has a list of authorities of its own, unless told otherwise.
                 cmd = cmd.replace("node ", "node --use-openssl-ca ", 1)
             if before is None:
-                cmd = "env -i PATH=/usr/bin:/bin " + (cmd if "|" not in cmd else "bash -c '%s'" % cmd.replace("'", "'\\''"))
+                cmd = "env -i PATH=/usr/bin:/bin " + (cmd if not set("|;=") & set(cmd.split("?")[0]) else "bash -c '%s'" % cmd.replace("'", "'\\''"))
         r = inside((before or "") + cmd)
         text = r.stdout.replace("Picked up JAVA_TOOL_OPTIONS", "")
-        ok = text.strip().endswith("ok") and [q.target for q in o.arrivals] == ["/ok?client=" + tag]
+        ok = text.strip().endswith("ok") and [q.target for q in o.arrivals] == [ARRIVES.get(name, "/ok?client=%s") % tag]
         tap.ok(ok, "%s, %s" % (name, how), (r.stdout[-600:], r.stderr[-1500:], [q.target for q in o.arrivals]))
         tap.ok(all(q.get("Authorization") == "Bearer " + http["api"].secret for q in o.arrivals) and o.arrivals, "%s, %s: the broker's credential arrives" % (name, how))
+if shutil.which("node"):
+    # Whose list Node has of itself under `env -i` is its packager's choice: Debian's reads the system's, others bring their own.
+    o.forget()
+    r = inside("env -i PATH=/usr/bin:/bin " + CLIENTS["node https"][1] % (URL + "bare-node"))
+    works = r.stdout.strip().endswith("ok") and len(o.arrivals) == 1
+    refuses = not o.arrivals and "unable to verify" in r.stderr
+    tap.ok(works or refuses, "node, under env -i and told nothing: %s" % (
+        "it reads the system's file" if works else "it knows the authorities it was built with alone, says so, and nothing arrives"), r.stdout + r.stderr)
 for how, before in HOW.items():
     lab.forget()
     cmd = "git clone -q %s/repo.git /tmp/clone && cat /tmp/clone/README" % lab.origin
     if before is None:
-        cmd = "env -i PATH=/usr/bin:/bin HOME=/tmp bash -c '%s'" % cmd
+        cmd = "env -i PATH=/usr/bin:/bin bash -c '%s'" % cmd
     r = inside((before or "") + cmd)
     tap.ok(r.stdout == "cloned through the broker\n", "git clone, %s" % how, (r.stdout, r.stderr[-1500:], [(q.method, q.target) for q in lab.arrivals]))
 lab.forget()
@@ -148,9 +181,17 @@ tap.eq(r.stdout, "okokok", "curl: plain http, --http2 falls back, HTTP/1.0")
 if shutil.which("npm"):
     lab.on("/a-package", lambda req, c: c.reply(200, json.dumps({"name": "a-package", "dist-tags": {"latest": "1.2.3"}, "versions": {"1.2.3": {
         "name": "a-package", "version": "1.2.3"}}}), [("Content-Type", "application/json")]))
-    for how in ("", "unset http_proxy https_proxy HTTP_PROXY HTTPS_PROXY; "):
-        r = inside("%scd /tmp && HOME=/tmp npm view --registry %s/ a-package version 2>&1" % (how, lab.origin))
-        tap.ok(r.stdout.strip().endswith("1.2.3"), "npm asks a registry, %s the proxy variables" % ("without" if how else "with"), r.stdout + r.stderr)
+    lab.on("/-/ping", lambda req, c: c.reply(200, b"{}", [("Content-Type", "application/json")]))
+    NPM = "npm view --registry %s/ a-package version 2>&1" % lab.origin
+    for how, before in HOW.items():
+        cmd = "cd /tmp && HOME=/tmp " + NPM
+        if before is None:
+            cmd = "cd /tmp && env -i PATH=/usr/bin:/bin %s --cafile /etc/ssl/certs/ca-certificates.crt" % NPM.replace(" 2>&1", "") + " 2>&1"
+        r = inside((before or "") + cmd)
+        tap.ok(r.stdout.strip().endswith("1.2.3"), "npm asks a registry, %s%s" % (how, " and told of the file" if before is None else ""), r.stdout + r.stderr)
+    lab.forget()
+    r = inside("cd /tmp && HOME=/tmp npm ping --registry %s/ 2>&1" % lab.origin)
+    tap.ok("PONG" in r.stdout and [q.path for q in lab.arrivals] == ["/-/ping"], "npm ping", r.stdout + r.stderr)
 else:
     tap.ok(True, "npm # SKIP not installed")
 r = st.cli("replay", "whatif")
