@@ -8,7 +8,7 @@
 #include "broker/upstream_http_lease.h"
 
 #define BODY_CREDIT ((size_t)64 << 10) /* of a streamed body in this process and on its way */
-#define BODY_CHUNK ((size_t)16 << 10)	/* content of one chunk that goes out */
+#define BODY_CHUNK ((size_t)16 << 10)  /* content of one chunk that goes out */
 
 struct body;
 /*
