@@ -186,7 +186,7 @@ fuzz: deps
 bench: deps
 	$(Q)$(MAKE) -j2 all $(BENCH)
 	$(Q)for b in $(sort $(wildcard tests/bench/[0-9]*)); do BUILD=$(CURDIR)/$(B) $$b || exit 1; done
-# The ladder's longest tests with many times the rounds: about half an hour.
+# The ladder's longest tests with many times the rounds.
 soak: deps
 	$(Q)$(MAKE) -j2 all tests
 	$(Q)BUILD=$(CURDIR)/$(B) MODE=$(MODE) prove --merge --timer -e '' $(sort $(wildcard tests/soak/*.t))
