@@ -188,9 +188,9 @@ own_lease(void)
 	.body = 2, .length = sizeof(QUERY) - 1
 _Static_assert(sizeof(QUERY) - 1 == 27, "as the head says");
 /* The body that goes to upstream: on_go(). */
-#define STREAMED                                                                          \
-	.head = "POST /count HTTP/1.1\r\nHost: @\r\nContent-Length: 100000\r\n" OCTETS E, \
-	.body = 2, .length = 100000
+#define STREAMED                                                                         \
+	.head = "POST /count HTTP/1.1\r\nHost: @\r\nContent-Length: 50000\r\n" OCTETS E, \
+	.body = 2, .length = 50000
 
 static const struct lie lies[] = {
     {.name = "an honest read (the control)", .head = READ E},
@@ -297,18 +297,18 @@ on_go(void)
 static void
 on_more(void)
 {
-	AUTO_FREE char *data = calloc(1, 60000);
+	AUTO_FREE char *data = calloc(1, 30000);
 
 	if (st.told)
 		return;
 	st.told = true;
-	(void)memset(data, 'x', 60000);
-	fu_body(str_mem(data, 60000), 0);
+	(void)memset(data, 'x', 30000);
+	fu_body(str_mem(data, 30000), 0);
 	if (telling("less body than leased")) {
 		fu_body(STR_NONE, 1);
 		return;
 	}
-	fu_body(str_mem(data, 40000), telling("more body than leased") ? 0 : 1);
+	fu_body(str_mem(data, 20000), telling("more body than leased") ? 0 : 1);
 	if (telling("more body than leased"))
 		fu_body(STR(EVIL), 1);
 }
