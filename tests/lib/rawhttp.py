@@ -27,6 +27,12 @@ class Answer:
     def all(self, name):
         return [v for n, v in self.headers if n.lower() == name.lower()]
 
+    @property
+    def closes(self):
+        """Does it say that nothing follows on its connection?"""
+        return self.version == "HTTP/1.0" or "close" in [
+            t.strip().lower() for v in self.all("Connection") for t in v.split(",")]
+
     def __repr__(self):
         return "<%d %r %r>" % (self.status, self.headers, self.body[:300])
 
@@ -161,32 +167,26 @@ class Raw:
         self.send(request(method, target, host, fields, body))
         return self.answer(to_head=method == "HEAD", **kw)
 
-    def closed(self, seconds=5):
-        """Does the other side close, without another byte?"""
-        try:
-            self.s.settimeout(seconds)
-            d = self.s.recv(65536)
-            self.buf += d
-            return not d and not self.buf
-        except ssl.SSLError:
-            return True
-        except (socket.timeout, TimeoutError):
-            return False
-        except OSError:
-            return True
-
     def rest(self, seconds=5):
-        """All that comes until the end, or until nothing comes for so long."""
+        """All that comes until the end, or until nothing comes for so long; `over` says which of the two it was."""
         self.s.settimeout(seconds)
+        self.over = False
         try:
             while True:
                 d = self.s.recv(65536)
                 if not d:
                     break
                 self.buf += d
-        except OSError:
+            self.over = True
+        except (socket.timeout, TimeoutError):
             pass
+        except OSError:  # a reset, or TLS without its good-bye
+            self.over = True
         return self.buf
+
+    def closed(self, seconds=5):
+        """Does the other side close, without another byte?"""
+        return not self.rest(seconds) and self.over
 
     def certificate(self):
         return self.s.getpeercert(binary_form=True)
