@@ -95,12 +95,34 @@ def wait_for(cond, seconds=20, step=0.05):
     return cond()
 
 
-def end_in_order(*_):
-    sys.exit(143)
+class Ending:
+    """A test that is told to end takes what it started with it: once, and not from the midst of a start whose
+    processes nobody would know. Threads are daemons, or the exit waits for them with all of it still there."""
+
+    def __init__(self):
+        self.held, self.told = 0, 0
+        for s in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(s, self.tell)
+
+    def tell(self, sig, _):
+        self.told = self.told or 128 + sig
+        self.now()
+
+    def now(self):
+        if self.told and not self.held:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            sys.exit(self.told)
+
+    def __enter__(self):
+        self.held += 1
+
+    def __exit__(self, *_):
+        self.held -= 1
+        self.now()
 
 
-# A test that is told to end takes what it started with it.
-signal.signal(signal.SIGTERM, end_in_order)
+ending = Ending()
 
 
 class Temp:
@@ -123,11 +145,12 @@ class Pg:
         self.t, self.host, self.database, self.user = temp.path, host, database, user
         self.port = free_port()
         self.password = os.urandom(16).hex()
-        self.sh("pg_start t %d %s" % (self.port, host))
+        atexit.register(self.stop)
+        with ending:
+            self.sh("pg_start t %d %s" % (self.port, host))
         self.sock, self.log, self.ca = self.t + "/pg-t/sock", self.t + "/pg-t/server.log", self.t + "/tls/ca.pem"
         self.admin("CREATE ROLE %s LOGIN PASSWORD '%s'" % (user, self.password), "postgres")
         self.admin("CREATE DATABASE %s OWNER %s" % (database, user), "postgres")
-        atexit.register(self.stop)
 
     def sh(self, script):
         # A server keeps the descriptors it is given: never a pipe of ours.
@@ -252,8 +275,9 @@ class Stack:
 
     def start(self):
         log = open(self.broker_log, "ab")
-        self.broker = subprocess.Popen([BUILD + "/cofferdam-broker", "--state", self.state],
-                                       stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        with ending:
+            self.broker = subprocess.Popen([BUILD + "/cofferdam-broker", "--state", self.state],
+                                           stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         if not wait_for(lambda: run([CLI, "status", "--state", self.state]).returncode == 0
                         or self.broker.poll() is not None, 30):
             raise RuntimeError("the broker does not come up:\n" + open(self.broker_log).read())

@@ -333,7 +333,7 @@ tap.eq((r.until(), r.err["C"]), ("12EZ", "57014"), "in the extended protocol")
 bad = 0
 for i in range(40):
     r.send(query("select pg_sleep(0.01)"))
-    t = threading.Thread(target=ask_cancel, args=(r.key,))
+    t = threading.Thread(target=ask_cancel, args=(r.key,), daemon=True)
     t.start()
     first = r.until()
     second = r.ask(query("select pg_sleep(0.03)"))

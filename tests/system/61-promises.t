@@ -15,7 +15,7 @@ from libpq import IDLE, INERROR, INTRANS, Conn
 # The full-disk part needs a small file system of its own: a private mount namespace.
 if os.getuid() == 0 and not os.environ.get("IN_UNSHARE"):
     os.environ["IN_UNSHARE"] = "1"
-    os.execvp("unshare", ["unshare", "--mount", "--propagation", "private", "--kill-child", "--fork",
+    os.execvp("unshare", ["unshare", "--mount", "--propagation", "private",
                           sys.executable, os.path.abspath(__file__)])
 
 tap = Tap()
@@ -116,7 +116,7 @@ c = connect()
 c.query("SELECT 1")
 os.kill(st.child("parser"), signal.SIGSTOP)
 box = []
-th = threading.Thread(target=lambda: box.append(c.query("SELECT 'parser-killed' FROM t")))
+th = threading.Thread(target=lambda: box.append(c.query("SELECT 'parser-killed' FROM t")), daemon=True)
 th.start()
 time.sleep(0.3)
 os.kill(st.child("parser"), signal.SIGKILL)

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Over 500 mixed actions while every process is killed -9 at random: the judged digest equals what
 the server received, no acknowledged record is lost, nothing reaches the server unrecorded."""
+import atexit
 import hashlib
 import os
 import random
@@ -14,7 +15,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 from harness import HostRun, Pg, Stack, Tap, Temp, wait_for
 from libpq import Conn
 
-ACTIONS = int(os.environ.get("SOAK_ACTIONS", "520"))
+ACTIONS, KILLS = int(os.environ.get("SOAK_ACTIONS", "520")), int(os.environ.get("SOAK_KILLS", "15"))
 SEED = int(os.environ.get("SOAK_SEED", str(int(time.time()))))
 tap = Tap()
 print("# seed %d" % SEED)
@@ -65,12 +66,13 @@ def worker(w):
         c.close()
 
 
-threads = [threading.Thread(target=worker, args=(w,)) for w in range(4)]
+threads = [threading.Thread(target=worker, args=(w,), daemon=True) for w in range(4)]
+atexit.register(stop.set)  # told to end: before the broker is
 for t in threads:
     t.start()
 rnd, kills = random.Random(SEED), {}
 end = time.monotonic() + float(os.environ.get("SOAK_SECONDS", "120"))
-while (answered[0] < ACTIONS or len(kills) < 5 or sum(kills.values()) < 15) and time.monotonic() < end:
+while (answered[0] < ACTIONS or len(kills) < 5 or sum(kills.values()) < KILLS) and time.monotonic() < end:
     time.sleep(rnd.uniform(0.2, 0.8))
     name = rnd.choice(["front", "core", "upstream", "writer", "parser"])
     pid = st.child(name)
@@ -94,7 +96,7 @@ recs = st.records()
 acts = [r["data"] for r in recs if r["type"] == "action"]
 outs = {r["data"]["action"]: r["data"] for r in recs if r["type"] == "outcome"}
 tap.eq([r["seq"] for r in recs], list(range(len(recs))), "the log has no gap")
-r = st.cli("log", "verify")
+r = st.cli("log", "verify", timeout=600)
 tap.ok(r.returncode == 0, "and verifies to its end", r.stdout)
 
 # What the server executed for the agent, from its own statement log.
@@ -121,6 +123,6 @@ tap.eq(wrong, [], "for every finished action the digest judged equals the digest
 tap.eq([a["action"] for a in sent if a["action"] not in outs], [], "every dispatch has an outcome, if only 'unknown'")
 ok_rows = len([1 for a in sent if outs[a["action"]]["status"] == "ok" and "write" in a["request"]["effects"]])
 tap.ok(ok_rows >= len([k for k in acked if k != "DROPPED"]), "no acknowledged write lost its record", (ok_rows, len(acked)))
-r = st.cli("replay", "whatif")
+r = st.cli("replay", "whatif", timeout=600)
 tap.ok("100 %" in r.stdout, "and all of it re-judges unchanged", r.stdout[-800:])
 tap.done()

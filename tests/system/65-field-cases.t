@@ -368,7 +368,7 @@ def neighbour():
     x.close()
 
 
-th = threading.Thread(target=neighbour)
+th = threading.Thread(target=neighbour, daemon=True)
 th.start()
 wait_for(lambda: lag, 10, 0.005)
 del lag[:]
@@ -650,7 +650,7 @@ for verb_ in ("approve", "deny"):
 time.sleep(1.02 - time.time() % 1)  # a request counts from its whole second
 many = [pending_of(c.query("DELETE FROM brief WHERE id = %d" % i)) for i in range(1, 8)]
 end = int(time.time()) + 2
-threads = [threading.Thread(target=st.sign, args=("approve", rid, "dana")) for rid in many]
+threads = [threading.Thread(target=st.sign, args=("approve", rid, "dana"), daemon=True) for rid in many]
 [t.start() for t in threads], [t.join() for t in threads]
 told = {}
 
@@ -660,7 +660,7 @@ def late(rid, at):
     told[rid] = st.sign("approve", rid, "omar")
 
 
-threads = [threading.Thread(target=late, args=(rid, end - 0.28 + 0.06 * i)) for i, rid in enumerate(many)]
+threads = [threading.Thread(target=late, args=(rid, end - 0.28 + 0.06 * i), daemon=True) for i, rid in enumerate(many)]
 [t.start() for t in threads], [t.join() for t in threads]
 ids = lambda type_: {x["data"]["id"] for x in st.records(type_)}
 wait_for(lambda: set(many) <= ids("approval.expired") | ids("approval.armed"), 5)
@@ -744,7 +744,7 @@ def looper(part):
     x.close()
 
 
-threads = [threading.Thread(target=looper, args=(k,)) for k in range(3)]
+threads = [threading.Thread(target=looper, args=(k,), daemon=True) for k in range(3)]
 [t.start() for t in threads]
 wait_for(lambda: len(done) >= 30, 20, 0.002)
 r = st.cli("run-end", lr.id)

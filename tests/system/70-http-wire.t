@@ -26,7 +26,7 @@ from rawhttp import Closed, Raw, chunks, request, timed
 # Port 443, a name server and public addresses need a network of one's own.
 if os.getuid() == 0 and not os.environ.get("IN_UNSHARE"):
     os.environ["IN_UNSHARE"] = "1"
-    os.execvp("unshare", ["unshare", "--mount", "--net", "--propagation", "private", "--kill-child", "--fork",
+    os.execvp("unshare", ["unshare", "--mount", "--net", "--propagation", "private",
                           sys.executable, os.path.abspath(__file__)])
 NET = os.getuid() == 0
 SANITIZED = os.environ.get("MODE", "opt") != "opt"  # there, time and memory say nothing
@@ -594,7 +594,7 @@ def watch():
             pass
 
 
-w = threading.Thread(target=watch)
+w = threading.Thread(target=watch, daemon=True)
 w.start()
 SIZE = 512 << 20 if not SANITIZED else 32 << 20
 sha = hashlib.sha256()

@@ -21,7 +21,7 @@ from rawhttp import Closed, request
 # The full-disk part needs a small file system of its own: a private mount namespace.
 if os.getuid() == 0 and not os.environ.get("IN_UNSHARE"):
     os.environ["IN_UNSHARE"] = "1"
-    os.execvp("unshare", ["unshare", "--mount", "--propagation", "private", "--kill-child", "--fork",
+    os.execvp("unshare", ["unshare", "--mount", "--propagation", "private",
                           sys.executable, os.path.abspath(__file__)])
 
 tap = Tap()
@@ -134,7 +134,7 @@ tap.eq(status(ask("lab", "POST", "/graphql", QUERY, JSON)), 200, "a GraphQL quer
 lab.forget()
 os.kill(st.child("parser"), signal.SIGSTOP)
 box = []
-th = threading.Thread(target=lambda: box.append(ask("lab", "POST", "/graphql", QUERY, JSON)))
+th = threading.Thread(target=lambda: box.append(ask("lab", "POST", "/graphql", QUERY, JSON)), daemon=True)
 th.start()
 time.sleep(0.3)
 os.kill(st.child("parser"), signal.SIGKILL)
@@ -176,7 +176,7 @@ for name in ("front", "core", "upstream", "writer"):
     lab.forget()
     hold.clear()
     box = []
-    th = threading.Thread(target=lambda: box.append(ask("lab", "POST", "/held", b"order=1")))
+    th = threading.Thread(target=lambda: box.append(ask("lab", "POST", "/held", b"order=1")), daemon=True)
     th.start()
     tap.ok(wait_for(lambda: lab.paths("/held"), 10), "%s: the request is at the origin" % name)
     act = st.acts()[-1]

@@ -20,7 +20,7 @@ from origin import Ca, Origin
 # A public authority is made by putting one among this machine's, for this test alone.
 if os.getuid() == 0 and not os.environ.get("IN_UNSHARE"):
     os.environ["IN_UNSHARE"] = "1"
-    os.execvp("unshare", ["unshare", "--mount", "--propagation", "private", "--kill-child", "--fork",
+    os.execvp("unshare", ["unshare", "--mount", "--propagation", "private",
                           sys.executable, os.path.abspath(__file__)])
 SYSTEM = "/etc/ssl/certs/ca-certificates.crt"
 tap = Tap()

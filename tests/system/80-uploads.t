@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """NET-12 of the field cases at its real size: 100 uploads of 50 MB at once through one run, in which neither front nor
 upstream grows by 32 MiB over what it had at its start. UPLOAD_MB and UPLOADS change the size."""
+import atexit
 import hashlib
 import json
 import os
@@ -72,10 +73,11 @@ def upload(i):
         done.append((i, got, sha.hexdigest()))
 
 
-w = threading.Thread(target=watch)
+w = threading.Thread(target=watch, daemon=True)
+atexit.register(stop.set)  # told to end: before the broker is
 w.start()
 began = time.monotonic()
-ts = [threading.Thread(target=upload, args=(i,)) for i in range(MANY)]
+ts = [threading.Thread(target=upload, args=(i,), daemon=True) for i in range(MANY)]
 for t in ts:
     t.start()
 for t in ts:
