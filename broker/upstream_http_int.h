@@ -138,6 +138,18 @@ void transfer_done(struct exchange *x, CURLcode result);
 /* Pauses as they are wanted now. */
 void transfer_resume(struct exchange *x);
 void transfer_credit(struct exchange *x);
+/* Those it may dial, without ports, "," between them, and a zero byte. */
+void transfer_put_addresses(const struct exchange *x, struct buf *out);
+/* An option of its libcurl handle: whether that takes it. */
+#define SET(x, option, value) (curl_easy_setopt((x)->easy, (option), (value)) == CURLE_OK)
+
+/* --- upstream_http_proxy.c: the way through the lease's forward proxy */
+/* pin: what connections are kept under. False: libcurl does not take it. */
+bool proxy_set(struct exchange *x, const char *pin);
+/* It failed before the proxy had let it through. */
+bool proxy_failed(const struct exchange *x);
+/* ... and why, in words for the record and the client. */
+void proxy_explain(const struct exchange *x, CURLcode result, struct buf *out);
 
 /* --- upstream_http_sock.c: which sockets its connections have */
 void sock_note(struct upstream_http *h, int fd, uint16_t local, uint16_t peer); /* ports */
