@@ -5,12 +5,11 @@
  * never acknowledge what is not durable, and never go on after a failed write: it ends, and the
  * next start reads the disk.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 
 #include "audit/writer_live.h"
+#include "audit/writer_start.h"
 #include "audit/writer_store.h"
 #include "common/log.h"
 #include "common/proc.h"
@@ -35,9 +34,7 @@ struct ack {
 
 struct writer {
 	struct loop *loop;
-	int logdir, key_fd, vkey_fd;
-	char origin[ORIGIN_MAX + 1];
-	char boot[64];
+	struct start start;
 	struct signer *signer;
 	struct store *store;
 	struct live *live;
@@ -60,92 +57,27 @@ static int
 on_config(void *arg, const struct json *config, struct err *err)
 {
 	struct writer *w = arg;
-	const struct json *v = json_get(config, "origin");
-	struct str origin = v != NULL ? json_str(v) : STR("");
 
-	if (!vkey_name_ok(origin))
-		return err_set(err, ERR_CONFIG,
-		    "origin must be 1 to %d bytes without spaces and plus signs", ORIGIN_MAX);
-	memcpy(w->origin, origin.p, origin.n);
-	w->origin[origin.n] = '\0';
-	return 0;
+	return start_config(&w->start, config, err);
 }
 
 static int
 on_fd(void *arg, struct str name, int fd, struct err *err)
 {
 	struct writer *w = arg;
-	int *at = str_eqz(name, "log")	      ? &w->logdir
-		  : str_eqz(name, "log-key")  ? &w->key_fd
-		  : str_eqz(name, "log-vkey") ? &w->vkey_fd
-					      : NULL;
 
-	if (at == NULL || *at >= 0 || w->store != NULL) {
-		(void)close(fd);
-		return err_set(err, ERR_PROTOCOL, "not expected here");
-	}
-	*at = fd;
-	return 0;
-}
-
-static int
-read_small(int fd, struct buf *out, struct err *err)
-{
-	uint8_t *p = buf_grow(out, out->max);
-	ssize_t n;
-
-	do
-		n = read(fd, p, out->max);
-	while (n < 0 && errno == EINTR);
-	out->n = n > 0 ? (size_t)n : 0;
-	return n < 0 ? err_sys(err, ERR_SYSTEM, errno, "read") : 0;
-}
-
-static int
-load_signer(struct writer *w, struct err *err)
-{
-	AUTO(secret) struct secret *seed = NULL;
-	AUTO_BUF struct buf text = BUF(1024);
-	struct vkey vkey;
-
-	if (secret_read_fd(w->key_fd, 32, &seed, err) != 0)
-		return err_wrap(err, "log-key");
-	if (read_small(w->vkey_fd, &text, err) != 0 ||
-	    vkey_parse(str_trim(buf_str(&text)), &vkey, err) != 0)
-		return err_wrap(err, "log-vkey");
-	if (strcmp(vkey.name, w->origin) != 0)
-		return err_set(
-		    err, ERR_CONFIG, "log-vkey is of %s, the origin is %s", vkey.name, w->origin);
-	return signer_new(seed, &vkey, &w->signer, err);
-}
-
-static void
-read_boot(struct writer *w)
-{
-	AUTO_FD int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-	AUTO_BUF struct buf b = BUF(sizeof(w->boot) - 1);
-	struct str id = STR("unknown");
-
-	if (fd >= 0 && read_small(fd, &b, NULL) == 0 && b.n != 0)
-		id = str_trim(buf_str(&b));
-	memcpy(w->boot, id.p, id.n);
-	w->boot[id.n] = '\0';
+	if (w->store == NULL && start_fd(&w->start, name, fd))
+		return 0;
+	(void)close(fd);
+	return err_set(err, ERR_PROTOCOL, "not expected here");
 }
 
 static int
 on_go(void *arg, struct err *err)
 {
 	struct writer *w = arg;
-	int r;
 
-	if (w->logdir < 0 || w->key_fd < 0 || w->vkey_fd < 0)
-		return err_set(err, ERR_PROTOCOL, "log, log-key and log-vkey must come first");
-	if ((r = load_signer(w, err)) != 0)
-		return r;
-	cleanup_close_fd(&w->key_fd);
-	cleanup_close_fd(&w->vkey_fd);
-	read_boot(w);
-	return 0;
+	return start_go(&w->start, &w->signer, err);
 }
 
 static void
@@ -420,8 +352,8 @@ static int
 open_store(struct writer *w, struct err *err)
 {
 	struct store_opts o = {
-	    .boot = w->boot, .software = SOFTWARE, .record = on_record, .arg = w};
-	int r = w->store != NULL ? 0 : store_open(w->logdir, w->signer, &o, &w->store, err);
+	    .boot = w->start.boot, .software = SOFTWARE, .record = on_record, .arg = w};
+	int r = w->store != NULL ? 0 : store_open(w->start.logdir, w->signer, &o, &w->store, err);
 
 	return r != 0 ? err_wrap(err, "decision log") : 0;
 }
@@ -468,8 +400,8 @@ on_serve(void *arg, struct err *err)
 		log_warn("decision log %s: %" PRIu64
 			 " records behind the newest checkpoint were adopted; a crash leaves such, "
 			 "and so does whoever can write to the directory",
-		    w->origin, store_adopted(w->store));
-	log_info("decision log %s open at size %" PRIu64 ", %zu live records", w->origin,
+		    w->start.origin, store_adopted(w->store));
+	log_info("decision log %s open at size %" PRIu64 ", %zu live records", w->start.origin,
 	    store_size(w->store), live_count(w->live));
 	return 0;
 }
@@ -501,7 +433,7 @@ main(void)
 	    .stop = on_stop,
 	    .syscalls = syscalls,
 	};
-	struct writer w = {.loop = loop_new(), .logdir = -1, .key_fd = -1, .vkey_fd = -1};
+	struct writer w = {.loop = loop_new(), .start = START_EMPTY};
 	int rc;
 
 	w.live = live_new();
