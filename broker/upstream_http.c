@@ -423,6 +423,7 @@ upstream_http_free(struct upstream_http *h)
 	multi_free(h);
 	stores_free(h->stores);
 	loop_timer_del(TAKE_PTR(h->sweep));
+	loop_timer_del(TAKE_PTR(h->kept));
 	scrub_sets_free(h->scrubs);
 	h->hub->http = NULL;
 	free(h->socks);

@@ -11,7 +11,6 @@
 #define UPSTREAM_HTTP_MAX 1024	     /* exchanges at once */
 #define UPSTREAM_HTTP_BODIES 256     /* sealed bodies whose request has not come yet */
 #define UPSTREAM_HTTP_IDLE_CONNS 64L /* connections kept open */
-#define UPSTREAM_HTTP_IDLE_SECS 30L  /* ... and for how long */
 #define UPSTREAM_CA_FILE "/etc/ssl/certs/ca-certificates.crt"
 
 struct upstream_hub;
@@ -23,10 +22,11 @@ struct upstream_http_times {
 	unsigned first;	  /* from the last byte of the request to the first of the answer */
 	unsigned idle;	  /* between bytes, while front takes them */
 	unsigned expect;  /* for 100 Continue; then the body is sent all the same */
+	unsigned keep;	  /* a connection that nobody uses */
 };
 #define UPSTREAM_HTTP_TIMES            \
 	((struct upstream_http_times){ \
-	    .connect = 20000, .first = 600000, .idle = 300000, .expect = 1000})
+	    .connect = 20000, .first = 600000, .idle = 300000, .expect = 1000, .keep = 30000})
 
 /* Before confinement, once in a process. The hub must outlive it. */
 int upstream_http_new(

@@ -89,7 +89,9 @@ TAILQ_HEAD(exchange_queue, exchange);
 /* A connection of libcurl's that got to its first request. */
 struct upstream_http_sock {
 	int fd;
-	uint16_t local, peer; /* ports */
+	uint16_t local, peer;	     /* ports */
+	const struct exchange *user; /* NULL: kept */
+	uint64_t since;		     /* ms, not used */
 };
 
 struct upstream_http {
@@ -111,6 +113,7 @@ struct upstream_http {
 	struct loop_timer *timer;
 	struct upstream_http_sock *socks;
 	size_t nsocks;
+	struct loop_timer *kept; /* while one of them may be */
 
 	struct ipc *writer;
 	uint64_t writer_bytes; /* sent on that wire so far */
@@ -152,7 +155,10 @@ bool proxy_failed(const struct exchange *x);
 void proxy_explain(const struct exchange *x, CURLcode result, struct buf *out);
 
 /* --- upstream_http_sock.c: which sockets its connections have */
-void sock_note(struct upstream_http *h, int fd, uint16_t local, uint16_t peer); /* ports */
+void sock_note(const struct exchange *x, int fd, uint16_t local, uint16_t peer); /* ports */
+/* The exchange is over, or goes on with another one: what it used is kept for so long as `keep`
+ * says, then ended; libcurl alone would look at it when the next transfer begins. */
+void sock_release(const struct exchange *x);
 int sock_close(void *h, curl_socket_t fd);
 /*
  * A kept connection on which bytes or an end have come since is no place for a request: what an

@@ -128,7 +128,7 @@ before_request(void *arg, char *peer, char *local, int peer_port, int local_port
 
 	(void)local;
 	if (x->fd >= 0) {
-		sock_note(x->h, x->fd, (uint16_t)local_port, (uint16_t)peer_port);
+		sock_note(x, x->fd, (uint16_t)local_port, (uint16_t)peer_port);
 		x->fd = -1;
 	} else if (!sock_is_clean(x, (uint16_t)local_port, (uint16_t)peer_port)) {
 		x->dirty = true;
@@ -312,6 +312,7 @@ easy_drop(struct exchange *x)
 	if (x->easy != NULL) {
 		(void)curl_multi_remove_handle(x->h->multi, x->easy);
 		curl_easy_cleanup(TAKE_PTR(x->easy));
+		sock_release(x);
 	}
 	curl_slist_free_all(TAKE_PTR(x->resolve));
 	curl_slist_free_all(TAKE_PTR(x->via));
@@ -397,7 +398,7 @@ set_alone(struct exchange *x)
 	       SET(x, CURLOPT_HTTP09_ALLOWED, 0L) && SET(x, CURLOPT_HTTP_CONTENT_DECODING, 0L) &&
 	       SET(x, CURLOPT_PATH_AS_IS, 1L) &&
 	       SET(x, CURLOPT_CONNECTTIMEOUT_MS, (long)x->h->times.connect) &&
-	       SET(x, CURLOPT_MAXAGE_CONN, UPSTREAM_HTTP_IDLE_SECS) &&
+	       SET(x, CURLOPT_MAXAGE_CONN, (long)x->h->times.keep / 1000 + 1) &&
 	       SET(x, CURLOPT_FRESH_CONNECT, x->fresh ? 1L : 0L) &&
 	       SET(x, CURLOPT_FORBID_REUSE, body_wire_length(x->body) != 0 ? 1L : 0L) &&
 	       SET(x, CURLOPT_BUFFERSIZE, 65536L) && SET(x, CURLOPT_TCP_KEEPALIVE, 1L);

@@ -14,11 +14,56 @@
 
 #include "common/banned.h"
 
+#define SOCK_ENDED UINT64_MAX
+
 void
-sock_note(struct upstream_http *h, int fd, uint16_t local, uint16_t peer)
+sock_note(const struct exchange *x, int fd, uint16_t local, uint16_t peer)
 {
+	struct upstream_http *h = x->h;
+
 	h->socks = xreallocarray(h->socks, h->nsocks + 1, sizeof(*h->socks));
-	h->socks[h->nsocks++] = (struct upstream_http_sock){fd, local, peer};
+	h->socks[h->nsocks++] = (struct upstream_http_sock){fd, local, peer, x, 0};
+}
+
+/* Both ends learn of it; libcurl closes the descriptor when it next looks. */
+static void
+kept_sweep(void *arg)
+{
+	struct upstream_http *h = arg;
+	uint64_t now = loop_now_ms(h->hub->loop);
+	bool more = false;
+
+	h->kept = NULL;
+	for (size_t i = 0; i < h->nsocks; i++) {
+		struct upstream_http_sock *k = &h->socks[i];
+
+		if (k->user != NULL || k->since == SOCK_ENDED)
+			continue;
+		if (now - k->since >= h->times.keep) {
+			(void)shutdown(k->fd, SHUT_RDWR);
+			k->since = SOCK_ENDED;
+		} else {
+			more = true;
+		}
+	}
+	if (more)
+		h->kept = loop_timer_add(h->hub->loop, h->times.keep / 4 + 1, kept_sweep, h);
+}
+
+void
+sock_release(const struct exchange *x)
+{
+	struct upstream_http *h = x->h;
+
+	for (size_t i = 0; i < h->nsocks; i++) {
+		if (h->socks[i].user != x)
+			continue;
+		h->socks[i].user = NULL;
+		h->socks[i].since = loop_now_ms(h->hub->loop);
+		if (h->kept == NULL)
+			h->kept =
+			    loop_timer_add(h->hub->loop, h->times.keep / 4 + 1, kept_sweep, h);
+	}
 }
 
 int
@@ -53,13 +98,14 @@ sock_is_clean(const struct exchange *x, uint16_t local, uint16_t peer)
 		tls->internals == NULL || SSL_has_pending(tls->internals) == 1))
 		return false;
 	for (size_t i = 0; i < x->h->nsocks; i++) {
-		const struct upstream_http_sock *k = &x->h->socks[i];
+		struct upstream_http_sock *k = &x->h->socks[i];
 
 		if (k->local != local || k->peer != peer)
 			continue;
 		found = true;
-		if (!is_silent(k->fd))
+		if (k->since == SOCK_ENDED || !is_silent(k->fd))
 			return false;
+		k->user = x;
 	}
 	return found;
 }

@@ -76,6 +76,44 @@ a_server_has_so_much_time_and_no_more(void **state)
 	assert_done(r, 5);
 }
 
+static void
+answer_until_it_ends(struct rig_peer *p)
+{
+	char c;
+
+	while (peer_head(p))
+		peer_write(p, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+	if (recv(p->fd, &c, 1, 0) == 0)
+		atomic_fetch_add(&p->seen->go, 1);
+}
+
+/* Nothing but time passes: no later transfer makes libcurl look at what it keeps. */
+static void
+a_connection_that_nobody_uses_ends_by_itself(void **state)
+{
+	struct rig *r = *state;
+	struct upstream_http_times t = UPSTREAM_HTTP_TIMES;
+	struct upstream_lease l;
+
+	t.keep = 1000;
+	upstream_http_times(r->http, &t);
+	rig_serve(r, NULL, answer_until_it_ends);
+	rig_lease_to(r, &l);
+	rig_ask(r, &l);
+	assert_done(r, 1);
+	rig_pass(r, 300);
+	rig_ask(r, &l);
+	assert_done(r, 1);
+	assert_int_equal(atomic_load(&r->seen->conns), 1); /* in time: used again */
+	assert_int_equal(atomic_load(&r->seen->go), 0);
+	for (int i = 0; i < 100 && atomic_load(&r->seen->go) == 0; i++)
+		rig_pass(r, 50);
+	assert_int_equal(atomic_load(&r->seen->go), 1);
+	rig_ask(r, &l);
+	assert_done(r, 1);
+	assert_int_equal(atomic_load(&r->seen->conns), 2);
+}
+
 /* --- ends from our side ---------------------------------------------------------- */
 
 static void
@@ -483,6 +521,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 	    T(a_server_has_so_much_time_and_no_more),
+	    T(a_connection_that_nobody_uses_ends_by_itself),
 	    T(an_abort_ends_an_exchange_wherever_it_is),
 	    T(without_front_nothing_is_sent_and_what_runs_ends),
 	    T(many_exchanges_run_at_once),
