@@ -22,6 +22,8 @@ WGCC	= -Wduplicated-cond -Wduplicated-branches -Wlogical-op -Wjump-misses-init -
 HARD	= -fstack-protector-strong -fstack-clash-protection -fcf-protection=full -fPIE \
 	  -fno-strict-aliasing -fno-delete-null-pointer-checks -fvisibility=hidden
 HGCC	= -ftrivial-auto-var-init=zero -fzero-call-used-regs=used-gpr
+# What starts and stands inside sandboxes: nothing to load, so nothing to wait for.
+STATIC	= $(if $(findstring fsanitize,$(LD_)),,-static-pie)
 LHARD	= -pie -Wl,-z,relro,-z,now,-z,noexecstack,-z,separate-code,--as-needed,--build-id=sha1
 REPRO	= -ffile-prefix-map=$(CURDIR)=. -Werror=date-time
 ifeq ($(findstring clang,$(notdir $(CC))),)
@@ -55,7 +57,7 @@ endif
 # --- what is built -------------------------------------------------------------------
 # Libraries: one per module or process prefix; *_main.c stays out, so tests can link them.
 src	= $(filter-out %_main.c,$(wildcard $(1)))
-LIBS	= common policy policypg audit writer brokerp front core upstream parser agent sandbox
+LIBS	= common policy policypg audit writer brokerp front core upstream parser agent sandbox super inside cli
 SRC_common	= $(call src,common/*.c)
 SRC_policypg	= $(call src,policy/facts_*.c)
 SRC_policy	= $(filter-out $(SRC_policypg),$(call src,policy/*.c))
@@ -66,13 +68,16 @@ SRC_front	= $(call src,broker/front_*.c)
 SRC_core	= $(call src,broker/core_*.c)
 SRC_upstream	= $(call src,broker/upstream_*.c)
 SRC_parser	= $(call src,broker/parser_*.c)
-SRC_sandbox	= $(call src,agent/sandbox/native_*.c)
-SRC_agent	= $(call src,agent/*.c) $(filter-out $(SRC_sandbox),$(call src,agent/sandbox/*.c))
+SRC_sandbox	= $(call src,agent/sandbox/sandbox*.c)
+SRC_super	= $(call src,agent/sandbox/super_*.c agent/sandbox/native_*.c agent/sandbox/oci_*.c agent/sandbox/filter_*.c)
+SRC_inside	= $(call src,agent/sandbox/inside_*.c)
+SRC_cli	= $(call src,agent/sandbox/cli_*.c)
+SRC_agent	= $(call src,agent/*.c)
 lib	= $(foreach l,$(1),$(B)/lib$(l).a)
 
 # Programs: main file, our libraries (in link order), foreign libraries.
 PROGS	= cofferdam-broker cofferdam-front cofferdam-core cofferdam-upstream cofferdam-writer \
-	  cofferdam-parser cofferdam-agent cofferdam-sandbox cofferdam
+	  cofferdam-parser cofferdam-agent cofferdam-sandbox cofferdam-inside cofferdam-init cofferdam-cmd cofferdam
 MAIN_cofferdam-broker	= broker/broker_main.c
 USE_cofferdam-broker	= brokerp common
 EXT_cofferdam-broker	= -lcjson -lseccomp -lsodium -lcrypto
@@ -92,14 +97,20 @@ MAIN_cofferdam-parser	= broker/parser_main.c
 USE_cofferdam-parser	= parser policypg policy common
 EXT_cofferdam-parser	= -lpg_query -lcjson -lseccomp -lsodium -lcrypto -lm -lpthread
 MAIN_cofferdam-agent	= agent/agent_main.c
-USE_cofferdam-agent	= agent common
+USE_cofferdam-agent	= agent sandbox common
 EXT_cofferdam-agent	= -lcjson -lseccomp -lsodium -lcrypto
-MAIN_cofferdam-sandbox	= agent/sandbox/native_main.c
-USE_cofferdam-sandbox	= sandbox common
-EXT_cofferdam-sandbox	= -lseccomp
-MAIN_cofferdam		= cmd/cmd_main.c
-USE_cofferdam		= cmd core audit policy common
-EXT_cofferdam		= -lcrypto -lcjson -lsodium -lseccomp
+MAIN_cofferdam-sandbox	= agent/sandbox/super_main.c
+USE_cofferdam-sandbox	= super sandbox common
+EXT_cofferdam-sandbox	= $(STATIC)
+MAIN_cofferdam-inside	= agent/sandbox/inside_main.c
+USE_cofferdam-inside	= inside common
+EXT_cofferdam-inside	= $(STATIC)
+MAIN_cofferdam-cmd	= cmd/cmd_main.c
+USE_cofferdam-cmd	= cmd core audit policy common
+EXT_cofferdam-cmd	= -lcrypto -lcjson -lsodium -lseccomp
+MAIN_cofferdam		= agent/sandbox/cli_main.c
+USE_cofferdam		= cli super sandbox common
+EXT_cofferdam		= $(STATIC)
 SRC_cmd	= $(call src,cmd/*.c)
 LIBS	+= cmd
 
@@ -119,12 +130,17 @@ define program
 $(B)/$(1): $(call objs,$(MAIN_$(1))) $(call lib,$(USE_$(1)))
 	$$(call say,LD,$$@)$(CC) $(LD_) $(LDFLAGS) -o $$@ $(call objs,$(MAIN_$(1))) $(call lib,$(USE_$(1))) $(EXT_$(1))
 endef
-$(foreach p,$(PROGS),$(eval $(call program,$(p))))
+$(foreach p,$(filter-out cofferdam-init,$(PROGS)),$(eval $(call program,$(p))))
+# Pid 1 of a sandbox: no C library, no sanitizer, in every mode.
+$(B)/cofferdam-init: agent/sandbox/init/init_main.c $(wildcard agent/sandbox/init/*.h) agent/sandbox/inside.h Makefile
+	@mkdir -p $(@D)
+	$(call say,CC,$@)$(CC) $(STD) -O2 -g $(WARN) $(WERROR) $(REPRO) -I. -ffreestanding -fno-builtin -fno-stack-protector \
+		-fno-asynchronous-unwind-tables -fcf-protection=none -static -nostdlib -nostartfiles -Wl,-z,noexecstack -Wl,--build-id=none -o $@ $<
 
 # --- tests ---------------------------------------------------------------------------
 UNIT	= $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/t_*.c))
 FUZZ	= $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
-TESTLIBS = $(call lib,core front upstream writer audit parser policypg policy brokerp agent sandbox common)
+TESTLIBS = $(call lib,core front upstream writer audit parser policypg policy brokerp agent cli super sandbox inside common)
 TESTEXT	= -lcurl -lssl -lcrypto -lcares -lz -lcjson -lseccomp -lsodium -lpg_query -lm -lpthread
 $(B)/t_%: $(B)/tests/unit/t_%.o $(TESTLIBS)
 	$(call say,LD,$@)$(CC) $(LD_) $(LDFLAGS) -o $@ $< -Wl,--start-group $(TESTLIBS) -Wl,--end-group $(TESTEXT) -lcmocka

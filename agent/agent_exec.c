@@ -37,7 +37,9 @@ status_of(const struct sandbox_result *r)
 	case SANDBOX_SIGNALLED: return 128 + r->value;
 	case SANDBOX_TIMEOUT: return 124;
 	case SANDBOX_MEMORY:
-	case SANDBOX_OUTPUT: return 125;
+	case SANDBOX_OUTPUT:
+	case SANDBOX_DISK: return 125;
+	case SANDBOX_POLICY: return 128 + r->value;
 	case SANDBOX_NONE:
 	case SANDBOX_KILLED:
 	case SANDBOX_UNAVAILABLE: break;
@@ -80,7 +82,7 @@ agent_exec_run(const struct agent_options *o)
 	    .workspace = o->workspace,
 	    .binds = o->binds,
 	    .nbinds = o->nbinds,
-	    .limits_optional = o->limits_optional};
+	    .may_lack = o->limits_optional ? SANDBOX_LAYER_LIMITS | SANDBOX_LAYER_FREEZER : 0};
 	__attribute__((cleanup(agent_workspace_free))) struct agent_workspace ws = {0};
 	AUTO(sandbox) struct sandbox *sb = NULL;
 	AUTO_FREE char *level = NULL;

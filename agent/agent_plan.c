@@ -63,7 +63,7 @@ agent_plan_sandbox(const struct agent_options *o, const struct broker_plan *p, s
 	    .targets = targets,
 	    .ntargets = targets_take(p, targets),
 	    .env = (const char *const *)env,
-	    .limits_optional = o->limits_optional};
+	    .may_lack = o->limits_optional ? SANDBOX_LAYER_LIMITS | SANDBOX_LAYER_FREEZER : 0};
 	int rc;
 
 	spec.limits.wall_s = wall_s(o);

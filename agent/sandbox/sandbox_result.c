@@ -24,6 +24,8 @@ sandbox_cause_name(enum sandbox_cause c)
 	case SANDBOX_OUTPUT: return "output";
 	case SANDBOX_KILLED: return "killed";
 	case SANDBOX_UNAVAILABLE: return "sandbox_unavailable";
+	case SANDBOX_DISK: return "disk";
+	case SANDBOX_POLICY: return "policy";
 	}
 	return "none";
 }
@@ -97,6 +99,8 @@ sandbox_result_words(const struct sandbox_result *r)
 	case SANDBOX_OUTPUT: return xstrdup("output limit reached, everything was ended");
 	case SANDBOX_KILLED: return xstrdup("ended from outside");
 	case SANDBOX_UNAVAILABLE: return xstrdup("the sandbox went away");
+	case SANDBOX_DISK: return xstrdup("disk limit reached: /work or /tmp is full");
+	case SANDBOX_POLICY: return xstrdup("ended by the system call filter");
 	}
 	return xstrdup("did not run");
 }

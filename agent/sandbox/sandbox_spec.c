@@ -23,6 +23,8 @@ static const struct limit_row {
     {"pids", offsetof(struct sandbox_limits, pids), 256, 4, 32768},
     {"output", offsetof(struct sandbox_limits, output_mib), 64, 1, 4096},
     {"workspace", offsetof(struct sandbox_limits, workspace_mib), 512, 1, 1 << 20},
+    {"open files", offsetof(struct sandbox_limits, open_files), 8192, 16, 1 << 20},
+    {"linger", offsetof(struct sandbox_limits, linger_s), 600, 1, 86400},
 };
 
 static uint32_t *
@@ -253,7 +255,7 @@ sandbox_spec_encode(const struct sandbox_spec *s, struct buf *out)
 {
 	struct sandbox_limits l = s->limits;
 
-	buf_u8(out, s->limits_optional ? 1 : 0);
+	buf_u8(out, (uint8_t)s->may_lack);
 	for (size_t i = 0; i < ARRAY_LEN(limit_rows); i++) {
 		uint32_t v = *limit_at(&l, &limit_rows[i]);
 

@@ -1,0 +1,55 @@
+/*
+ * What a caller and the supervisor of a sandbox say to each other, in frames of wire.h. Every body
+ * begins with a u32 tag that the caller chose and the answer repeats; EXITED has the tag of its
+ * EXEC. Each request gets exactly one DONE, STARTED or ERROR, but KILL, which gets none. Answers
+ * may come in another order than the requests. A connection is one caller; several may be there
+ * (a named sandbox). Encodings as in common/buf.h: u8 u16 u32 u64 big-endian, str with u32 length,
+ * list with u32 count.
+ */
+#ifndef AGENT_SANDBOX_CALL_H
+#define AGENT_SANDBOX_CALL_H
+
+enum call_type {
+	CALL_CREATE = 1,  /* str spec (sandbox_spec_encode); once, on the first connection */
+	CALL_CREATED = 2, /* str level JSON; fds: a listener for each target */
+	CALL_ERROR = 3,	  /* u32 -code, str text */
+	/*
+	 * str exec (sandbox_exec_encode), u8 spawn; fds: those that become SANDBOX_FIRST_FD...
+	 * inside. spawn 0: the pipes go to the caller, and EXITED comes to it. spawn 1: the
+	 * supervisor keeps them. When the caller goes away its execs go on (their pipes are
+	 * closed).
+	 */
+	CALL_EXEC = 4,
+	CALL_STARTED = 5, /* u32 proc; fds: stdout, stderr unless merged, stdin if wanted; with a
+			     tty the terminal alone; spawned: none */
+	CALL_EXITED = 6, /* u32 proc, u8 cause, u32 value, u64 user us, u64 system us, u64 peak KiB,
+			    str refused JSON ("" none) */
+	CALL_KILL = 7,	 /* u32 proc, u8 cause that its EXITED shall have: the program and all that
+			    came from it */
+	CALL_DONE = 8,	 /* by the request: */
+	CALL_PROCS = 20, /* -> str JSON array */
+	CALL_LOGS = 21,	 /* u32 proc, u64 from, u32 wait ms, u32 max -> u64 first, u64 next, u8
+			    running,  str bytes */
+	CALL_SIGNAL = 22, /* u32 proc, u32 signal -> nothing */
+	CALL_INPUT = 23,  /* u32 proc, u8 close, str bytes (at most 64 KiB) -> u32 taken: fewer when
+			     it  does not read; the rest is sent again */
+	CALL_RESIZE = 24, /* u32 proc, u16 rows, u16 cols -> nothing */
+	CALL_WAIT =
+	    25, /* u32 proc, u32 timeout ms -> as EXITED without tag and proc; ERR_TIMEOUT */
+	CALL_PAUSE = 26,   /* -> nothing */
+	CALL_RESUME = 27,  /* -> nothing */
+	CALL_EXTEND = 28,  /* u32 seconds from now -> nothing */
+	CALL_INSPECT = 29, /* -> str JSON object */
+	CALL_NETWORK = 30, /* list(str host, str address, u16 port) add, the same drop -> fds:
+			      listeners of add */
+	CALL_HOLD = 31, /* u8 on: stop (SIGSTOP) or continue all programs but helpers -> nothing */
+	CALL_END = 32,	/* -> nothing, when nothing is left; then the supervisor ends */
+	CALL_DETACH = 33, /* -> nothing; the caller closes: not the end of a named sandbox */
+};
+
+/* The run-time directory with NAME.sock of each named sandbox: /run/cofferdam-sandbox as root, else
+ * $XDG_RUNTIME_DIR/cofferdam-sandbox, else /tmp/cofferdam-sandbox-UID; mode 0700, made and checked
+ * (owner, mode, no link) by both sides. The caller frees. */
+char *call_directory(bool make, struct err *err);
+
+#endif

@@ -1,0 +1,7 @@
+/* cofferdam */
+
+int
+main(void)
+{
+	return 2;
+}

@@ -1,0 +1,7 @@
+/* cofferdam-inside */
+
+int
+main(void)
+{
+	return 2;
+}

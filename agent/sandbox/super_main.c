@@ -1,0 +1,7 @@
+/* cofferdam-sandbox */
+
+int
+main(void)
+{
+	return 2;
+}
