@@ -26,6 +26,7 @@ struct super_spec {
 	char *ca_pem, *ca_hash, *roots_pem; /* NULL: none */
 	struct str keystore;
 	char **labels; /* NULL-terminated */
+	char **env;    /* the same; kept for ATTACH alone, EXEC brings its own */
 	struct spec_bind binds[SANDBOX_BINDS_MAX];
 	size_t nbinds;
 	struct spec_target targets[SANDBOX_TARGETS_MAX];

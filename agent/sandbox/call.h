@@ -9,6 +9,13 @@
 #ifndef AGENT_SANDBOX_CALL_H
 #define AGENT_SANDBOX_CALL_H
 
+#include <stdbool.h>
+
+#include "common/err.h"
+
+/* First byte of a spec and of ATTACH: a named sandbox may outlive an upgrade of its callers. */
+#define CALL_VERSION 1
+
 enum call_type {
 	CALL_CREATE = 1,  /* str spec (sandbox_spec_encode); once, on the first connection */
 	CALL_CREATED = 2, /* str level JSON; fds: a listener for each target */
@@ -45,11 +52,14 @@ enum call_type {
 	CALL_HOLD = 31, /* u8 on: stop (SIGSTOP) or continue all programs but helpers -> nothing */
 	CALL_END = 32,	/* -> nothing, when nothing is left; then the supervisor ends */
 	CALL_DETACH = 33, /* -> nothing; the caller closes: not the end of a named sandbox */
+	/* u8 CALL_VERSION; first on each further connection of a named sandbox -> str level JSON,
+	 * u32 output MiB, list(str NAME=value): the environment that came with the spec. */
+	CALL_ATTACH = 34,
 };
 
 /* The run-time directory with NAME.sock of each named sandbox: /run/cofferdam-sandbox as root, else
  * $XDG_RUNTIME_DIR/cofferdam-sandbox, else /tmp/cofferdam-sandbox-UID; mode 0700, made and checked
- * (owner, mode, no link) by both sides. The caller frees. */
+ * (owner, mode, no link) by both sides. The caller frees. In sandbox_directory.c. */
 char *call_directory(bool make, struct err *err);
 
 #endif

@@ -10,6 +10,8 @@
 #include <limits.h>
 #include <stdio.h>
 
+#include "agent/sandbox/call.h"
+
 #include "common/banned.h"
 
 static const struct limit_row {
@@ -246,26 +248,43 @@ sandbox_spec_check(const struct sandbox_spec *s, struct err *err)
 	return trust_check(s, err);
 }
 
+static void
+list_encode(const char *const *list, struct buf *out)
+{
+	uint32_t n = 0;
+
+	while (list != NULL && list[n] != NULL)
+		n++;
+	buf_u32(out, n);
+	for (uint32_t i = 0; i < n; i++)
+		buf_lz(out, list[i]);
+}
+
 /*
- * u8 flags, u32 each limit in the order of limit_rows, str workspace, str CA, str CA hash, str
- * roots, str keystore, list(str host path, str inside), list(str host, str address, u16 port)
+ * u8 CALL_VERSION, u8 overlay, u32 layers that it may lack, u32 each limit in the order of
+ * limit_rows, str back end, str name, str image, str workspace, str CA, str CA hash, str roots,
+ * str keystore, list(str label), list(str host path, str inside), list(str host, str address, u16
+ * port), list(str NAME=value): the environment, empty unless named. An empty str is NULL.
  */
 void
 sandbox_spec_encode(const struct sandbox_spec *s, struct buf *out)
 {
 	struct sandbox_limits l = s->limits;
+	const char *const text[] = {
+	    s->backend, s->name, s->image, s->workspace, s->ca_pem, s->ca_hash, s->roots_pem};
 
-	buf_u8(out, (uint8_t)s->may_lack);
+	buf_u8(out, CALL_VERSION);
+	buf_u8(out, s->overlay ? 1 : 0);
+	buf_u32(out, s->may_lack);
 	for (size_t i = 0; i < ARRAY_LEN(limit_rows); i++) {
 		uint32_t v = *limit_at(&l, &limit_rows[i]);
 
 		buf_u32(out, v != 0 ? v : limit_rows[i].def);
 	}
-	buf_lz(out, s->workspace);
-	buf_lz(out, s->ca_pem);
-	buf_lz(out, s->ca_hash);
-	buf_lz(out, s->roots_pem);
+	for (size_t i = 0; i < ARRAY_LEN(text); i++)
+		buf_lz(out, text[i]);
 	buf_lstr(out, s->keystore);
+	list_encode(s->labels, out);
 	buf_u32(out, (uint32_t)s->nbinds);
 	for (size_t i = 0; i < s->nbinds; i++) {
 		buf_lz(out, s->binds[i].host_path);
@@ -277,6 +296,7 @@ sandbox_spec_encode(const struct sandbox_spec *s, struct buf *out)
 		buf_lz(out, s->targets[i].address);
 		buf_u16(out, s->targets[i].port);
 	}
+	list_encode(s->name != NULL ? s->env : NULL, out);
 }
 
 const char *
@@ -306,38 +326,29 @@ sandbox_interpreter(const char *language, const char **ret_ext)
 }
 
 /*
- * u8 flags (1 merge, 2 background, 4 stdin), u32 timeout ms (0 none), str cwd, str extension
- * ("" no code), str code, list(str argument), list(str NAME=value)
+ * u8 flags (1 merge, 2 background, 4 stdin, 8 tty, 16 helper), u32 timeout ms (0 none), u16 rows,
+ * u16 cols, str cwd, str extension ("" no code), str code, list(str argument), list(str
+ * NAME=value)
  */
 void
 sandbox_exec_encode(const struct sandbox_exec *x, const char *const *env, struct buf *out)
 {
-	const char *ext = "", *program = NULL;
-	uint32_t n = 0;
-	unsigned flags = x->merge ? 1 : 0;
+	const char *ext = "", *one[2] = {NULL, NULL};
+	unsigned flags = x->merge || x->tty ? 1 : 0;
 
 	flags |= x->background ? 2 : 0;
 	flags |= x->pipe_stdin ? 4 : 0;
+	flags |= x->tty ? 8 : 0;
+	flags |= x->helper ? 16 : 0;
 	if (x->language != NULL)
-		program = sandbox_interpreter(x->language, &ext);
+		one[0] = sandbox_interpreter(x->language, &ext);
 	buf_u8(out, (uint8_t)flags);
 	buf_u32(out, x->timeout_s > 86400 ? 86400000u : x->timeout_s * 1000u);
+	buf_u16(out, x->rows);
+	buf_u16(out, x->cols);
 	buf_lz(out, x->cwd != NULL ? x->cwd : "/work");
 	buf_lz(out, ext);
 	buf_lstr(out, x->language != NULL ? x->code : STR_NONE);
-	if (program != NULL) {
-		buf_u32(out, 1);
-		buf_lz(out, program);
-	} else {
-		for (; x->argv != NULL && x->argv[n] != NULL; n++)
-			continue;
-		buf_u32(out, n);
-		for (uint32_t i = 0; i < n; i++)
-			buf_lz(out, x->argv[i]);
-	}
-	for (n = 0; env[n] != NULL; n++)
-		continue;
-	buf_u32(out, n);
-	for (uint32_t i = 0; i < n; i++)
-		buf_lz(out, env[i]);
+	list_encode(one[0] != NULL ? one : (const char *const *)x->argv, out);
+	list_encode(env, out);
 }

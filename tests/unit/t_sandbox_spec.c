@@ -1,4 +1,4 @@
-/* What a sandbox may be asked to be; its encoding; which cgroup is one's own; how output is cut. */
+/* What a sandbox may be asked to be; its encoding; how output is cut. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "agent/sandbox/native.h"
+#include "agent/sandbox/call.h"
 #include "agent/sandbox/sandbox.h"
 #include "agent/sandbox/sandbox_result.h"
 #include "common/xalloc.h"
@@ -140,71 +140,60 @@ a_target_without_a_name_is_an_address_alone(void **state UNUSED)
 	spec_is(&(struct sandbox_spec){.targets = &t, .ntargets = 1}, ERR_INVALID, "::1");
 }
 
+/* The layout that super_spec.c reads, byte for byte. */
 static void
-launcher_reads_what_the_caller_wrote(void **state UNUSED)
+the_encoding_is_as_documented(void **state UNUSED)
 {
 	const struct sandbox_bind b = {"/srv/data", "/opt/data"};
 	const struct sandbox_target t = {"db", "127.70.0.1", 5432};
-	const struct sandbox_spec s = {.limits = {.memory_mib = 77, .pids = 9},
+	const char *labels[] = {"a=b", NULL}, *env[] = {"X=1", NULL};
+	struct sandbox_spec s = {.limits = {.memory_mib = 77, .pids = 9},
+	    .name = "box",
+	    .overlay = true,
+	    .may_lack = SANDBOX_LAYER_FREEZER,
+	    .labels = labels,
+	    .env = env,
 	    .binds = &b,
 	    .nbinds = 1,
 	    .targets = &t,
 	    .ntargets = 1,
-	    .ca_pem = "PEM",
 	    .ca_hash = "00c0ffee",
 	    .keystore = {"\0\1", 2},
 	    .workspace = "/w"};
-	AUTO_BUF struct buf out = BUF(1 << 20);
-	struct native_spec n;
-	struct err e = {0};
+	static const uint32_t limits[] = {3600, 200, 77, 9, 64, 512, 8192, 600};
+	AUTO_BUF struct buf out = BUF(1 << 20), want = BUF(1 << 20);
 
 	sandbox_spec_encode(&s, &out);
-	assert_int_equal(native_spec_decode(buf_str(&out), &n, &e), 0);
-	assert_int_equal(n.limits.memory_mib, 77);
-	assert_int_equal(n.limits.pids, 9);
-	assert_int_equal(n.limits.wall_s, sandbox_limits_default().wall_s);
-	assert_string_equal(n.workspace, "/w");
-	assert_string_equal(n.ca_pem, "PEM");
-	assert_string_equal(n.ca_hash, "00c0ffee");
-	assert_null(n.roots_pem);
-	assert_true(str_eq(n.keystore, s.keystore));
-	assert_string_equal(n.binds[0].inside, "/opt/data");
-	assert_string_equal(n.targets[0].address, "127.70.0.1");
-	assert_int_equal(n.targets[0].port, 5432);
-	assert_false(n.limits_optional);
-	free(n.workspace);
-	free(n.ca_pem);
-	free(n.ca_hash);
-	free((void *)(uintptr_t)n.keystore.p);
-	free(n.binds[0].host_path);
-	free(n.binds[0].inside);
-	free(n.targets[0].host);
-	free(n.targets[0].address);
-	out.n--; /* one byte short */
-	assert_int_equal(native_spec_decode(str_mem(out.p, 3), &n, &e), ERR_PROTOCOL);
-}
-
-static void
-own_cgroup_is_found_in_either_version(void **state UNUSED)
-{
-	static const char mi[] =
-	    "30 25 0:26 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n"
-	    "31 30 0:27 / /sys/fs/cgroup/cpu,cpuacct rw,nosuid shared:9 - cgroup cgroup "
-	    "rw,cpu,cpuacct\n"
-	    "32 30 0:28 /docker/abc /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n"
-	    "33 30 0:29 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
-	static const char self[] =
-	    "7:cpu,cpuacct:/a/b\n6:memory:/docker/abc/x\n5:pids:/\n0::/user/s\n";
-	AUTO_FREE char *cpu = native_cgroup_own(mi, self, "cpu");
-	AUTO_FREE char *memory = native_cgroup_own(mi, self, "memory");
-	AUTO_FREE char *v2 = native_cgroup_own(mi, self, NULL);
-
-	assert_string_equal(cpu, "/sys/fs/cgroup/cpu,cpuacct/a/b");
-	assert_string_equal(memory, "/sys/fs/cgroup/memory/x");
-	assert_string_equal(v2, "/sys/fs/cgroup/unified/user/s");
-	assert_null(native_cgroup_own(mi, self, "pids"));   /* not mounted */
-	assert_null(native_cgroup_own(mi, self, "cpuset")); /* not ours */
-	assert_null(native_cgroup_own(mi, "6:memory:/elsewhere\n", "memory"));
+	buf_u8(&want, CALL_VERSION);
+	buf_u8(&want, 1);
+	buf_u32(&want, 4);
+	for (size_t i = 0; i < ARRAY_LEN(limits); i++)
+		buf_u32(&want, limits[i]);
+	buf_lz(&want, "");
+	buf_lz(&want, "box");
+	buf_lz(&want, "");
+	buf_lz(&want, "/w");
+	buf_lz(&want, "");
+	buf_lz(&want, "00c0ffee");
+	buf_lz(&want, "");
+	buf_lstr(&want, s.keystore);
+	buf_u32(&want, 1);
+	buf_lz(&want, "a=b");
+	buf_u32(&want, 1);
+	buf_lz(&want, "/srv/data");
+	buf_lz(&want, "/opt/data");
+	buf_u32(&want, 1);
+	buf_lz(&want, "db");
+	buf_lz(&want, "127.70.0.1");
+	buf_u16(&want, 5432);
+	buf_u32(&want, 1);
+	buf_lz(&want, "X=1");
+	assert_true(str_eq(buf_str(&out), buf_str(&want)));
+	/* An unnamed one needs no environment: its only caller has it. */
+	buf_reset(&out);
+	s.name = NULL;
+	sandbox_spec_encode(&s, &out);
+	assert_int_equal(out.n, want.n - strlen("box") - 4 - strlen("X=1"));
 }
 
 static void
@@ -285,8 +274,7 @@ main(void)
 	    cmocka_unit_test(variable_must_be_name_and_value),
 	    cmocka_unit_test(a_ca_hash_is_eight_digits_and_certificates_have_a_limit),
 	    cmocka_unit_test(a_target_without_a_name_is_an_address_alone),
-	    cmocka_unit_test(launcher_reads_what_the_caller_wrote),
-	    cmocka_unit_test(own_cgroup_is_found_in_either_version),
+	    cmocka_unit_test(the_encoding_is_as_documented),
 	    cmocka_unit_test(output_is_cut_to_its_begin_and_end_with_the_count),
 	    cmocka_unit_test(causes_of_an_end_are_told_apart_in_words),
 	    cmocka_unit_test(unknown_language_has_no_interpreter),

@@ -1,0 +1,76 @@
+/*
+ * A caller's connection to a supervisor, for the files of libsandbox alone: requests and their
+ * answers by tag. One thread at a time uses a struct sandbox; while one waits for its answer, those
+ * for others are kept.
+ */
+#ifndef AGENT_SANDBOX_SANDBOX_CLIENT_H
+#define AGENT_SANDBOX_SANDBOX_CLIENT_H
+
+#include <pthread.h>
+#include <sys/types.h>
+
+#include "agent/sandbox/call.h"
+#include "agent/sandbox/sandbox.h"
+#include "agent/sandbox/wire.h"
+
+#define CLIENT_ANSWER_MS 15000 /* for what the supervisor does at once */
+#define CLIENT_PARKED_MAX 1024 /* answers that nobody has asked for yet */
+
+struct sandbox {
+	int wire;
+	pid_t supervisor; /* a child of this process; 0: none */
+	pthread_t thread; /* when `here` */
+	bool here, named;
+	uint32_t tag;
+	char *level;
+	int listeners[SANDBOX_TARGETS_MAX];
+	size_t nlisteners;
+	char **env; /* of each exec */
+	uint64_t output_max;
+	struct client_parked *parked;
+	size_t nparked;
+};
+
+struct sandbox *client_new(void);
+void client_env_free(char **env);
+/* Sends `type` with a fresh tag before `body` (may be NULL). */
+int client_send(struct sandbox *sb, uint8_t type, const struct buf *body, const int *fds,
+    size_t nfds, uint32_t *ret_tag, struct err *err);
+/*
+ * The answer to `tag`, of type `want` or an error; its body without the tag, its descriptors the
+ * caller's. timeout_ms 0: only what is there already; < 0: none. ERR_TIMEOUT; ERR_UNAVAILABLE: the
+ * sandbox is gone.
+ */
+int client_answer(struct sandbox *sb, uint32_t tag, uint8_t want, int timeout_ms,
+    struct wire_msg *ret, struct err *err);
+/* One message off the wire, kept for whoever waits for it; to be called when the wire is readable.
+ */
+int client_turn(struct sandbox *sb, struct err *err);
+/* True if the answer to `tag` is here. */
+bool client_has(const struct sandbox *sb, uint32_t tag);
+/* client_send and client_answer with DONE and CLIENT_ANSWER_MS. */
+int client_ask(struct sandbox *sb, uint8_t type, const struct buf *body, struct wire_msg *ret,
+    struct err *err);
+
+/* --- a program whose pipes this caller holds (sandbox_start.c) ----------------------------------
+ */
+struct client_started {
+	uint32_t tag, proc;
+	int out, errs, in; /* -1: none; the caller's; non-blocking. With a tty all are `out` */
+};
+#define CLIENT_STARTED ((struct client_started){.out = -1, .errs = -1, .in = -1})
+int client_exec_check(const struct sandbox *sb, const struct sandbox_exec *x, struct err *err);
+int client_start(struct sandbox *sb, const struct sandbox_exec *x, bool spawn,
+    struct client_started *ret, struct err *err);
+/* Its end, as client_answer: cause, value, times and refused of *ret; the rest is left alone. */
+int client_ended(struct sandbox *sb, const struct client_started *s, int timeout_ms,
+    struct sandbox_result *ret, struct err *err);
+/* Ends it; its client_ended then has this cause. */
+void client_kill(struct sandbox *sb, const struct client_started *s, enum sandbox_cause cause);
+void client_started_free(struct client_started *s);
+#define AUTO_STARTED __attribute__((cleanup(client_started_free)))
+
+/* u8 cause, u32 value, u64 user, system us, peak KiB, str refused: the end of EXITED and WAIT. */
+int client_end_read(struct rd *r, struct sandbox_result *ret, struct err *err);
+
+#endif
