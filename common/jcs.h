@@ -37,6 +37,8 @@ void jcs_hex(struct jcs *j, const char *key, const void *p, size_t n); /* lower 
 void jcs_raw(struct jcs *j, const char *key, struct str canonical);
 /* As jcs_* but with a key of counted length. */
 void jcs_key(struct jcs *j, struct str key); /* then call a function with key NULL */
+/* The order of keys, RFC 8785 3.2.3. */
+int jcs_key_cmp(struct str a, struct str b);
 /* Re-emit a parsed value canonically (keys sorted; null is refused: ERR_INVALID). */
 int jcs_value(struct jcs *j, const char *key, const struct json *v, struct err *err);
 /* Is `text` exactly its own canonical form? */
