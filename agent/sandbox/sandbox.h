@@ -13,6 +13,7 @@
 #define SANDBOX_TARGETS_MAX 252 /* listeners; SCM_RIGHTS takes 253 descriptors */
 #define SANDBOX_BINDS_MAX 32
 #define SANDBOX_LABELS_MAX 32
+#define SANDBOX_NAME_MAX 40
 #define SANDBOX_EXEC_FDS_MAX 4
 #define SANDBOX_PROCS_MAX 256		  /* execs alive at once */
 #define SANDBOX_LOG_MAX ((size_t)1 << 20) /* kept of the output of a spawned program */
@@ -151,6 +152,7 @@ struct sandbox_exec {
 			   arguments */
 	const int *fds; /* become 10, 11 ... inside; borrowed */
 	size_t nfds;	/* at most SANDBOX_EXEC_FDS_MAX */
+	uint32_t *started;	   /* NULL, or gets the program's number when it runs: resize */
 	sandbox_output_fn *output; /* NULL: not wanted */
 	void *output_arg;
 	size_t head, tail;   /* bytes collected from the begin and the end of all output */

@@ -32,7 +32,20 @@ struct sandbox {
 };
 
 struct sandbox *client_new(void);
-void client_env_free(char **env);
+/* The same with environment and output limit of this spec. */
+struct sandbox *client_for(const struct sandbox_spec *s);
+/* Starts a supervisor of its own. */
+int client_supervise(struct sandbox *sb, struct err *err);
+/* CREATE's body; CREATED taken. */
+int client_create_body(
+    const struct sandbox_spec *s, char *const *env, struct buf *out, struct err *err);
+int client_created(struct sandbox *sb, uint32_t tag, size_t ntargets, struct err *err);
+/* All of it: asks the supervisor at the wire. */
+int client_create(struct sandbox *sb, const struct sandbox_spec *s, struct err *err);
+/* ERR_NOT_FOUND: nobody listens there. */
+int client_connect(const char *path, int *ret, struct err *err);
+/* All but the wire and the supervisor. */
+void client_free(struct sandbox *sb);
 /* Sends `type` with a fresh tag before `body` (may be NULL). */
 int client_send(struct sandbox *sb, uint8_t type, const struct buf *body, const int *fds,
     size_t nfds, uint32_t *ret_tag, struct err *err);

@@ -69,6 +69,8 @@ sandbox_result_free(struct sandbox_result *r)
 {
 	buf_free(&r->head);
 	buf_free(&r->tail);
+	free(r->refused);
+	r->refused = NULL;
 }
 
 void

@@ -236,16 +236,98 @@ trust_check(const struct sandbox_spec *s, struct err *err)
 	return 0;
 }
 
+static bool
+made_of(const char *p, const char *chars, size_t max)
+{
+	size_t n = strspn(p, chars);
+
+	return n != 0 && n <= max && p[n] == '\0';
+}
+
+#define LOWER "abcdefghijklmnopqrstuvwxyz0123456789"
+
+/* The name becomes a file's. */
+static int
+name_check(const struct sandbox_spec *s, struct err *err)
+{
+	if (s->name == NULL || (s->name[0] != '-' && made_of(s->name, LOWER "-", SANDBOX_NAME_MAX)))
+		return 0;
+	return err_set(err, ERR_INVALID,
+	    "sandbox: name \"%s\" must be of 1 to %d small letters, digits and -, and not begin "
+	    "with -",
+	    s->name, SANDBOX_NAME_MAX);
+}
+
+static int
+label_check(const char *l, struct err *err)
+{
+	struct str value = str_z(l), key;
+	AUTO_FREE char *k = NULL;
+	bool plain = str_is_utf8(value) && str_cut(&value, '=', &key) && value.n <= 256;
+
+	for (size_t i = 0; i < value.n; i++)
+		plain = plain && (unsigned char)value.p[i] >= 0x20 && value.p[i] != 0x7f;
+	k = plain ? str_dup(key) : NULL;
+	if (plain && made_of(k, LOWER "._-/", 64))
+		return 0;
+	return err_set(err, ERR_INVALID,
+	    "sandbox: label \"%.100s\" must be key=value: a key of 1 to 64 small letters, digits "
+	    "and "
+	    "._-/, a value of at most 256 bytes of text in one line",
+	    l);
+}
+
+static int
+labels_check(const struct sandbox_spec *s, struct err *err)
+{
+	for (size_t i = 0; s->labels != NULL && s->labels[i] != NULL; i++) {
+		int rc = label_check(s->labels[i], err);
+
+		if (rc != 0)
+			return rc;
+		if (i >= SANDBOX_LABELS_MAX)
+			return err_set(
+			    err, ERR_TOO_LARGE, "sandbox: more than %d labels", SANDBOX_LABELS_MAX);
+	}
+	return 0;
+}
+
+static int
+backend_check(const struct sandbox_spec *s, struct err *err)
+{
+	static const char *const known[] = {"native", "crun", "runc", "runsc"};
+	const unsigned layers = SANDBOX_LAYER_LIMITS | SANDBOX_LAYER_LANDLOCK |
+				SANDBOX_LAYER_FREEZER | SANDBOX_LAYER_NOTIFY;
+	bool found = s->backend == NULL;
+
+	for (size_t i = 0; !found && i < ARRAY_LEN(known); i++)
+		found = strcmp(s->backend, known[i]) == 0;
+	if (!found)
+		return err_set(err, ERR_INVALID,
+		    "sandbox: there is no back end \"%s\" (native, crun, runc, runsc)", s->backend);
+	if ((s->may_lack & ~layers) != 0)
+		return err_set(err, ERR_INVALID, "sandbox: layers 0x%x are not known, 0x%x are",
+		    s->may_lack, layers);
+	if (s->image != NULL && !path_is_plain(s->image))
+		return err_set(err, ERR_INVALID,
+		    "sandbox: image \"%s\" is not a plain absolute path", s->image);
+	if (s->overlay && s->workspace == NULL)
+		return err_set(
+		    err, ERR_INVALID, "sandbox: an overlay needs a workspace to lie over");
+	return 0;
+}
+
 int
 sandbox_spec_check(const struct sandbox_spec *s, struct err *err)
 {
-	int rc;
+	static int (*const checks[])(const struct sandbox_spec *, struct err *) = {name_check,
+	    backend_check, labels_check, workspace_check, binds_check, targets_check, env_check,
+	    trust_check};
+	int rc = limits_check(s->limits, err);
 
-	if ((rc = limits_check(s->limits, err)) != 0 || (rc = workspace_check(s, err)) != 0 ||
-	    (rc = binds_check(s, err)) != 0 || (rc = targets_check(s, err)) != 0 ||
-	    (rc = env_check(s, err)) != 0)
-		return rc;
-	return trust_check(s, err);
+	for (size_t i = 0; rc == 0 && i < ARRAY_LEN(checks); i++)
+		rc = checks[i](s, err);
+	return rc;
 }
 
 static void

@@ -140,6 +140,58 @@ a_target_without_a_name_is_an_address_alone(void **state UNUSED)
 	spec_is(&(struct sandbox_spec){.targets = &t, .ntargets = 1}, ERR_INVALID, "::1");
 }
 
+static void
+a_name_is_a_file_name_that_needs_no_quotes(void **state UNUSED)
+{
+	static const char *const bad[] = {"", "-a", "A", "a/b", "../x", "a.b", "a b", "a\n",
+	    "\xc3\xa4", "a1234567890123456789012345678901234567890"};
+
+	spec_is(&(struct sandbox_spec){.name = "a-1"}, 0, "");
+	spec_is(&(struct sandbox_spec){.name = "0"}, 0, "");
+	spec_is(&(struct sandbox_spec){.name = "a123456789012345678901234567890123456789"}, 0, "");
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+		spec_is(&(struct sandbox_spec){.name = bad[i]}, ERR_INVALID, "name");
+}
+
+static void
+a_label_is_one_line_of_key_and_value(void **state UNUSED)
+{
+	static const char *const bad[] = {
+	    "", "a", "=b", "A=b", "a b=c", "a=b\nc", "a=\x7f", "a=\xff", "a=\x1b[0m"};
+	const char *labels[SANDBOX_LABELS_MAX + 2] = {
+	    "owner=Ola Nordmann, \xc3\xa5", "a.b-c/d_2=", NULL};
+
+	spec_is(&(struct sandbox_spec){.labels = labels}, 0, "");
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		labels[1] = bad[i];
+		spec_is(&(struct sandbox_spec){.labels = labels}, ERR_INVALID, "label");
+	}
+	for (size_t i = 0; i < SANDBOX_LABELS_MAX; i++)
+		labels[i] = "a=b";
+	spec_is(&(struct sandbox_spec){.labels = labels}, 0, "");
+	labels[SANDBOX_LABELS_MAX] = "a=b";
+	spec_is(&(struct sandbox_spec){.labels = labels}, ERR_TOO_LARGE, "labels");
+}
+
+static void
+back_end_layers_image_and_overlay_are_known_or_refused(void **state UNUSED)
+{
+	static const char *const good[] = {"native", "crun", "runc", "runsc"};
+	static const char *const bad[] = {"", "docker", "Native", "../crun"};
+
+	for (size_t i = 0; i < ARRAY_LEN(good); i++)
+		spec_is(&(struct sandbox_spec){.backend = good[i]}, 0, "");
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+		spec_is(&(struct sandbox_spec){.backend = bad[i]}, ERR_INVALID, "back end");
+	spec_is(&(struct sandbox_spec){.may_lack = 15}, 0, "");
+	spec_is(&(struct sandbox_spec){.may_lack = 16}, ERR_INVALID, "layers");
+	spec_is(&(struct sandbox_spec){.image = "/srv/image"}, 0, "");
+	spec_is(&(struct sandbox_spec){.image = "image"}, ERR_INVALID, "image");
+	spec_is(&(struct sandbox_spec){.image = "/"}, ERR_INVALID, "image");
+	spec_is(&(struct sandbox_spec){.overlay = true}, ERR_INVALID, "overlay");
+	spec_is(&(struct sandbox_spec){.overlay = true, .workspace = "/home/a/work"}, 0, "");
+}
+
 /* The layout that super_spec.c reads, byte for byte. */
 static void
 the_encoding_is_as_documented(void **state UNUSED)
@@ -274,6 +326,9 @@ main(void)
 	    cmocka_unit_test(variable_must_be_name_and_value),
 	    cmocka_unit_test(a_ca_hash_is_eight_digits_and_certificates_have_a_limit),
 	    cmocka_unit_test(a_target_without_a_name_is_an_address_alone),
+	    cmocka_unit_test(a_name_is_a_file_name_that_needs_no_quotes),
+	    cmocka_unit_test(a_label_is_one_line_of_key_and_value),
+	    cmocka_unit_test(back_end_layers_image_and_overlay_are_known_or_refused),
 	    cmocka_unit_test(the_encoding_is_as_documented),
 	    cmocka_unit_test(output_is_cut_to_its_begin_and_end_with_the_count),
 	    cmocka_unit_test(causes_of_an_end_are_told_apart_in_words),

@@ -1,0 +1,163 @@
+/*
+ * Requests to a supervisor and their answers (any caller's process). Answers come in any order;
+ * those for others are kept, so that a program's end is never lost while something else is asked.
+ * Never waits without a deadline, unless its caller said so.
+ */
+#include "agent/sandbox/sandbox_client.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "common/xalloc.h"
+
+#include "common/banned.h"
+
+struct client_parked {
+	uint32_t tag;
+	struct wire_msg m; /* without the tag */
+};
+
+struct sandbox *
+client_new(void)
+{
+	struct sandbox *sb = xcalloc(1, sizeof(*sb));
+
+	sb->wire = -1;
+	return sb;
+}
+
+static int
+gone(struct err *err, const struct err *why)
+{
+	return err_set(err, ERR_UNAVAILABLE, "sandbox: it went away (%s)", why->msg);
+}
+
+int
+client_send(struct sandbox *sb, uint8_t type, const struct buf *body, const int *fds, size_t nfds,
+    uint32_t *ret_tag, struct err *err)
+{
+	AUTO_BUF struct buf b = BUF(WIRE_BODY_MAX);
+	struct err e = {0};
+
+	if (sb->wire < 0)
+		return err_set(err, ERR_UNAVAILABLE, "sandbox: already ended");
+	if (++sb->tag == 0)
+		sb->tag = 1;
+	buf_u32(&b, sb->tag);
+	if (body != NULL)
+		buf_put_str(&b, buf_str(body));
+	if (buf_over(&b) || (body != NULL && buf_over(body)))
+		return err_set(
+		    err, ERR_TOO_LARGE, "sandbox: a request of more than %zu bytes", WIRE_BODY_MAX);
+	if (wire_send(sb->wire, type, &b, fds, nfds, &e) != 0)
+		return gone(err, &e);
+	*ret_tag = sb->tag;
+	return 0;
+}
+
+static void
+parked_drop(struct sandbox *sb, size_t i)
+{
+	wire_msg_free(&sb->parked[i].m);
+	memmove(&sb->parked[i], &sb->parked[i + 1], (sb->nparked - i - 1) * sizeof(sb->parked[0]));
+	sb->nparked--;
+}
+
+int
+client_turn(struct sandbox *sb, struct err *err)
+{
+	AUTO_WIRE struct wire_msg m = WIRE_MSG;
+	struct err e = {0};
+	uint32_t tag;
+	struct rd r;
+
+	if (sb->wire < 0)
+		return err_set(err, ERR_UNAVAILABLE, "sandbox: already ended");
+	if (wire_recv(sb->wire, WIRE_SEND_MS, WIRE_BODY_MAX, &m, &e) != 0)
+		return gone(err, &e);
+	r = rd_init(buf_str(&m.body));
+	tag = rd_u32(&r);
+	if (r.bad)
+		return err_set(err, ERR_PROTOCOL, "sandbox: an answer without a tag");
+	buf_drop(&m.body, sizeof(tag));
+	/* Answers that came too late for who asked; nobody will. */
+	if (sb->nparked == CLIENT_PARKED_MAX)
+		parked_drop(sb, 0);
+	sb->parked = xreallocarray(sb->parked, sb->nparked + 1, sizeof(*sb->parked));
+	sb->parked[sb->nparked++] = (struct client_parked){.tag = tag, .m = m};
+	m = WIRE_MSG;
+	return 0;
+}
+
+static size_t
+parked_find(const struct sandbox *sb, uint32_t tag)
+{
+	size_t i = 0;
+
+	while (i < sb->nparked && sb->parked[i].tag != tag)
+		i++;
+	return i;
+}
+
+bool
+client_has(const struct sandbox *sb, uint32_t tag)
+{
+	return parked_find(sb, tag) < sb->nparked;
+}
+
+int
+client_answer(struct sandbox *sb, uint32_t tag, uint8_t want, int timeout_ms, struct wire_msg *ret,
+    struct err *err)
+{
+	int64_t deadline = timeout_ms < 0 ? -1 : wire_now_ms() + timeout_ms;
+	size_t i;
+	int rc;
+
+	while ((i = parked_find(sb, tag)) == sb->nparked) {
+		struct err e = {0};
+
+		if (sb->wire < 0)
+			return err_set(err, ERR_UNAVAILABLE, "sandbox: already ended");
+		rc = wire_wait(sb->wire, POLLIN, deadline, &e);
+		if (rc == ERR_TIMEOUT)
+			return err_set(err, ERR_TIMEOUT, "sandbox: no answer in %d ms", timeout_ms);
+		if ((rc = client_turn(sb, err)) != 0)
+			return rc;
+	}
+	wire_msg_free(ret);
+	*ret = sb->parked[i].m;
+	sb->parked[i].m = WIRE_MSG;
+	parked_drop(sb, i);
+	if (ret->type == CALL_ERROR)
+		return wire_take_error(ret, err);
+	if (ret->type != want)
+		return err_set(err, ERR_PROTOCOL, "sandbox: answer of type %u, not %u",
+		    (unsigned)ret->type, (unsigned)want);
+	return 0;
+}
+
+int
+client_ask(
+    struct sandbox *sb, uint8_t type, const struct buf *body, struct wire_msg *ret, struct err *err)
+{
+	uint32_t tag = 0;
+	int rc = client_send(sb, type, body, NULL, 0, &tag, err);
+
+	return rc != 0 ? rc : client_answer(sb, tag, CALL_DONE, CLIENT_ANSWER_MS, ret, err);
+}
+
+void
+client_free(struct sandbox *sb)
+{
+	for (size_t i = 0; i < sb->nlisteners; i++)
+		if (sb->listeners[i] >= 0)
+			(void)close(sb->listeners[i]);
+	while (sb->nparked != 0)
+		wire_msg_free(&sb->parked[--sb->nparked].m);
+	free(sb->parked);
+	for (size_t i = 0; sb->env != NULL && sb->env[i] != NULL; i++)
+		free(sb->env[i]);
+	free(sb->env);
+	free(sb->level);
+	free(sb);
+}
