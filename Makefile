@@ -48,7 +48,7 @@ LD_	= -fsanitize=address,undefined
 LDFUZZ	= -fsanitize=fuzzer,address,undefined
 endif
 WERROR	?= -Werror
-CFLAGS_ALL = $(STD) $(OPT) $(WARN) $(WERROR) $(REPRO) -I. -MMD -MP $(CPPFLAGS) $(CFLAGS)
+CFLAGS_ALL = $(STD) $(OPT) $(WARN) $(WERROR) $(REPRO) -I. -I$(B) -MMD -MP $(CPPFLAGS) $(CFLAGS)
 ifneq ($(V),1)
 Q	= @
 say	= @echo "  $(1)	$(2)";
@@ -69,7 +69,7 @@ SRC_core	= $(call src,broker/core_*.c)
 SRC_upstream	= $(call src,broker/upstream_*.c)
 SRC_parser	= $(call src,broker/parser_*.c)
 SRC_sandbox	= $(call src,agent/sandbox/sandbox*.c)
-SRC_super	= $(call src,agent/sandbox/super_*.c agent/sandbox/native_*.c agent/sandbox/oci_*.c agent/sandbox/filter_*.c)
+SRC_super	= $(call src,agent/sandbox/super_*.c agent/sandbox/native_*.c agent/sandbox/oci_*.c agent/sandbox/filter*.c)
 SRC_inside	= $(call src,agent/sandbox/inside_*.c)
 SRC_cli	= $(call src,agent/sandbox/cli_*.c)
 SRC_agent	= $(call src,agent/*.c)
@@ -136,6 +136,15 @@ $(B)/cofferdam-init: agent/sandbox/init/init_main.c $(wildcard agent/sandbox/ini
 	@mkdir -p $(@D)
 	$(call say,CC,$@)$(CC) $(STD) -O2 -g $(WARN) $(WERROR) $(REPRO) -I. -ffreestanding -fno-builtin -fno-stack-protector \
 		-fno-asynchronous-unwind-tables -fcf-protection=none -static -nostdlib -nostartfiles -Wl,-z,noexecstack -Wl,--build-id=none -o $@ $<
+
+# The system call filter: its table becomes programs for the kernel here, not at run time.
+GEN	= $(call objs,$(wildcard agent/sandbox/gen/*.c))
+$(B)/filter_gen: $(GEN) $(call lib,common)
+	$(call say,LD,$@)$(CC) $(LD_) $(LDFLAGS) -o $@ $(GEN) $(call lib,common) -lseccomp
+$(B)/agent/sandbox/filter_bpf.h: $(B)/filter_gen
+	@mkdir -p $(@D)
+	$(call say,GEN,$@)$< > $@
+$(B)/agent/sandbox/filter.o $(B)/tests/unit/t_filter.o: $(B)/agent/sandbox/filter_bpf.h
 
 # --- tests ---------------------------------------------------------------------------
 UNIT	= $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/t_*.c))
