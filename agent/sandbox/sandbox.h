@@ -259,16 +259,22 @@ int sandbox_file_read(struct sandbox *sb, const char *path, uint64_t max,
  * 0644. */
 int sandbox_file_write(
     struct sandbox *sb, const char *path, int src_fd, uint64_t max, unsigned mode, struct err *err);
-/* JSON array of {"name","path","type":"file|dir|link|other","size","mode","mtime_ms","target"};
- * depth 1: the directory alone; at most 10000 entries, then ERR_TOO_LARGE. */
+/*
+ * JSON array of {"name","path","type":"file|dir|link|other","size","mode","mtime_ms","target"};
+ * depth 1: the directory alone, at most 128; at most 10000 entries, then ERR_TOO_LARGE. A path that
+ * is no UTF-8 has its bytes in hex as "bytes". Links are not followed, here and in stat.
+ */
 int sandbox_file_list(
     struct sandbox *sb, const char *path, unsigned depth, struct buf *ret, struct err *err);
 int sandbox_file_stat(struct sandbox *sb, const char *path, struct buf *ret, struct err *err);
 int sandbox_file_mkdir(struct sandbox *sb, const char *path, struct err *err);
 int sandbox_file_rename(struct sandbox *sb, const char *from, const char *to, struct err *err);
 int sandbox_file_remove(struct sandbox *sb, const char *path, bool tree, struct err *err);
-/* One call for each change below path, as a JSON object {"op":"create|write|remove|rename|chmod",
- * "path"}; until it returns false or watch_fd is readable. */
+/*
+ * One call for each change below path, as a JSON object {"op":"create|write|remove|rename|chmod|
+ * overflow","path","to"}, "to" of a rename alone; until it returns false or stop_fd (-1: none) is
+ * readable. overflow: changes were lost, or there are too many directories to watch below path.
+ */
 typedef bool sandbox_change_fn(void *arg, struct str json);
 int sandbox_file_watch(struct sandbox *sb, const char *path, bool tree, int stop_fd,
     sandbox_change_fn *change, void *arg, struct err *err);
@@ -277,7 +283,10 @@ int sandbox_file_watch(struct sandbox *sb, const char *path, bool tree, int stop
  * ------------------------ */
 /* Other programs are stopped meanwhile. At most max bytes. */
 int sandbox_snapshot(struct sandbox *sb, int dst_fd, uint64_t max, struct err *err);
-/* What was in /work is gone after it. ERR_INVALID: not a snapshot; /work is then empty. */
+/*
+ * What was in /work is gone after it. ERR_INVALID: not a snapshot, and nothing was changed; or one
+ * that is cut or damaged further on, and /work is empty.
+ */
 int sandbox_restore(struct sandbox *sb, int src_fd, struct err *err);
 
 /* --- stateful contexts (sandbox_context.c): one interpreter that keeps its variables
