@@ -2,6 +2,8 @@
 #ifndef AGENT_SANDBOX_SUPER_H
 #define AGENT_SANDBOX_SUPER_H
 
+#include <stdbool.h>
+
 /*
  * Serves the caller at `wire` until the sandbox has ended; owns wire. process: this is a process of
  * its own (cofferdam-sandbox), which may close other descriptors, change directory and leave its

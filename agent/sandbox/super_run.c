@@ -1,0 +1,299 @@
+/*
+ * The life of one sandbox: asked for by a first caller, started by a back end, served in one loop,
+ * ended. Runs in the supervisor, a process of its own or a thread of the command line; as a thread
+ * it must change nothing of the process around it. Whatever happens, what was made is ended by
+ * the same function, once.
+ */
+#include "agent/sandbox/super.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "common/xalloc.h"
+#include "agent/sandbox/super_state.h"
+
+#include "common/banned.h"
+
+/* --- end -------------------------------------------------------------------------------------- */
+
+static bool
+ooms_rose(struct super *s)
+{
+	struct backend_usage u = {0};
+	uint64_t least = UINT64_MAX;
+
+	for (const struct super_exec *x = s->execs; x != NULL; x = x->next)
+		if (x->state != SUPER_ENDED && x->ooms < least)
+			least = x->ooms;
+	if (least != UINT64_MAX && s->box.backend->usage != NULL)
+		s->box.backend->usage(&s->box, &u);
+	return u.oom_kills > least;
+}
+
+static void
+box_close(struct backend_box *b)
+{
+	int *const one[] = {&b->inside, &b->pidfd, &b->notify};
+
+	for (size_t i = 0; i < ARRAY_LEN(one); i++) {
+		if (*one[i] >= 0)
+			(void)close(*one[i]);
+		*one[i] = -1;
+	}
+	super_fds_close(b->listeners, &b->nlisteners);
+	buf_free(&b->level);
+}
+
+void
+super_end(struct super *s, enum sandbox_cause cause, const char *why)
+{
+	bool oom = false;
+
+	if (s->state == SUPER_DEAD)
+		return;
+	super_notify_turn(s);
+	if (cause == SANDBOX_UNAVAILABLE && s->box.backend != NULL)
+		oom = ooms_rose(s);
+	s->state = SUPER_DEAD;
+	s->why = xstrdup(why);
+	if (s->listener_io != NULL) {
+		loop_io_del(TAKE_PTR(s->listener_io));
+		(void)close(TAKE_FD(s->listener));
+	}
+	/* Nobody finds it any more from here on; the name itself is held until nothing is left. */
+	if (s->name.path != NULL)
+		(void)unlink(s->name.path);
+	super_inside_end(s);
+	if (s->box.backend != NULL)
+		s->box.backend->end(&s->box);
+	box_close(&s->box);
+	super_name_free(&s->name);
+	super_execs_lost(s, cause, oom);
+}
+
+/* --- start --------------------------------------------------------------------------------------
+ */
+
+void
+super_start_failed(struct super *s, int code, const char *text)
+{
+	if (s->creator != NULL)
+		super_conn_error(s->creator, s->create_tag, code, "%s", text);
+	s->creator = NULL;
+	s->over = true;
+	super_end(s, SANDBOX_UNAVAILABLE, text);
+}
+
+static int
+start(struct super *s, struct rd *r, struct err *err)
+{
+	struct str body = rd_lstr(r);
+	const char *name;
+	int rc;
+
+	if (!rd_end(r))
+		return err_set(err, ERR_PROTOCOL, "sandbox: malformed request");
+	if ((rc = super_spec_decode(body, &s->spec, err)) != 0)
+		return rc;
+	name = s->spec.backend != NULL ? s->spec.backend : "native";
+	if (s->spec.name != NULL && !s->process)
+		return err_set(err, ERR_INVALID,
+		    "sandbox: \"%s\": a named one needs a supervisor of its own", s->spec.name);
+	if (s->spec.name != NULL && (rc = super_name_take(s->spec.name, &s->name, err)) != 0)
+		return rc;
+	s->box.backend = backend_find(name);
+	if (s->box.backend == NULL)
+		return err_set(err, ERR_UNSUPPORTED,
+		    "sandbox: there is no back end \"%s\" (native crun runc runsc)", name);
+	if ((rc = s->box.backend->start(&s->spec, &s->box, err)) != 0)
+		return rc;
+	if ((s->box.lacks & ~s->spec.may_lack) != 0)
+		return err_set(err, ERR_UNAVAILABLE,
+		    "sandbox: a layer is missing that the spec does not let it lack (%u)",
+		    s->box.lacks);
+	if (s->box.nlisteners != s->spec.ntargets)
+		return err_set(err, ERR_INTERNAL, "sandbox: %zu listeners for %zu targets",
+		    s->box.nlisteners, s->spec.ntargets);
+	return 0;
+}
+
+void
+super_create(struct super_conn *c, uint32_t tag, struct rd *r)
+{
+	struct super *s = c->s;
+	struct err e = {0};
+
+	c->known = true;
+	s->creator = c;
+	s->create_tag = tag;
+	s->created_ms = super_wall_ms();
+	s->state = SUPER_STARTING;
+	if (start(s, r, &e) != 0) {
+		super_start_failed(s, e.code, e.msg);
+		return;
+	}
+	s->ready_by = super_clock(s) + SUPER_READY_MS;
+	s->deadline = super_clock(s) + s->spec.limits.wall_s * INT64_C(1000);
+	super_inside_begin(s);
+}
+
+static bool
+peer_is_ours(int fd)
+{
+	struct ucred u;
+	socklen_t n = sizeof(u);
+
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &u, &n) == 0 &&
+	       (u.uid == geteuid() || u.uid == 0);
+}
+
+static void
+on_listener(void *arg, uint32_t events UNUSED)
+{
+	struct super *s = arg;
+	int fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	size_t n = super_conns_count(s);
+
+	if (fd < 0)
+		return;
+	/* A few more are told that there are too many; a flood is not. */
+	if (!peer_is_ours(fd) || n >= 2 * SUPER_CONNS_MAX)
+		(void)close(fd);
+	else
+		super_conn_new(s, fd, n >= SUPER_CONNS_MAX);
+}
+
+static void
+on_term(void *arg, int signo UNUSED)
+{
+	struct super *s = arg;
+
+	s->over = true;
+	super_end(s, SANDBOX_KILLED, "sandbox: its supervisor was told to end");
+}
+
+void
+super_ready(struct super *s)
+{
+	AUTO_BUF struct buf level = BUF(65536), b = BUF(65536 + 4);
+	struct err e = {0};
+
+	s->ready_by = 0;
+	super_level_make(s, &level);
+	s->level = buf_dup_z(&level);
+	if (s->name.path != NULL) {
+		if (super_name_listen(&s->name, &s->listener, &e) != 0) {
+			super_start_failed(s, e.code, e.msg);
+			return;
+		}
+		s->listener_io = loop_io_add(s->loop, s->listener, EPOLLIN, on_listener, s);
+	}
+	s->state = SUPER_LIVE;
+	buf_lz(&b, s->level);
+	if (s->creator != NULL)
+		super_conn_send(s->creator, CALL_CREATED, s->create_tag, &b, s->box.listeners,
+		    s->box.nlisteners);
+	s->creator = NULL;
+}
+
+/* --- the loop --------------------------------------------------------------------------------- */
+
+static bool
+all_is_sent(const struct super *s)
+{
+	for (const struct super_conn *c = s->conns; c != NULL; c = c->next)
+		if (!c->dead && c->out.first != NULL)
+			return false;
+	return true;
+}
+
+/* Before each sleep: what the turn left to do. */
+static void
+on_turn_end(void *arg)
+{
+	struct super *s = arg;
+	size_t callers;
+
+	super_conns_sweep(s);
+	callers = super_conns_count(s);
+	if (callers == 0 && s->state != SUPER_DEAD) {
+		if (s->spec.name == NULL || s->state == SUPER_NEW || s->state == SUPER_STARTING)
+			super_end(s, SANDBOX_KILLED, "sandbox: its caller is gone");
+		else if (s->linger_by == 0)
+			s->linger_by = super_clock(s) + s->spec.limits.linger_s * INT64_C(1000);
+	}
+	super_execs_sweep(s);
+	if (s->state == SUPER_DEAD && (callers == 0 || (s->over && all_is_sent(s))))
+		loop_stop(s->loop, 0);
+	super_time_arm(s);
+}
+
+/* What only a process of its own may do. */
+static void
+process_prepare(struct super *s, int wire)
+{
+	struct rlimit r;
+
+	(void)close_range((unsigned)wire + 1, ~0u, 0);
+	(void)umask(022);
+	(void)setsid();
+	(void)signal(SIGPIPE, SIG_IGN);
+	if (getrlimit(RLIMIT_NOFILE, &r) == 0) {
+		r.rlim_cur = r.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &r);
+	}
+	if (chdir("/") != 0)
+		s->over = true;
+}
+
+static void
+super_free(struct super *s)
+{
+	super_execs_free(s);
+	while (s->conns != NULL) {
+		super_conn_drop(s->conns);
+		super_conns_sweep(s);
+	}
+	loop_timer_del(s->timer);
+	loop_free(s->loop);
+	super_spec_free(&s->spec);
+	if (s->refused != NULL)
+		filter_counts_free(s->refused);
+	free(s->answer);
+	free(s->facts);
+	free(s->level);
+	free(s->why);
+	free(s);
+}
+
+int
+super_main(int wire, bool process)
+{
+	struct super *s = xcalloc(1, sizeof(*s));
+	sigset_t pipe_only;
+	int rc;
+
+	(void)fcntl(wire, F_SETFD, FD_CLOEXEC);
+	s->process = process;
+	s->listener = s->name.lock = -1;
+	s->box = (struct backend_box){.inside = -1, .pidfd = -1, .notify = -1};
+	s->box.level = BUF(32768);
+	/* A thread's own mask: writing to a program that is gone must not end the process. */
+	(void)sigemptyset(&pipe_only);
+	(void)sigaddset(&pipe_only, SIGPIPE);
+	if (process)
+		process_prepare(s, wire);
+	else
+		(void)pthread_sigmask(SIG_BLOCK, &pipe_only, NULL);
+	s->loop = loop_new();
+	loop_before_sleep(s->loop, on_turn_end, s);
+	super_conn_new(s, wire, false);
+	if (process)
+		loop_signal_add(s->loop, SIGTERM, on_term, s);
+	rc = s->over ? 1 : loop_run(s->loop);
+	super_end(s, SANDBOX_KILLED, "sandbox: its supervisor ended");
+	super_free(s);
+	return rc;
+}
