@@ -27,14 +27,13 @@
 /* Of <linux/seccomp.h> since 5.19; kernels before answer EINVAL. */
 #define WAIT_KILLABLE_RECV (1u << 5)
 
+/* The kernel only reads it; its header says so nowhere. */
+#define PROGRAM(p) ((struct sock_fprog){ARRAY_LEN(p), (struct sock_filter *)(uintptr_t)(p)})
+
 struct sock_fprog
 filter_program(bool notify)
 {
-	const struct sock_filter *p = notify ? MACHINE(notify) : MACHINE(errors);
-	size_t n = notify ? ARRAY_LEN(MACHINE(notify)) : ARRAY_LEN(MACHINE(errors));
-
-	/* The kernel only reads it; its header says so nowhere. */
-	return (struct sock_fprog){(unsigned short)n, (struct sock_filter *)(uintptr_t)p};
+	return notify ? PROGRAM(MACHINE(notify)) : PROGRAM(MACHINE(errors));
 }
 
 unsigned
