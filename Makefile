@@ -34,6 +34,9 @@ endif
 ifeq ($(MODE),opt)
 OPT	= -O2 -g -D_FORTIFY_SOURCE=3 $(HARD)
 LD_	= $(LHARD)
+else ifeq ($(MODE),layers)
+OPT	= -O2 -g -D_FORTIFY_SOURCE=3 $(HARD) -DSANDBOX_TEST_LAYERS
+LD_	= $(LHARD)
 else ifeq ($(MODE),asan)
 # MODE_SANITIZED relaxes the seccomp filters (the sanitizers' run time needs more
 # calls); a test proves that MODE=opt programs do not have it.
@@ -174,11 +177,17 @@ $(B)/llhttp/%.o: $(LLHTTP)/%.c Makefile
 $(B)/tests/fuzz/llhttp_check.o: override CPPFLAGS += $(LLHTTPI)
 $(B)/fuzz_http_llhttp $(B)/replay_http_llhttp $(B)/tool_http_differential: BESIDE = $(LLHTTPO)
 $(B)/fuzz_http_llhttp $(B)/replay_http_llhttp $(B)/tool_http_differential: $(LLHTTPO)
+# The attacks of tests/walls: one static program without sanitizers in every mode, since it runs inside.
+$(B)/walls_probe: $(wildcard tests/walls/*.[ch]) Makefile
+	@mkdir -p $(@D)
+	$(call say,CC,$@)$(CC) $(STD) -O1 -g $(WARN) $(WERROR) $(REPRO) -I. -static -pthread -o $@ $(wildcard tests/walls/*.c)
+# The same programs but for a switch that leaves out layers: only for tests/system/43-walls.t.
+layers: ; $(Q)$(MAKE) CC=gcc MODE=layers $(patsubst %,build/gcc-layers/%,cofferdam cofferdam-sandbox cofferdam-inside cofferdam-init)
 BENCH	= $(patsubst tests/bench/%.c,$(B)/bench_%,$(wildcard tests/bench/*.c))
 $(B)/bench_%: $(B)/tests/bench/%.o $(TESTLIBS)
 	$(call say,LD,$@)$(CC) $(LD_) $(LDFLAGS) -o $@ $< -Wl,--start-group $(TESTLIBS) -Wl,--end-group $(TESTEXT)
 
-tests: all $(UNIT:%=$(B)/%) $(REPLAY) $(TOOLS)
+tests: all $(UNIT:%=$(B)/%) $(REPLAY) $(TOOLS) $(B)/walls_probe layers
 unit: tests
 	$(Q)CMOCKA_MESSAGE_OUTPUT=TAP prove --merge -e '' $(UNIT:%=$(B)/%)
 
@@ -253,7 +262,7 @@ install: all man
 
 compile_commands.json: ; $(Q)bear -- $(MAKE) -B all
 clean: ; rm -rf build
-.PHONY: all tests unit run-ladder deps check asan demo fuzz bench soak lint cover fresh man install clean
+.PHONY: all tests layers unit run-ladder deps check asan demo fuzz bench soak lint cover fresh man install clean
 # Keep the objects of tests; .SECONDARY would let a missing object of a library pass for made.
 .PRECIOUS: $(B)/%.o
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
