@@ -135,10 +135,14 @@ $(B)/$(1): $(call objs,$(MAIN_$(1))) $(call lib,$(USE_$(1)))
 endef
 $(foreach p,$(filter-out cofferdam-init,$(PROGS)),$(eval $(call program,$(p))))
 # Pid 1 of a sandbox: no C library, no sanitizer, in every mode.
-$(B)/cofferdam-init: agent/sandbox/init/init_main.c $(wildcard agent/sandbox/init/*.h) agent/sandbox/inside.h Makefile
+SRC_init	= $(wildcard agent/sandbox/init/*.c)
+CFLAGS_init	= $(STD) -D_GNU_SOURCE -Os $(WARN) $(WERROR) $(REPRO) -I. -ffreestanding -fno-builtin -fno-stack-protector \
+	  -fno-strict-aliasing -fno-asynchronous-unwind-tables -fcf-protection=none -fvisibility=hidden -fno-pie \
+	  $(if $(findstring clang,$(notdir $(CC))),,-fno-tree-loop-distribute-patterns -ftrivial-auto-var-init=zero)
+LDFLAGS_init	= -static -nostdlib -nostartfiles -s -Wl,-z,noexecstack -Wl,-z,noseparate-code -Wl,--build-id=none
+$(B)/cofferdam-init: $(SRC_init) $(wildcard agent/sandbox/init/*.h) agent/sandbox/inside.h Makefile
 	@mkdir -p $(@D)
-	$(call say,CC,$@)$(CC) $(STD) -O2 -g $(WARN) $(WERROR) $(REPRO) -I. -ffreestanding -fno-builtin -fno-stack-protector \
-		-fno-asynchronous-unwind-tables -fcf-protection=none -static -nostdlib -nostartfiles -Wl,-z,noexecstack -Wl,--build-id=none -o $@ $<
+	$(call say,CC,$@)$(CC) $(CFLAGS_init) $(LDFLAGS_init) -o $@ $(SRC_init)
 
 # The system call filter: its table becomes programs for the kernel here, not at run time.
 GEN	= $(call objs,$(wildcard agent/sandbox/gen/*.c))

@@ -1,0 +1,211 @@
+/*
+ * The minder of one exec: a process of its own that shares pid 1's memory and descriptors, and to
+ * which everything comes home that the program started, however far it was forked away. Code
+ * inside may send it signals: all are blocked, but SIGSTOP and SIGKILL; pid 1 sees those (a killed
+ * minder's tree goes to pid 1, which ends it). It runs no code but this, waits for nothing but its
+ * children and pid 1, and never touches the wire.
+ */
+#include "agent/sandbox/init/init_proc.h"
+#include "agent/sandbox/init/init_text.h"
+
+#include <sys/prctl.h>
+
+#include "common/banned.h"
+
+/* After so many rounds in which what it kills has always had more children, it wants help. */
+#define ROUNDS_ALONE 32
+
+void
+minder_wake_init(void)
+{
+	(void)sys_kill(1, SIGCHLD);
+}
+
+/* --- children ----------------------------------------------------------------------------- */
+
+/* "12 345 6 ": *pid is what a read has ended in the midst of. */
+static int
+list_kill(const char *s, long n, int *pid, bool (*spare)(int pid))
+{
+	int found = 0;
+
+	for (long i = 0; i < n; i++) {
+		if (s[i] >= '0' && s[i] <= '9') {
+			*pid = *pid * 10 + (s[i] - '0');
+			continue;
+		}
+		if (*pid > 1 && (spare == NULL || !spare(*pid))) {
+			(void)sys_kill(*pid, SIGKILL);
+			found++;
+		}
+		*pid = 0;
+	}
+	return found;
+}
+
+/* The parent in the text of /proc/PID/stat: the second field behind the name, which may hold
+ * anything. 0: none. */
+static int
+stat_parent(const char *s, long n)
+{
+	int pid = 0;
+	long i = n;
+
+	while (i > 0 && s[i - 1] != ')')
+		i--;
+	if (i == 0)
+		return 0;
+	for (i += 3; i < n && s[i] >= '0' && s[i] <= '9'; i++)
+		pid = pid * 10 + (s[i] - '0');
+	return pid;
+}
+
+static int
+parent_of(const char *name)
+{
+	char path[32], stat[512];
+	struct text t = TEXT(path);
+	long n;
+	int fd;
+
+	text_put(&t, "/proc/");
+	text_put(&t, name);
+	text_put(&t, "/stat");
+	fd = sys_open(path, O_RDONLY, 0);
+	if (fd < 0)
+		return 0;
+	n = sys_read(fd, stat, sizeof(stat));
+	(void)sys_close(fd);
+	return stat_parent(stat, n);
+}
+
+/* Where the kernel keeps no list of children (CONFIG_PROC_CHILDREN), by everyone's parent. */
+static int
+scan_kill(char *scratch, size_t size, bool (*spare)(int pid))
+{
+	int fd = sys_open("/proc", O_RDONLY | O_DIRECTORY, 0), found = 0, none = 0;
+	int self = (int)sys_call(SYS_getpid, 0, 0, 0, 0, 0);
+	long n;
+
+	if (fd < 0)
+		return fd;
+	while ((n = sys_entries(fd, scratch, size)) > 0)
+		for (long at = 0; at < n;) {
+			/* struct linux_dirent64 */
+			const char *e = scratch + at, *name = e + 19;
+			uint16_t len;
+
+			memcpy(&len, e + 16, sizeof(len));
+			at += len;
+			if (name[0] > '0' && name[0] <= '9' && strlen(name) < 11 &&
+			    parent_of(name) == self) {
+				found += list_kill(name, (long)strlen(name), &none, spare);
+				found += list_kill(" ", 1, &none, spare);
+			}
+		}
+	(void)sys_close(fd);
+	return n < 0 ? (int)n : found;
+}
+
+int
+minder_children_kill(char *scratch, size_t size, bool (*spare)(int pid))
+{
+	int fd = sys_open("/proc/thread-self/children", O_RDONLY, 0), found = 0, pid = 0;
+	long n;
+
+	if (fd == -ENOENT)
+		return scan_kill(scratch, size, spare);
+	if (fd < 0)
+		return fd;
+	while ((n = sys_read(fd, scratch, size)) > 0)
+		found += list_kill(scratch, n, &pid, spare);
+	(void)sys_close(fd);
+	return n < 0 ? (int)n : found;
+}
+
+/* --- the tree ----------------------------------------------------------------------------- */
+
+/* All that has ended is waited for. False: nothing is left. */
+static bool
+tree_reap(struct proc *p)
+{
+	struct rusage usage;
+	int status, pid;
+
+	while ((pid = sys_wait(WNOHANG, &status, &usage)) > 0)
+		if (pid == p->main && p->state != PROC_ENDED) {
+			p->status = status;
+			p->usage = usage;
+			TELL(p->state, PROC_ENDED);
+			if ((p->order.flags & INSIDE_KEEP) != 0)
+				minder_wake_init();
+		}
+	return pid != -ECHILD;
+}
+
+/* The group at once while its number is certainly the program's, then child by child: those of
+ * what dies become ours. */
+static void
+tree_kill(struct proc *p, int round)
+{
+	if (p->state != PROC_ENDED)
+		(void)sys_kill(-p->main, SIGKILL);
+	(void)minder_children_kill(p->scratch, sizeof(p->scratch), NULL);
+	if (round == ROUNDS_ALONE) {
+		TELL(p->help, 1);
+		minder_wake_init();
+	}
+}
+
+static void
+signals_send(struct proc *p)
+{
+	uint64_t todo = __atomic_exchange_n(&p->signals, 0, __ATOMIC_ACQ_REL);
+
+	for (int sig = 1; sig <= 64; sig++)
+		if ((todo & SIGNAL_BIT(sig)) != 0 && p->state != PROC_ENDED)
+			(void)sys_kill(-p->main, sig);
+}
+
+static void
+tree_watch(struct proc *p)
+{
+	int round = 0;
+	bool more = true;
+
+	while (more) {
+		bool end = LOOK(p->kill) != 0 ||
+			   (p->state == PROC_ENDED && (p->order.flags & INSIDE_KEEP) == 0);
+
+		if (LOOK(p->signals) != 0)
+			signals_send(p);
+		if (end)
+			tree_kill(p, round++);
+		(void)sys_signal_wait(SIGNAL_BIT(SIGCHLD) | SIGNAL_BIT(SIGUSR1), !end ? -1
+										 : round < 100
+										     ? 5
+										     : 50);
+		more = tree_reap(p);
+	}
+}
+
+void
+minder_run(void *proc)
+{
+	struct proc *p = proc;
+	int rc = sys_prctl(PR_SET_CHILD_SUBREAPER, 1);
+
+	if (rc < 0) {
+		p->step = STEP_PROCESS;
+		p->error = -rc;
+	}
+	if (rc == 0 && child_prepare(p) && child_start(p)) {
+		TELL(p->state, PROC_STARTED);
+		minder_wake_init();
+		tree_watch(p);
+	} else
+		TELL(p->state, PROC_FAILED);
+	if (p->code_path[0] != '\0')
+		(void)sys_unlink(p->code_path);
+	sys_exit(0);
+}

@@ -1,0 +1,94 @@
+/*
+ * One exec as pid 1 and its minder see it: both run in the same memory. Fields are written by the
+ * side that is named; what the other side looks at meanwhile is read and written as one word.
+ */
+#ifndef INIT_PROC_H
+#define INIT_PROC_H
+
+#include <signal.h>
+#include <sys/resource.h>
+
+#include "agent/sandbox/init/init_order.h"
+#include "agent/sandbox/init/init_sys.h"
+
+#define PROC_ALIVE_MAX 256
+#define PROC_SLOTS 512 /* more than alive: of some only what they left running is there (KEEP) */
+#define PROC_FDS_MAX 4
+#define PROC_FIRST_FD 10
+#define PROC_SMALL 8192 /* an order up to this needs no memory of its own */
+#define PROC_STACK 8192
+
+#define NULL_FD 0 /* /dev/null, as pid 1's 0, 1 and 2 */
+#define SIGNAL_BIT(s) ((uint64_t)1 << ((s)-1))
+
+enum proc_state {
+	PROC_FREE = 0,
+	PROC_PARKED,   /* ordered while everything is held; no minder yet */
+	PROC_STARTING, /* the minder works */
+	PROC_FAILED,   /* step and error say why; the minder ends */
+	PROC_STARTED,  /* the program runs */
+	PROC_ENDED,    /* the program has ended: status and usage */
+};
+
+enum proc_step {
+	STEP_PROCESS = 0, /* a new process */
+	STEP_CODE,
+	STEP_PIPE,
+	STEP_TTY,
+	STEP_STDIO, /* descriptors of the program */
+	STEP_CHDIR,
+	STEP_EXEC,
+	STEP_KILLED,
+};
+
+struct proc {
+	/* pid 1's */
+	uint32_t id;	   /* the supervisor's number */
+	int minder;	   /* 0: none */
+	bool announced;	   /* SPAWNED is sent */
+	bool told;	   /* EXITED is sent */
+	bool lost;	   /* the minder was killed by code inside */
+	long urgent_ms;	   /* since when it is to end; 0: it is not */
+	struct proc *next; /* of the free or of the used */
+	struct order order;
+	char *big; /* an order over PROC_SMALL */
+	size_t big_size;
+	int fds[PROC_FDS_MAX], nfds;
+	/* the minder's */
+	int state;
+	int main; /* pid of the program; written by the kernel before it runs */
+	enum proc_step step;
+	int error;
+	int out[2], err[2], in[2], tty[2]; /* read end and write end; terminal and its other side */
+	int status;
+	struct rusage usage;
+	int help; /* it does not get to the end of the tree while others run */
+	char code_path[sizeof(ORDER_CODE_DIR) + ORDER_CODE_NAME_MAX + 2];
+	/* pid 1's, for the minder */
+	int kill;
+	uint64_t signals;
+	/* memory */
+	char scratch[4096 + 512]; /* a path; what /proc says */
+	char small[PROC_SMALL] __attribute__((aligned(16)));
+	char stack[PROC_STACK] __attribute__((aligned(16)));
+};
+
+#define LOOK(v) __atomic_load_n(&(v), __ATOMIC_ACQUIRE)
+#define TELL(v, x) __atomic_store_n(&(v), (x), __ATOMIC_RELEASE)
+
+/* init_minder.c: the minder of an exec, from its start to the end of all that came from it. */
+void minder_run(void *proc);
+/*
+ * SIGKILL to each child of the calling process but those that spare() names. The number of those
+ * it found, dead ones that nobody has waited for as well; -errno when it cannot see them.
+ */
+int minder_children_kill(char *scratch, size_t size, bool (*spare)(int pid));
+/* What pid 1 looks at again: wakes it. */
+void minder_wake_init(void);
+
+/* init_child.c: false: step and error are set. Runs in the minder. */
+bool child_prepare(struct proc *p);
+bool child_start(struct proc *p);
+void proc_close(int *fd);
+
+#endif

@@ -1,0 +1,208 @@
+/*
+ * The table of execs in pid 1: fixed room, taken last in first out, so that a sandbox that runs one
+ * program after the other touches the same few pages. Runs in pid 1 only.
+ */
+#include "agent/sandbox/init/init_table.h"
+#include "agent/sandbox/init/init_text.h"
+#include "agent/sandbox/init/init_wire.h"
+
+#include "common/banned.h"
+
+static struct proc procs[PROC_SLOTS];
+static struct proc *used, *spare;
+static unsigned fresh; /* of procs[]: those from here on were never used */
+
+struct proc *
+table_first(void)
+{
+	return used;
+}
+
+struct proc *
+table_find(uint32_t id)
+{
+	for (struct proc *p = used; p != NULL; p = p->next)
+		if (p->id == id)
+			return p;
+	return NULL;
+}
+
+bool
+table_is_minder(int pid)
+{
+	for (struct proc *p = used; p != NULL; p = p->next)
+		if (p->minder == pid)
+			return true;
+	return false;
+}
+
+static unsigned
+alive_count(void)
+{
+	unsigned n = 0;
+
+	for (struct proc *p = used; p != NULL; p = p->next)
+		n += p->told ? 0 : 1;
+	return n;
+}
+
+struct proc *
+table_take(uint32_t id)
+{
+	struct proc *p = spare;
+
+	if (alive_count() >= PROC_ALIVE_MAX || (p == NULL && fresh == PROC_SLOTS))
+		return NULL;
+	if (p != NULL)
+		spare = p->next;
+	else
+		p = &procs[fresh++];
+	memset(p, 0, offsetof(struct proc, scratch));
+	p->id = id;
+	p->out[0] = p->out[1] = p->err[0] = p->err[1] = -1;
+	p->in[0] = p->in[1] = p->tty[0] = p->tty[1] = -1;
+	p->next = used;
+	used = p;
+	return p;
+}
+
+static void
+order_free(struct proc *p)
+{
+	if (p->big != NULL)
+		sys_unmap(p->big, p->big_size);
+	p->big = NULL;
+}
+
+static void
+fds_close(struct proc *p)
+{
+	for (int i = 0; i < 2; i++) {
+		proc_close(&p->out[i]);
+		proc_close(&p->err[i]);
+		proc_close(&p->in[i]);
+		proc_close(&p->tty[i]);
+	}
+	for (int i = 0; i < p->nfds; i++)
+		proc_close(&p->fds[i]);
+	p->nfds = 0;
+}
+
+void
+table_release(struct proc *p)
+{
+	struct proc **at = &used;
+
+	while (*at != p)
+		at = &(*at)->next;
+	*at = p->next;
+	fds_close(p);
+	order_free(p);
+	p->next = spare;
+	spare = p;
+}
+
+/* --- the order ---------------------------------------------------------------------------- */
+
+static void
+body_read(char *to, size_t n)
+{
+	int none = 0;
+
+	wire_read(to, n, NULL, &none, 0);
+}
+
+const char *
+order_receive(struct proc *p, size_t n)
+{
+	size_t first = n < sizeof(p->small) ? n : sizeof(p->small), table, all;
+	struct inside_spawn s = {0};
+	const char *wrong;
+	char *body = p->small;
+
+	body_read(body, first);
+	memcpy(&s, body, first < sizeof(s) ? first : sizeof(s));
+	table = order_pointers(&s, n, &wrong);
+	all = ((n + 15) & ~(size_t)15) + table * sizeof(char *);
+	if (wrong == NULL && all > sizeof(p->small)) {
+		p->big_size = all;
+		p->big = body = sys_map(all);
+		if (body == NULL)
+			wrong = "there is no memory for it";
+		else
+			memcpy(body, p->small, first);
+	}
+	if (wrong != NULL) {
+		wire_drop(n - first);
+		return wrong;
+	}
+	body_read(body + first, n - first);
+	return order_read(
+	    &s, body, n, (char **)(void *)(body + ((n + 15) & ~(size_t)15)), &p->order);
+}
+
+/* --- what is told of them ----------------------------------------------------------------- */
+
+void
+tell_spawned(struct proc *p)
+{
+	int fds[3], n = 0;
+
+	if (p->tty[0] >= 0)
+		fds[n++] = p->tty[0];
+	if (p->out[0] >= 0)
+		fds[n++] = p->out[0];
+	if (p->err[0] >= 0)
+		fds[n++] = p->err[0];
+	if (p->in[1] >= 0)
+		fds[n++] = p->in[1];
+	wire_send(INSIDE_SPAWNED, p->id, (uint32_t)p->main, NULL, 0, fds, n);
+	p->announced = true;
+	fds_close(p);
+	order_free(p);
+}
+
+void
+tell_failed(const struct proc *p)
+{
+	char text[3500];
+	struct text t = TEXT(text);
+
+	switch (p->step) {
+	case STEP_PROCESS: text_put(&t, "a new process for "); break;
+	case STEP_CODE:
+		text_put(&t, "the file ");
+		text_put(&t, p->code_path);
+		text_put(&t, " of the code for ");
+		break;
+	case STEP_PIPE: text_put(&t, "pipes for "); break;
+	case STEP_TTY: text_put(&t, "a terminal (/dev/ptmx) for "); break;
+	case STEP_STDIO: text_put(&t, "the descriptors of "); break;
+	case STEP_CHDIR: text_put(&t, "the directory of "); break;
+	case STEP_EXEC: text_put(&t, "execution of "); break;
+	case STEP_KILLED: text_put(&t, "ended before it began: "); break;
+	}
+	text_name(&t, p->order.argv[0]);
+	text_put(&t, " (in ");
+	text_name(&t, p->order.cwd);
+	text_put(&t, ")");
+	wire_send_text(INSIDE_FAILED, p->id, (uint32_t)p->error, text);
+}
+
+static uint64_t
+micros(struct timeval t)
+{
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_usec;
+}
+
+void
+tell_exited(struct proc *p)
+{
+	struct inside_exited e = {.status = (uint32_t)p->status,
+	    .user_us = micros(p->usage.ru_utime),
+	    .system_us = micros(p->usage.ru_stime),
+	    .peak_kib = (uint64_t)p->usage.ru_maxrss};
+
+	wire_send(INSIDE_EXITED, p->id, 0, &e, sizeof(e), NULL, 0);
+	p->told = true;
+}

@@ -1,0 +1,25 @@
+/* The execs of a sandbox, as pid 1 has them, and what it tells the supervisor of each. */
+#ifndef INIT_TABLE_H
+#define INIT_TABLE_H
+
+#include "agent/sandbox/init/init_proc.h"
+
+/* The used ones, by ->next. */
+struct proc *table_first(void);
+struct proc *table_find(uint32_t id);
+/* A clean one with this number; NULL: there are too many. */
+struct proc *table_take(uint32_t id);
+/* Closes and frees all that is its. */
+void table_release(struct proc *p);
+bool table_is_minder(int pid);
+
+/* Receives the body of INSIDE_SPAWN into *p: NULL, or what is wrong with it; read to its end. */
+const char *order_receive(struct proc *p, size_t n);
+
+/* INSIDE_SPAWNED with its descriptors, which are then closed here. */
+void tell_spawned(struct proc *p);
+/* INSIDE_FAILED by p->step and p->error. */
+void tell_failed(const struct proc *p);
+void tell_exited(struct proc *p);
+
+#endif

@@ -1,0 +1,156 @@
+/*
+ * Frames between pid 1 and the supervisor. Nothing here waits for more than 10 seconds, and never
+ * for code inside: only the supervisor has the other end. Runs in pid 1 itself, never in a minder.
+ */
+#include "agent/sandbox/init/init_wire.h"
+#include "agent/sandbox/init/init_text.h"
+
+#include "common/banned.h"
+
+#define WIRE_MS 10000
+#define WIRE_FDS 4
+
+union control {
+	struct cmsghdr head;
+	char room[CMSG_SPACE(sizeof(int) * WIRE_FDS)];
+};
+
+/* Ends the process when there is nothing in time. *until 0: the time begins now. */
+static void
+wire_wait(short events, long *until)
+{
+	struct pollfd p = {.fd = INSIDE_WIRE_FD, .events = events};
+	long now = sys_now_ms();
+	int rc;
+
+	if (*until == 0)
+		*until = now + WIRE_MS;
+	if (now >= *until)
+		sys_exit(1);
+	rc = sys_poll(&p, 1, (int)(*until - now));
+	if (rc < 0 && rc != -EINTR)
+		sys_exit(1);
+}
+
+void
+wire_send(enum inside_type type, uint32_t proc, uint32_t a, const void *body, size_t n,
+    const int *fds, int nfds)
+{
+	struct inside_head head = {.size = (uint32_t)n,
+	    .type = (uint16_t)type,
+	    .nfds = (uint16_t)nfds,
+	    .proc = proc,
+	    .a = a};
+	size_t fds_size = sizeof(int) * (size_t)nfds, done = 0, all = sizeof(head) + n;
+	union control c;
+	long until = 0;
+
+	while (done < all) {
+		size_t skip = done > sizeof(head) ? done - sizeof(head) : 0;
+		struct iovec iov[2] = {
+		    {(char *)&head + (done - skip), sizeof(head) - (done - skip)},
+		    {(char *)(uintptr_t)body + skip, n - skip}};
+		struct msghdr m = {.msg_iov = iov, .msg_iovlen = n != 0 ? 2 : 1};
+		long rc;
+
+		if (done == 0 && nfds != 0) {
+			c.head.cmsg_level = SOL_SOCKET;
+			c.head.cmsg_type = SCM_RIGHTS;
+			c.head.cmsg_len = CMSG_LEN(fds_size);
+			memcpy(CMSG_DATA(&c.head), fds, fds_size);
+			m.msg_control = &c;
+			m.msg_controllen = CMSG_SPACE(fds_size);
+		}
+		rc =
+		    sys_call(SYS_sendmsg, INSIDE_WIRE_FD, P(&m), MSG_NOSIGNAL | MSG_DONTWAIT, 0, 0);
+		if (rc > 0)
+			done += (size_t)rc;
+		else if (rc == -EAGAIN || rc == -ENOBUFS || rc == -ETOOMANYREFS)
+			wire_wait(POLLOUT, &until);
+		else if (rc != -EINTR)
+			sys_exit(1);
+	}
+}
+
+void
+wire_send_text(enum inside_type type, uint32_t proc, uint32_t a, const char *text)
+{
+	wire_send(type, proc, a, text, strlen(text), NULL, 0);
+}
+
+_Noreturn void
+wire_fatal(const char *text)
+{
+	wire_send_text(INSIDE_FATAL, 0, 0, text);
+	sys_exit(1);
+}
+
+static void
+fds_take(const struct msghdr *m, const union control *c, int *fds, int *nfds, int max)
+{
+	size_t n = 0;
+
+	if (m->msg_controllen >= sizeof(c->head) && c->head.cmsg_level == SOL_SOCKET &&
+	    c->head.cmsg_type == SCM_RIGHTS && c->head.cmsg_len <= sizeof(*c))
+		n = (c->head.cmsg_len - CMSG_LEN(0)) / sizeof(int);
+	for (size_t i = 0; i < n; i++) {
+		int fd;
+
+		memcpy(&fd, CMSG_DATA(&c->head) + i * sizeof(int), sizeof(fd));
+		if (*nfds >= 0 && *nfds < max) {
+			fds[(*nfds)++] = fd;
+			continue;
+		}
+		(void)sys_close(fd);
+		while (*nfds > 0)
+			(void)sys_close(fds[--(*nfds)]);
+		*nfds = -1;
+	}
+	if ((m->msg_flags & MSG_CTRUNC) != 0) {
+		while (*nfds > 0)
+			(void)sys_close(fds[--(*nfds)]);
+		*nfds = -1;
+	}
+}
+
+void
+wire_read(void *p, size_t n, int *fds, int *nfds, int max)
+{
+	size_t done = 0;
+	long until = 0;
+
+	while (done < n) {
+		union control c;
+		struct iovec iov = {(char *)p + done, n - done};
+		struct msghdr m = {.msg_iov = &iov,
+		    .msg_iovlen = 1,
+		    .msg_control = &c,
+		    .msg_controllen = sizeof(c)};
+		long rc = sys_call(
+		    SYS_recvmsg, INSIDE_WIRE_FD, P(&m), MSG_CMSG_CLOEXEC | MSG_DONTWAIT, 0, 0);
+
+		if (rc == 0)
+			sys_exit(0); /* the supervisor is gone: with us goes everything */
+		if (rc > 0) {
+			fds_take(&m, &c, fds, nfds, max);
+			done += (size_t)rc;
+		} else if (rc == -EAGAIN)
+			wire_wait(POLLIN, &until);
+		else if (rc != -EINTR)
+			sys_exit(1);
+	}
+}
+
+void
+wire_drop(size_t n)
+{
+	static char sink[4096];
+	int none = 0;
+
+	while (n != 0) {
+		size_t k = n < sizeof(sink) ? n : sizeof(sink);
+
+		wire_read(sink, k, NULL, &none, 0);
+		n -= k;
+	}
+}
