@@ -1,130 +1,211 @@
 /*
- * The native back end: launcher (outside, one per sandbox) and the child that becomes pid 1
- * inside. Order of one start: launcher reads the spec, makes cgroups and the filter, clones the
- * child into new namespaces, writes its id maps, puts it under the limits and says go; the child
- * builds network and mounts, sends the listeners out, drops everything and executes "init",
- * which measures what it really has and reports ready.
+ * The native back end. Order of one start, in the supervisor but where said: find and make the
+ * limits' groups; open what the sandbox sees; start the janitor; start the child in new namespaces,
+ * which shares our memory and our descriptors while we wait (vfork), joins the groups, has its ids
+ * mapped, builds network and mounts, gives up everything and executes cofferdam-init. What it makes
+ * for the supervisor (listeners, the filter's notifications) it thus has made here.
  */
 #ifndef AGENT_SANDBOX_NATIVE_H
 #define AGENT_SANDBOX_NATIVE_H
 
-#include <linux/filter.h>
+#include <linux/sched.h>
 #include <sys/types.h>
 
 #include "common/buf.h"
 #include "common/err.h"
-#include "agent/sandbox/sandbox.h"
+#include "agent/sandbox/backend.h"
 
 #define NATIVE_UID_INSIDE 1000
 #define NATIVE_UID_BASE 63200 /* host ids when started as root: this and 63 more */
 #define NATIVE_UID_COUNT 64
-#define NATIVE_EXE_FD 4
+#define NATIVE_SHM_MIB 64 /* /dev/shm */
 
-/* --- native_spec.c: the spec as the launcher holds it ---------------------------------- */
-struct native_target {
-	char *host, *address; /* host NULL: an address alone */
-	uint16_t port;
-};
-struct native_bind {
-	char *host_path, *inside;
-};
-struct native_spec {
-	struct sandbox_limits limits;
-	bool limits_optional;
-	char *workspace;		    /* NULL: private */
-	char *ca_pem, *ca_hash, *roots_pem; /* NULL: none */
-	struct str keystore;		    /* owned */
-	struct native_bind binds[SANDBOX_BINDS_MAX];
-	size_t nbinds;
-	struct native_target targets[SANDBOX_TARGETS_MAX];
-	size_t ntargets;
-};
-int native_spec_decode(struct str body, struct native_spec *ret, struct err *err);
+/*
+ * Layers that a build for tests can leave out (COFFERDAM_LAYERS_OFF); no other build can.
+ * native_layers.c
+ */
+#ifdef SANDBOX_TEST_LAYERS
+bool native_layer_off(const char *layer);
+#else
+#define native_layer_off(layer) false
+#endif
 
-/* --- native_cgroup.c ------------------------------------------------------------------- */
-#define NATIVE_CGROUP_DIRS 3
+/* --- native_spawn.c: children that share our memory ------------------------------------- */
+/* A stack, and above it (at its higher end) what a child and the supervisor share. */
+struct native_region {
+	void *base;
+	size_t size, shared;
+};
+int native_region_make(size_t size, size_t shared, struct native_region *ret, struct err *err);
+void *native_region_shared(const struct native_region *r);
+void native_region_free(struct native_region *r);
+/*
+ * Runs fn(arg) on that stack in a child with the namespaces and options of a->flags; its value is
+ * the exit status. With CLONE_VFORK returns when the child has executed another program or is gone.
+ * Pid, or -errno. All signals are blocked in the child.
+ */
+pid_t native_spawn(
+    const struct native_region *r, struct clone_args *a, int (*fn)(void *), void *arg);
+/* The same, with CLONE_VFORK and our descriptors, and waits for its end: 0, or fn's status (1 to
+ * 127), or -errno. */
+int native_call(const struct native_region *r, int (*fn)(void *), void *arg);
+
+/* --- native_cgroup.c (choice and making), native_usage.c ---------------------------------- */
+enum native_role {
+	NATIVE_MEMORY = 1,
+	NATIVE_PIDS = 2,
+	NATIVE_CPU = 4,
+	NATIVE_TIME = 8, /* counts processor time */
+	NATIVE_FREEZE = 16,
+};
+#define NATIVE_GROUPS_MAX 5
+struct native_group {
+	char *path;
+	int fd; /* the directory */
+	int version;
+	int tasks; /* version 1: to join by */
+	unsigned roles;
+};
 struct native_cgroup {
-	int version;			/* 1, 2; 0: none */
-	char *dirs[NATIVE_CGROUP_DIRS]; /* v1: memory, pids, cpu (some may be one); v2: one */
-	int tasks[NATIVE_CGROUP_DIRS];	/* v1: open for the child; 0 or -1: none */
-	size_t ndirs;
-	char *memory; /* the directory that counts memory; one of dirs */
+	struct native_group g[NATIVE_GROUPS_MAX];
+	size_t n;
+	int version; /* of the limits; 0: none */
 	bool swap_counted;
 };
 /* Directory of the caller's own cgroup for a v1 controller, or (NULL) of v2. The texts are those of
- * /proc/self. */
+ * /proc/self. NULL: none. The caller frees. */
 char *native_cgroup_own(const char *mountinfo, const char *self, const char *controller);
-int native_cgroup_create(
-    const struct sandbox_limits *l, struct native_cgroup *ret, struct err *err);
-/* Version 1: open in the launcher, join in the child. Version 2: add in the launcher. */
-int native_cgroup_open(struct native_cgroup *c, struct err *err);
+/*
+ * A fresh group for each kind of limit and for the freezer. *ret_lacks: layers not to be had and
+ * allowed to lack. On error what was made is in *c, for native_cgroup_remove.
+ */
+int native_cgroup_create(const struct sandbox_limits *l, unsigned may_lack, struct native_cgroup *c,
+    unsigned *ret_lacks, struct err *err);
+/* The group of a role; NULL: none. */
+struct native_group *native_cgroup_role(struct native_cgroup *c, unsigned role);
+/* Descriptor of the version 2 group to be born in; -1: none. */
+int native_cgroup_into(const struct native_cgroup *c);
+/* In the child: version 1 groups. */
 int native_cgroup_join(const struct native_cgroup *c, struct err *err);
-void native_cgroup_close(struct native_cgroup *c);
-int native_cgroup_add(const struct native_cgroup *c, pid_t pid, struct err *err);
-/* How many processes the memory limit has killed so far. */
-uint64_t native_cgroup_ooms(const struct native_cgroup *c);
+/* The descriptors to join by are not needed any more. */
+void native_cgroup_joined(struct native_cgroup *c);
+int native_cgroup_freeze(struct native_cgroup *c, bool on, struct err *err);
+void native_cgroup_usage(struct native_cgroup *c, struct backend_usage *ret);
+/* Waits a moment for the last process to be gone. */
 void native_cgroup_remove(struct native_cgroup *c);
+int native_group_put(const struct native_group *g, const char *file, const char *text);
 
-/* --- native_seccomp.c ------------------------------------------------------------------ */
-#define NATIVE_FILTERS 2
-struct native_filter {
-	struct sock_fprog prog[NATIVE_FILTERS]; /* loaded in this order */
-	unsigned allowed;			/* system calls */
+/* --- native_janitor.c --------------------------------------------------------------------- */
+/* Removes the groups when the supervisor is gone without having done it. Writes id maps for the
+ * child, since the supervisor waits meanwhile. */
+struct native_janitor {
+	pid_t pid; /* 0: none */
+	int order; /* its pipe */
+	struct native_region region;
 };
-int native_filter_build(struct native_filter *ret, struct err *err);
-/* To the child: built by the launcher while the child builds its world. Both in this order on one
- * machine. */
-void native_filter_encode(const struct native_filter *f, struct buf *out);
-int native_filter_decode(struct str body, struct native_filter *ret, struct err *err);
-int native_filter_load(const struct native_filter *f, struct err *err);
+struct native_idmap {
+	volatile uint32_t state; /* 0: asked; else 1 - errno, woken by futex */
+	volatile pid_t child;	 /* as the supervisor sees it */
+	uid_t uid;
+	gid_t gid;
+};
+int native_janitor_start(struct native_janitor *j, const struct native_cgroup *c,
+    struct native_idmap *map, struct err *err);
+void native_janitor_end(struct native_janitor *j);
+/* In the child. */
+int native_janitor_map(const struct native_janitor *j, struct native_idmap *map, struct err *err);
 
-/* --- native_mount.c, native_etc.c ------------------------------------------------------ */
+/* --- native_view.c (what is seen), native_fill.c, native_root.c, native_overlay.c, native_idmap.c
+ */
 struct native_source {
 	const char *host, *inside;
 	bool dir, optional, device, writable, exec;
 	int fd; /* detached mount */
 };
-#define NATIVE_SOURCES_MAX 96
+#define NATIVE_SOURCES_MAX 80
+struct native_link {
+	const char *inside, *to;
+};
 struct native_view {
 	struct native_source s[NATIVE_SOURCES_MAX];
 	size_t n;
-	char *owned[16]; /* strings made for s */
+	size_t workspace, etc; /* which of s; n or more: none. etc: the image's own */
+	struct native_link links[40];
+	size_t nlinks;
+	char *owned[64]; /* strings made for s and links */
 	size_t nowned;
+	bool nodes;    /* devices are files of root, not mounts */
+	int root;      /* tmpfs; once the child has its root: a writable copy for the supervisor */
+	int work, tmp; /* for fstatfs; of an overlay its upper side */
+	bool limited;  /* work has a size of ours */
 };
-/* What the sandbox sees of the host. */
-int native_view_plan(const struct native_spec *spec, struct native_view *v, struct err *err);
-/* Opens all as detached mounts: in the launcher when it is root, else in the child. idmap_uid 0:
- * none. */
-int native_view_open(struct native_view *v, uid_t idmap_uid, struct err *err);
+
+/* What the sandbox sees of the host, or of the image. */
+int native_view_plan(const struct super_spec *spec, struct native_view *v, struct err *err);
+/* Opens all as detached mounts and fills a new root: in the supervisor when it is root (outside is
+ * the sandbox's host id), else in the child (outside 0). */
+int native_view_open(
+    const struct super_spec *spec, struct native_view *v, uid_t outside, struct err *err);
+/* What is not needed once the child has its root. */
 void native_view_close(struct native_view *v);
-/* In the child: the new root, mounted over /tmp of its own mount namespace, then entered. */
-int native_root_enter(const struct native_spec *spec, struct native_view *v, struct err *err);
-/* Beneath the current directory (the new root): /etc and its files. */
-int native_etc_write(const struct native_spec *spec, struct err *err);
-int native_file_write(const char *path, struct str content, mode_t mode, struct err *err);
+void native_view_free(struct native_view *v);
+/* Directories, links, /etc and, if it may, device nodes beneath v->root. */
+int native_root_fill(
+    const struct super_spec *spec, struct native_view *v, bool nodes, struct err *err);
+/* A mount point at `inside` beneath the directory root. */
+int native_point_make(int root, const char *inside, bool dir, struct err *err);
+/* In the child: mounts the root over everything and enters it. */
+int native_root_enter(const struct super_spec *spec, struct native_view *v, struct err *err);
+int native_proc_mount(struct err *err);
+/* The detached mount fd at `inside` beneath the current directory. */
+int native_attach(int fd, const char *inside, struct err *err);
+/* /work as an overlay over v's workspace; the image's /etc beneath ours. */
+int native_overlay_work(unsigned mib, struct native_view *v, struct err *err);
+int native_overlay_etc(struct native_view *v, struct err *err);
+/* A workspace's owner on disk becomes the id `outside`. */
+int native_idmap(int mount, const char *host, uid_t outside, struct err *err);
 
-/* --- native_net.c, native_lock.c, native_child.c, native_launch.c, native_init.c --------- */
-int native_net_up(const struct native_spec *spec, int *listeners, struct err *err);
-/* Landlock rules over the new root; *ret_abi is what the kernel has. */
-int native_landlock(int exe_fd, int *ret_abi, struct err *err);
+/* --- native_net.c ------------------------------------------------------------------------- */
+int native_net_up(struct err *err);
+int native_listener_make(const struct spec_target *t, int *ret, struct err *err);
+int native_listen(struct backend_box *b, const struct spec_target *t, int *ret, struct err *err);
+int native_hosts(struct backend_box *b, const struct spec_target *t, size_t n, struct err *err);
+
+/* --- native_lock.c: what the child gives up ----------------------------------------------- */
+/* Landlock rules over the new root; 0 in *ret_abi: lacked, as allowed. */
+int native_landlock(const int *exe, size_t nexe, bool may_lack, int *ret_abi, struct err *err);
 int native_caps_drop(struct err *err);
-int native_reset(struct err *err); /* umask, nice, rlimits, own session, keyring */
+int native_reset(const struct sandbox_limits *l, struct err *err);
+int native_signals_reset(void);
 
-struct native_child {
-	const struct native_spec *spec;
-	struct native_view *view;
-	struct native_filter filter;
-	int wire, exe_fd;
-	bool root; /* the launcher is the host's root: sources are already open */
-	const struct native_cgroup *cgroup;
+/* --- native_child.c, native_box.c --------------------------------------------------------- */
+/* Shared with the child while it starts. */
+struct native_start {
+	const struct super_spec *spec;
+	struct native *n;
+	struct native_idmap map;
+	int wire, init, inside, null; /* the child's; inside -1: none */
+	int notify, abi;	      /* found out by the child */
+	unsigned lacks;
+	int listeners[SANDBOX_TARGETS_MAX];
+	size_t nlisteners;
+	bool executing;
+	struct err err;
 };
-_Noreturn void native_child_main(struct native_child *c);
-int native_launcher_main(void);
-int native_init_main(void);
+struct native {	   /* backend_box.own */
+	bool root; /* of the host: ids are spare ones, sources are opened outside */
+	uid_t uid; /* outside */
+	gid_t gid;
+	struct native_cgroup cgroup;
+	struct native_janitor janitor;
+	struct native_region region;
+	struct native_view view;
+};
+int native_child_main(void *arg); /* struct native_start */
 
 /* Everything that a missing layer says: ERR_UNAVAILABLE with what to do. */
 int native_missing(struct err *err, int errnum, const char *layer, const char *fix);
-/* Whole small file into *out; the file is opened close-on-exec. */
+/* Whole small file into *out, NUL-terminated behind its end. */
 int native_slurp(const char *path, struct buf *out, struct err *err);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * The child between clone and pid 1: in the new namespaces with all capabilities of its
- * own user namespace, and still a copy of the launcher. It builds the world, gives up
- * everything and executes pid 1. It must never run foreign code, and whatever fails ends it
- * with the name of the step: no step is optional.
+ * The child between clone and pid 1: in the new namespaces with all capabilities of its own user
+ * namespace, on the supervisor's memory and descriptors while that waits. It builds the world,
+ * gives up everything and executes pid 1. It must never run foreign code, and allocates nothing
+ * that outlives it; whatever fails ends it with the name of the step: no step is optional.
  */
 #include "agent/sandbox/native.h"
 
@@ -11,24 +11,35 @@
 #include <grp.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/mount.h>
+#include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-#include "agent/sandbox/wire.h"
+#include "agent/sandbox/filter.h"
+#include "agent/sandbox/inside.h"
 
 #include "common/banned.h"
 
-static int
-go_wait(struct native_child *c, struct err *err)
-{
-	AUTO_WIRE struct wire_msg m = WIRE_MSG;
+#define INIT_FD (INSIDE_HELPER_FD + 1)
 
-	if (wire_recv(c->wire, WIRE_SEND_MS, 64, &m, err) != 0)
-		return err->code;
-	if (m.type != WIRE_GO)
-		return err_set(err, ERR_PROTOCOL, "sandbox: child was not told to go");
-	if (native_cgroup_join(c->cgroup, err) != 0)
+static int
+file_put(const char *path, const char *text, struct err *err)
+{
+	AUTO_FD int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0 || write(fd, text, strlen(text)) != (ssize_t)strlen(text))
+		return native_missing(err, errno, path,
+		    "allow user namespaces for this user (sysctl user.max_user_namespaces, "
+		    "kernel.apparmor_restrict_unprivileged_userns)");
+	return 0;
+}
+
+static int
+groups_join(struct native_start *s, struct err *err)
+{
+	if (native_layer_off("cgroup"))
+		return 0;
+	if (native_cgroup_join(&s->n->cgroup, err) != 0)
 		return err->code;
 	/* From here the group is the limits' group, so its name can be hidden. */
 	if (unshare(CLONE_NEWCGROUP) != 0)
@@ -36,118 +47,152 @@ go_wait(struct native_child *c, struct err *err)
 	return 0;
 }
 
-/* The launcher's death must be ours; the signal is armed again by pid 1 after exec. */
+/* An ordinary user may map its own id itself; another host id needs the supervisor's rights. */
 static int
-identity_take(struct native_child *c, struct err *err)
+ids_map(struct native_start *s, struct err *err)
 {
-	static const char score[] = "300";
+	char text[64];
+	int rc;
+
+	if (native_layer_off("userns"))
+		return 0;
+	if (s->n->root)
+		return native_janitor_map(&s->n->janitor, &s->map, err);
+	(void)snprintf(text, sizeof(text), "%d %u 1", NATIVE_UID_INSIDE, s->n->uid);
+	if ((rc = file_put("/proc/self/uid_map", text, err)) != 0 ||
+	    (rc = file_put("/proc/self/setgroups", "deny", err)) != 0)
+		return rc;
+	(void)snprintf(text, sizeof(text), "%d %u 1", NATIVE_UID_INSIDE, s->n->gid);
+	return file_put("/proc/self/gid_map", text, err);
+}
+
+/* The supervisor's death must be ours; the signal is armed again by pid 1 after exec. */
+static int
+identity_take(struct native_start *s, struct err *err)
+{
+	uid_t uid = native_layer_off("userns") ? s->n->uid : NATIVE_UID_INSIDE;
+	gid_t gid = native_layer_off("userns") ? s->n->gid : NATIVE_UID_INSIDE;
 	AUTO_FD int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 
+	/* Only of this process, since the supervisor waits by vfork. */
 	if (fd >= 0)
-		(void)!write(fd, score, sizeof(score) - 1);
-	if (c->root && setgroups(0, NULL) != 0)
+		(void)!write(fd, "300", 3);
+	if (s->n->root && setgroups(0, NULL) != 0)
 		return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox: supplementary groups");
-	if (setresgid(NATIVE_UID_INSIDE, NATIVE_UID_INSIDE, NATIVE_UID_INSIDE) != 0 ||
-	    setresuid(NATIVE_UID_INSIDE, NATIVE_UID_INSIDE, NATIVE_UID_INSIDE) != 0)
-		return err_sys(
-		    err, ERR_UNAVAILABLE, errno, "sandbox: user id %d", NATIVE_UID_INSIDE);
+	/* Not setresgid(3): that would set the ids of the supervisor's other threads. */
+	if (syscall(SYS_setresgid, gid, gid, gid) != 0 ||
+	    syscall(SYS_setresuid, uid, uid, uid) != 0)
+		return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox: user id %u", uid);
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0)
 		return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox: parent death signal");
-	return native_reset(err);
+	return native_reset(&s->spec->limits, err);
 }
 
 static int
-network_make(struct native_child *c, struct err *err)
+network_make(struct native_start *s, struct err *err)
 {
-	int fds[SANDBOX_TARGETS_MAX], rc;
+	int rc;
 
 	if (sethostname("sandbox", 7) != 0 || setdomainname("", 0) != 0)
 		return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox: host name");
-	if ((rc = native_net_up(c->spec, fds, err)) != 0)
+	if (native_layer_off("netns"))
+		return 0;
+	if ((rc = native_net_up(err)) != 0)
 		return rc;
-	rc = wire_send(c->wire, WIRE_LISTENERS, NULL, fds, c->spec->ntargets, err);
-	/* Not kept inside: the broker alone accepts. */
-	for (size_t i = 0; i < c->spec->ntargets; i++)
-		(void)close(fds[i]);
+	for (; rc == 0 && s->nlisteners < s->spec->ntargets; s->nlisteners += rc == 0)
+		rc = native_listener_make(
+		    &s->spec->targets[s->nlisteners], &s->listeners[s->nlisteners], err);
 	return rc;
 }
 
 static int
-root_make(struct native_child *c, struct err *err)
+root_make(struct native_start *s, struct err *err)
 {
 	int rc;
 
-	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
-		return native_missing(err, errno, "a private mount namespace", "unexpected");
-	if (!c->root && (rc = native_view_open(c->view, 0, err)) != 0)
+	if (!s->n->root && (rc = native_view_open(s->spec, &s->n->view, 0, err)) != 0)
 		return rc;
-	return native_root_enter(c->spec, c->view, err);
+	if (native_layer_off("mounts"))
+		return chdir("/") == 0 ? 0 : -1;
+	return native_root_enter(s->spec, &s->n->view, err);
 }
 
 static int
-filter_take(struct native_child *c, struct err *err)
+rights_drop(struct native_start *s, struct err *err)
 {
-	AUTO_WIRE struct wire_msg m = WIRE_MSG;
+	const int exe[] = {s->init, s->inside};
+	int rc;
 
-	if (wire_recv(c->wire, WIRE_SEND_MS, WIRE_INSIDE_MAX, &m, err) != 0)
-		return err->code;
-	if (m.type != WIRE_FILTER)
-		return err_set(err, ERR_PROTOCOL, "sandbox: child got no filter");
-	return native_filter_decode(buf_str(&m.body), &c->filter, err);
-}
-
-static int
-lock_down(struct native_child *c, struct err *err)
-{
-	int abi = 0, rc;
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-	/* The caller's standard error may be a terminal: nothing of it goes inside. */
-	if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0)
-		return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox: /dev/null");
-	if (dup3(c->wire, 250, O_CLOEXEC) < 0 || dup3(c->exe_fd, 251, O_CLOEXEC) < 0 ||
-	    dup2(250, WIRE_FD) < 0 || dup3(251, NATIVE_EXE_FD, O_CLOEXEC) < 0 ||
-	    close_range(NATIVE_EXE_FD + 1, ~0u, 0) != 0)
-		return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox: descriptors");
-	c->wire = WIRE_FD;
-	c->exe_fd = NATIVE_EXE_FD;
-	if ((rc = native_caps_drop(err)) != 0 ||
-	    (rc = native_landlock(NATIVE_EXE_FD, &abi, err)) != 0)
+	if (!native_layer_off("nonewprivs") && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+		return native_missing(err, errno, "no_new_privs", "the kernel is too old");
+	if (!native_layer_off("landlock") &&
+	    (rc = native_landlock(exe, ARRAY_LEN(exe),
+		 (s->spec->may_lack & SANDBOX_LAYER_LANDLOCK) != 0, &s->abi, err)) != 0)
 		return rc;
-	return native_filter_load(&c->filter, err);
+	if (s->abi == 0)
+		s->lacks |= SANDBOX_LAYER_LANDLOCK;
+	return native_layer_off("caps") ? 0 : native_caps_drop(err);
 }
 
+/* Before the descriptors become our own: the supervisor gets the listener by sharing them. */
 static int
-signals_reset(struct native_child *c UNUSED, struct err *err)
+filter_take(struct native_start *s, struct err *err)
 {
-	/* Not sigaction(3): it passes over two signals of its own, which posix_spawn leaves
-	 * ignored. */
-	static const unsigned long dfl[8];
-	sigset_t none;
+	int rc;
 
-	for (int s = 1; s < NSIG; s++)
-		(void)syscall(SYS_rt_sigaction, s, dfl, NULL, 8);
-	(void)sigemptyset(&none);
-	if (sigprocmask(SIG_SETMASK, &none, NULL) != 0)
-		return err_sys(err, ERR_SYSTEM, errno, "sandbox: signal mask");
+	if (native_layer_off("seccomp"))
+		return 0;
+	rc = filter_load(true, &s->notify);
+	if (rc != 0 && (s->spec->may_lack & SANDBOX_LAYER_NOTIFY) != 0) {
+		s->lacks |= SANDBOX_LAYER_NOTIFY;
+		rc = filter_load(false, &s->notify);
+	}
+	if (rc != 0)
+		return native_missing(err, -rc, "the system call filter",
+		    "the kernel needs CONFIG_SECCOMP_FILTER, and 5.5 or later for notifications");
 	return 0;
 }
 
-_Noreturn void
-native_child_main(struct native_child *c)
+/* Nothing of the supervisor's goes inside: its standard error may be a terminal. */
+static int
+descriptors_take(struct native_start *s, struct err *err)
 {
-	static int (*const steps[])(struct native_child *, struct err *) = {
-	    go_wait, identity_take, network_make, root_make, signals_reset, filter_take, lock_down};
-	char name[] = "init", *argv[] = {name, NULL}, *envp[] = {NULL};
-	struct err e = {0};
+	/* A table of our own, with what follows in it. */
+	if (close_range(~0u, ~0u, CLOSE_RANGE_UNSHARE) != 0)
+		return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox: own descriptors");
+	/* Above all that is moved: no source is a destination of another. */
+	if ((s->wire = fcntl(s->wire, F_DUPFD_CLOEXEC, INIT_FD + 1)) < 0 ||
+	    (s->init = fcntl(s->init, F_DUPFD_CLOEXEC, INIT_FD + 1)) < 0 ||
+	    (s->null = fcntl(s->null, F_DUPFD_CLOEXEC, INIT_FD + 1)) < 0 ||
+	    (s->inside >= 0 && (s->inside = fcntl(s->inside, F_DUPFD_CLOEXEC, INIT_FD + 1)) < 0))
+		return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox: descriptors");
+	if (dup2(s->null, 0) < 0 || dup2(s->null, 1) < 0 || dup2(s->null, 2) < 0 ||
+	    dup2(s->wire, INSIDE_WIRE_FD) < 0 || dup3(s->init, INIT_FD, O_CLOEXEC) < 0 ||
+	    (s->inside >= 0 ? dup2(s->inside, INSIDE_HELPER_FD) < 0
+			    : close(INSIDE_HELPER_FD) < 0 && errno != EBADF) ||
+	    close_range(INIT_FD + 1, ~0u, 0) != 0)
+		return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox: descriptors");
+	return 0;
+}
+
+int
+native_child_main(void *arg)
+{
+	static int (*const steps[])(struct native_start *, struct err *) = {groups_join, ids_map,
+	    identity_take, network_make, root_make, rights_drop, filter_take, descriptors_take};
+	char name[] = "cofferdam-init", *argv[] = {name, NULL}, *envp[] = {NULL};
+	struct native_start *s = arg;
 
 	for (size_t i = 0; i < ARRAY_LEN(steps); i++)
-		if (steps[i](c, &e) != 0) {
-			wire_send_error(c->wire, &e);
-			_exit(1);
-		}
-	(void)syscall(SYS_execveat, NATIVE_EXE_FD, "", argv, envp, AT_EMPTY_PATH);
-	(void)err_sys(&e, ERR_UNAVAILABLE, errno, "sandbox: start of pid 1");
-	wire_send_error(c->wire, &e);
-	_exit(1);
+		if (steps[i](s, &s->err) != 0)
+			return 1;
+	if (native_signals_reset() != 0) {
+		(void)err_sys(&s->err, ERR_UNAVAILABLE, errno, "sandbox: signal mask");
+		return 1;
+	}
+	s->executing = true;
+	(void)syscall(SYS_execveat, INIT_FD, "", argv, envp, AT_EMPTY_PATH);
+	(void)err_sys(&s->err, ERR_UNAVAILABLE, errno, "sandbox: start of cofferdam-init");
+	s->executing = false;
+	return 1;
 }

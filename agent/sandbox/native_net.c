@@ -1,34 +1,36 @@
 /*
- * The sandbox's network: a loopback interface and nothing else. Runs in the child, in its
- * own network namespace, before anything foreign. The listening sockets are made here, so
- * that the broker's end knows a run by the listener; no connection can leave the namespace.
+ * The sandbox's network: a loopback interface and nothing else. The listening sockets are made in
+ * its namespace, by the child at the start and by a short helper later, and end up in the
+ * supervisor's table of descriptors; a run is known by its listener, and no connection can leave
+ * the namespace. The names stand in /etc/hosts, which the supervisor rewrites through a mount of
+ * its own that nothing inside can reach.
  */
 #include "agent/sandbox/native.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <net/if.h>
+#include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "common/banned.h"
 
-static int
-loopback_up(struct err *err)
+int
+native_net_up(struct err *err)
 {
 	AUTO_FD int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	struct ifreq r = {.ifr_name = "lo"};
+	struct ifreq r = {.ifr_name = "lo", .ifr_flags = IFF_UP};
 
-	if (fd < 0 || ioctl(fd, SIOCGIFFLAGS, &r) != 0)
-		return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox: loopback interface");
-	r.ifr_flags |= IFF_UP;
-	if (ioctl(fd, SIOCSIFFLAGS, &r) != 0)
-		return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox: loopback interface up");
+	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &r) != 0)
+		return native_missing(err, errno, "a loopback interface of its own",
+		    "the kernel needs CONFIG_NET_NS and CONFIG_INET");
 	return 0;
 }
 
-static int
-listener_make(const struct native_target *t, int *ret, struct err *err)
+int
+native_listener_make(const struct spec_target *t, int *ret, struct err *err)
 {
 	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(t->port)};
 	AUTO_FD int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -37,18 +39,72 @@ listener_make(const struct native_target *t, int *ret, struct err *err)
 		return err_sys(err, ERR_SYSTEM, errno, "sandbox: listener at %s", t->address);
 	/* Only exactly this address: another name on the same port is another target. */
 	if (bind(fd, (const struct sockaddr *)&a, sizeof(a)) != 0 || listen(fd, 128) != 0)
-		return err_sys(err, ERR_SYSTEM, errno, "sandbox: listener for %s at %s:%u",
-		    t->host != NULL ? t->host : "an address", t->address, (unsigned)t->port);
+		return err_sys(err, errno == EADDRINUSE ? ERR_EXISTS : ERR_SYSTEM, errno,
+		    "sandbox: listener for %s at %s:%u", t->host != NULL ? t->host : "an address",
+		    t->address, (unsigned)t->port);
 	*ret = TAKE_FD(fd);
 	return 0;
 }
 
-int
-native_net_up(const struct native_spec *s, int *listeners, struct err *err)
-{
-	int rc = loopback_up(err);
+struct listen_order {
+	const struct spec_target *target;
+	int pidfd, fd;
+	struct err err;
+};
 
-	for (size_t i = 0; rc == 0 && i < s->ntargets; i++)
-		rc = listener_make(&s->targets[i], &listeners[i], err);
+/* With the namespace's capabilities, so also for ports below 1024. */
+static int
+listen_main(void *arg)
+{
+	struct listen_order *o = arg;
+	int flags = CLONE_NEWNET | (native_layer_off("userns") ? 0 : CLONE_NEWUSER);
+
+	if (setns(o->pidfd, native_layer_off("netns") ? flags & ~CLONE_NEWNET : flags) != 0) {
+		(void)err_sys(&o->err, errno == ESRCH ? ERR_UNAVAILABLE : ERR_SYSTEM, errno,
+		    "sandbox: its network namespace");
+		return 1;
+	}
+	return native_listener_make(o->target, &o->fd, &o->err) == 0 ? 0 : 1;
+}
+
+/* The descriptor of pid 1 is from its birth: no number is looked up again. */
+int
+native_listen(struct backend_box *b, const struct spec_target *t, int *ret, struct err *err)
+{
+	struct native_region r = {0};
+	struct listen_order *o;
+	int rc;
+
+	if (b->pidfd < 0)
+		return err_set(err, ERR_UNAVAILABLE, "sandbox: it has ended");
+	if ((rc = native_region_make(64 << 10, sizeof(*o), &r, err)) != 0)
+		return rc;
+	o = native_region_shared(&r);
+	*o = (struct listen_order){.target = t, .pidfd = b->pidfd, .fd = -1};
+	rc = native_call(&r, listen_main, o);
+	if (rc == 0)
+		*ret = o->fd;
+	else if (rc > 0 && o->err.code != 0)
+		rc = err_set(err, o->err.code, "%s", o->err.msg);
+	else
+		rc = err_sys(err, ERR_SYSTEM, rc < 0 ? -rc : ECHILD, "sandbox: listener");
+	native_region_free(&r);
 	return rc;
+}
+
+/* In place: the file must stay the one that the sandbox may have open or below an overlay. */
+int
+native_hosts(struct backend_box *b, const struct spec_target *t, size_t n, struct err *err)
+{
+	const struct native *own = b->own;
+	AUTO_BUF struct buf text = BUF(1 << 17);
+	AUTO_FD int fd = openat(own->view.root, "etc/hosts", O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+
+	backend_hosts_text(t, n, &text);
+	if (buf_over(&text))
+		return err_set(err, ERR_TOO_LARGE, "sandbox: /etc/hosts over %zu bytes", text.max);
+	if (fd < 0 || pwrite(fd, text.p, text.n, 0) != (ssize_t)text.n ||
+	    ftruncate(fd, (off_t)text.n) != 0)
+		return err_sys(err, ERR_SYSTEM, errno, "sandbox: /etc/hosts");
+	return 0;
 }

@@ -1,0 +1,348 @@
+/*
+ * The native back end as the supervisor sees it: one sandbox from its start to its end. Runs
+ * outside with the supervisor's rights; it trusts the spec (its caller is the same user) and
+ * nothing inside. Whatever was begun is undone by native_end, in any state.
+ */
+#include "agent/sandbox/native.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "common/proc_paths.h"
+#include "agent/sandbox/filter.h"
+
+#include "common/banned.h"
+
+#define STACK ((size_t)256 << 10)
+
+/*
+ * Not among them: a time namespace. It would only let the sandbox have other offsets of the
+ * monotonic clocks, which it must not set, and hides nothing; the wall clock has none.
+ */
+#define NAMESPACES \
+	(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS)
+
+/* Everything that the child and we both write, above its stack. */
+struct shared {
+	struct native native;
+	struct native_start start;
+};
+
+int
+native_missing(struct err *err, int errnum, const char *layer, const char *fix)
+{
+	return err_set(err, ERR_UNAVAILABLE, "sandbox: %s cannot be had (%s): %s", layer,
+	    errnum != 0 ? strerror(errnum) : "not there", fix);
+}
+
+int
+native_slurp(const char *path, struct buf *out, struct err *err)
+{
+	AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return err_sys(err, ERR_SYSTEM, errno, "%s", path);
+	for (;;) {
+		uint8_t room[4096];
+		ssize_t k = read(fd, room, sizeof(room));
+
+		if (k < 0 && errno == EINTR)
+			continue;
+		if (k < 0)
+			return err_sys(err, ERR_SYSTEM, errno, "%s", path);
+		if (k == 0)
+			break;
+		buf_put(out, room, (size_t)k);
+	}
+	buf_put_c(out, '\0');
+	if (buf_over(out))
+		return err_set(err, ERR_TOO_LARGE, "%s: larger than %zu bytes", path, out->max);
+	out->n--;
+	return 0;
+}
+
+/* Root of the host's own namespace can map any id; root of a container may not. */
+static bool
+can_map(uid_t first)
+{
+	AUTO_BUF struct buf b = BUF(4096);
+	struct err ignored;
+	unsigned in, out, n;
+
+	if (geteuid() != 0 || native_slurp("/proc/self/uid_map", &b, &ignored) != 0)
+		return false;
+	return sscanf((const char *)b.p, "%u %u %u", &in, &out, &n) == 3 && in == 0 &&
+	       n >= first + NATIVE_UID_COUNT;
+}
+
+static void
+identity_choose(struct native *n)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_BOOTTIME, &ts);
+	n->root = can_map(NATIVE_UID_BASE);
+	n->uid = n->root ? NATIVE_UID_BASE +
+			       ((unsigned)getpid() + (unsigned)ts.tv_nsec / 1024) % NATIVE_UID_COUNT
+			 : geteuid();
+	n->gid = n->root ? n->uid : getegid();
+}
+
+static int
+program_open(const char *name, struct err *err)
+{
+	AUTO_FREE char *path = proc_program(name);
+	int fd = open(path, O_PATH | O_CLOEXEC);
+
+	if (fd < 0)
+		(void)err_sys(err, ERR_UNAVAILABLE, errno,
+		    "sandbox: %s: it belongs beside cofferdam-sandbox: install both anew", path);
+	return fd;
+}
+
+/* --- start ----------------------------------------------------------------------------- */
+
+static int
+child_start(struct native_start *s, struct backend_box *b, struct err *err)
+{
+	struct native *n = b->own;
+	int into = native_layer_off("cgroup") ? -1 : native_cgroup_into(&n->cgroup);
+	struct clone_args a = {.exit_signal = SIGCHLD,
+	    .flags = NAMESPACES | CLONE_VFORK | CLONE_FILES | CLONE_PIDFD | CLONE_PARENT_SETTID |
+		     CLONE_CLEAR_SIGHAND | (into >= 0 ? CLONE_INTO_CGROUP : 0),
+	    .pidfd = (uintptr_t)&b->pidfd,
+	    .parent_tid = (uintptr_t)&s->map.child,
+	    .cgroup = into >= 0 ? (unsigned)into : 0};
+	pid_t pid = native_spawn(&n->region, &a, native_child_main, s);
+
+	if (pid < 0)
+		return native_missing(err, -pid, "user, mount, pid, net, ipc and uts namespaces",
+		    "allow user namespaces for this user (sysctl user.max_user_namespaces, "
+		    "kernel.unprivileged_userns_clone, "
+		    "kernel.apparmor_restrict_unprivileged_userns)");
+	b->child = pid;
+	b->notify = s->notify;
+	b->lacks |= s->lacks;
+	b->nlisteners = s->nlisteners;
+	memcpy(b->listeners, s->listeners, s->nlisteners * sizeof(*b->listeners));
+	if (s->executing)
+		return 0;
+	if (s->err.code != 0)
+		return err_set(err, s->err.code, "%s", s->err.msg);
+	return err_set(err, ERR_UNAVAILABLE, "sandbox: its first process was killed at the start");
+}
+
+static void
+level_put(const struct native_start *s, struct backend_box *b)
+{
+	struct native *n = b->own;
+	const struct native_group *f = native_cgroup_role(&n->cgroup, NATIVE_FREEZE);
+
+	buf_printf(&b->level,
+	    "\"namespaces\":[\"user\",\"mount\",\"pid\",\"net\",\"ipc\",\"uts\",\"cgroup\"],"
+	    "\"user\":{\"inside\":%d,\"outside\":%u,\"groups\":\"%s\"},"
+	    "\"network\":\"loopback\",\"root\":\"%s\",\"filter_calls\":%u,",
+	    NATIVE_UID_INSIDE, n->uid, n->root ? "none" : "caller",
+	    s->spec->image != NULL ? "image" : "host", filter_allowed());
+	if (n->cgroup.version != 0)
+		buf_printf(&b->level,
+		    "\"cgroup\":{\"version\":%d,\"controllers\":[\"memory\",\"pids\",\"cpu\"],"
+		    "\"swap\":%s,\"freezer_version\":%d}",
+		    n->cgroup.version, n->cgroup.swap_counted ? "true" : "false",
+		    f != NULL ? f->version : 0);
+	else
+		buf_put_z(&b->level, "\"cgroup\":\"none\"");
+}
+
+/* A child that shares our memory is as dumpable as we are, and must be to write its own maps. */
+static int
+child_run(struct native_start *s, struct backend_box *b, struct err *err)
+{
+	struct native *n = b->own;
+	int before = prctl(PR_GET_DUMPABLE), rc;
+
+	if (!n->root && before != 1)
+		(void)prctl(PR_SET_DUMPABLE, 1);
+	rc = child_start(s, b, err);
+	if (prctl(PR_GET_DUMPABLE) != before && (before == 0 || before == 1))
+		(void)prctl(PR_SET_DUMPABLE, before);
+	return rc;
+}
+
+static int
+box_build(const struct super_spec *spec, struct backend_box *b, struct err *err)
+{
+	struct native *n = b->own;
+	AUTO_FD int init = program_open("cofferdam-init", err);
+	AUTO_FD int inside = program_open("cofferdam-inside", err);
+	AUTO_FD int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	AUTO_FD int wire = -1;
+	struct native_start *s = &((struct shared *)native_region_shared(&n->region))->start;
+	int pair[2], rc;
+
+	if (init < 0 || inside < 0)
+		return ERR_UNAVAILABLE;
+	identity_choose(n);
+	if ((!native_layer_off("cgroup") &&
+		(rc = native_cgroup_create(
+		     &spec->limits, spec->may_lack, &n->cgroup, &b->lacks, err)) != 0) ||
+	    (rc = native_view_plan(spec, &n->view, err)) != 0 ||
+	    (n->root && (rc = native_view_open(spec, &n->view, n->uid, err)) != 0))
+		return rc;
+	if (null < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+		return err_sys(err, ERR_SYSTEM, errno, "sandbox: /dev/null or socketpair");
+	b->inside = pair[0];
+	wire = pair[1];
+	s->spec = spec;
+	s->n = n;
+	s->wire = wire;
+	s->init = init;
+	s->inside = inside;
+	s->null = null;
+	s->notify = -1;
+	s->map.uid = n->uid;
+	s->map.gid = n->gid;
+	if ((n->root || n->cgroup.n != 0) &&
+	    (rc = native_janitor_start(&n->janitor, &n->cgroup, &s->map, err)) != 0)
+		return rc;
+	for (size_t i = 0; i < n->cgroup.n; i++)
+		b->cgroups[i] = n->cgroup.g[i].path;
+	rc = child_run(s, b, err);
+	if (rc == 0)
+		level_put(s, b);
+	native_view_close(&n->view);
+	native_cgroup_joined(&n->cgroup);
+	return rc;
+}
+
+/* --- end ------------------------------------------------------------------------------- */
+
+static void
+one_close(int *fd)
+{
+	if (*fd >= 0)
+		(void)close(*fd);
+	*fd = -1;
+}
+
+/* Waits until the last process of the pid namespace is gone: the kernel reaps pid 1 last. */
+static void
+tree_end(struct backend_box *b, struct native *n)
+{
+	const struct native_group *g = native_cgroup_role(&n->cgroup, NATIVE_FREEZE);
+
+	if (b->child <= 0)
+		return;
+	(void)syscall(SYS_pidfd_send_signal, b->pidfd, SIGKILL, NULL, 0);
+	/* A frozen process of version 1 dies when it is thawed; version 2 lets it die. */
+	if (g != NULL && g->version == 1)
+		(void)native_group_put(g, "freezer.state", "THAWED");
+	while (waitpid(b->child, NULL, 0) < 0 && errno == EINTR)
+		continue;
+	b->child = 0;
+}
+
+static void
+native_end(struct backend_box *b)
+{
+	struct native *n = b->own;
+	struct native_region region;
+
+	if (n == NULL)
+		return;
+	tree_end(b, n);
+	one_close(&b->pidfd);
+	one_close(&b->inside);
+	one_close(&b->notify);
+	for (size_t i = 0; i < b->nlisteners; i++)
+		one_close(&b->listeners[i]);
+	b->nlisteners = 0;
+	native_view_free(&n->view);
+	native_cgroup_remove(&n->cgroup);
+	native_janitor_end(&n->janitor);
+	buf_free(&b->level);
+	memset(b->cgroups, 0, sizeof(b->cgroups));
+	region = n->region;
+	native_region_free(&region);
+	b->own = NULL;
+}
+
+static int
+native_start(const struct super_spec *spec, struct backend_box *b, struct err *err)
+{
+	struct native_region region = {0};
+	struct native *n;
+	int rc = native_region_make(STACK, sizeof(struct shared), &region, err);
+
+	if (rc != 0)
+		return rc;
+	n = &((struct shared *)native_region_shared(&region))->native;
+	n->region = region;
+	b->backend = &backend_native;
+	b->own = n;
+	b->inside = b->pidfd = b->notify = -1;
+	b->child = 0;
+	b->nlisteners = 0;
+	b->lacks = 0;
+	b->level = BUF(16384);
+	n->view.root = n->view.work = n->view.tmp = -1;
+	rc = box_build(spec, b, err);
+	if (rc != 0)
+		native_end(b);
+	return rc;
+}
+
+/* --- between --------------------------------------------------------------------------- */
+
+static int
+native_freeze(struct backend_box *b, bool on, struct err *err)
+{
+	return native_cgroup_freeze(&((struct native *)b->own)->cgroup, on, err);
+}
+
+static void
+disk_usage(int fd, bool counted, struct backend_usage *ret)
+{
+	struct statfs s;
+
+	if (fd < 0 || fstatfs(fd, &s) != 0)
+		return;
+	if (s.f_bavail == 0 || (s.f_files != 0 && s.f_ffree == 0))
+		ret->disk_full = true;
+	if (counted) {
+		ret->disk_bytes += (uint64_t)(s.f_blocks - s.f_bfree) * (uint64_t)s.f_bsize;
+		ret->disk_max_bytes += (uint64_t)s.f_blocks * (uint64_t)s.f_bsize;
+	}
+}
+
+static void
+native_usage(struct backend_box *b, struct backend_usage *ret)
+{
+	struct native *n = b->own;
+
+	*ret = (struct backend_usage){0};
+	if (n == NULL)
+		return;
+	native_cgroup_usage(&n->cgroup, ret);
+	disk_usage(n->view.tmp, true, ret);
+	disk_usage(n->view.work, n->view.limited, ret);
+}
+
+const struct backend backend_native = {
+    .name = "native",
+    .start = native_start,
+    .end = native_end,
+    .freeze = native_freeze,
+    .usage = native_usage,
+    .listen = native_listen,
+    .hosts = native_hosts,
+};

@@ -1,0 +1,96 @@
+/*
+ * As root: the workspace's owner on disk is the agent inside, and new files are the owner's. Runs
+ * in the supervisor, on a detached mount.
+ */
+#include "agent/sandbox/native.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "agent/sandbox/native_raw.h"
+
+#include "common/banned.h"
+
+static int
+map_write(pid_t pid, const char *file, uid_t inside, uid_t outside)
+{
+	char path[64], text[64];
+	int n = snprintf(text, sizeof(text), "%u %u 1", inside, outside);
+	AUTO_FD int fd = -1;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	return fd >= 0 && write(fd, text, (size_t)n) == n ? 0 : -errno;
+}
+
+/* Stands in the new namespace until its pipe closes. Beside the supervisor: raw calls only. */
+static int
+holder_main(void *arg)
+{
+	const int *hold = arg;
+	char c;
+
+	(void)RAW(SYS_close, hold[1]);
+	while (RAW(SYS_read, hold[0], &c, 1) == -EINTR)
+		continue;
+	return 0;
+}
+
+/* A user namespace that only carries a map: on-disk owner <-> the sandbox's host id. */
+static int
+namespace_make(const struct stat *st, uid_t outside, int *ret, struct err *err)
+{
+	struct clone_args a = {.flags = CLONE_NEWUSER};
+	struct native_region r = {0};
+	char path[64];
+	int hold[2], rc;
+	pid_t pid;
+
+	if ((rc = native_region_make(16 << 10, 0, &r, err)) != 0)
+		return rc;
+	if (pipe2(hold, O_CLOEXEC) != 0) {
+		native_region_free(&r);
+		return err_sys(err, ERR_SYSTEM, errno, "sandbox: pipe");
+	}
+	pid = native_spawn(&r, &a, holder_main, hold);
+	(void)close(hold[0]);
+	(void)snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
+	rc = pid < 0 ? (int)pid : map_write(pid, "uid_map", st->st_uid, outside);
+	if (rc == 0)
+		rc = map_write(pid, "gid_map", st->st_gid, outside);
+	if (rc == 0 && (*ret = open(path, O_RDONLY | O_CLOEXEC)) < 0)
+		rc = -errno;
+	(void)close(hold[1]);
+	while (pid > 0 && waitpid(pid, NULL, (int)__WCLONE) < 0 && errno == EINTR)
+		continue;
+	native_region_free(&r);
+	return rc == 0 ? 0 : err_sys(err, ERR_SYSTEM, -rc, "sandbox: id map of the workspace");
+}
+
+int
+native_idmap(int mount, const char *host, uid_t outside, struct err *err)
+{
+	struct mount_attr a = {.attr_set = MOUNT_ATTR_IDMAP};
+	AUTO_FD int ns = -1;
+	struct stat st;
+	int rc;
+
+	if (fstat(mount, &st) != 0)
+		return err_sys(err, ERR_SYSTEM, errno, "sandbox: workspace %s", host);
+	if (st.st_uid == outside)
+		return 0;
+	if ((rc = namespace_make(&st, outside, &ns, err)) != 0)
+		return rc;
+	a.userns_fd = (unsigned)ns;
+	if (mount_setattr(mount, "", AT_EMPTY_PATH, &a, sizeof(a)) != 0)
+		return err_sys(err, ERR_UNAVAILABLE, errno,
+		    "sandbox: workspace %s: its file system cannot be mounted with other owners: "
+		    "use a directory on ext4, xfs, btrfs or tmpfs, or start as the user who owns "
+		    "it",
+		    host);
+	return 0;
+}

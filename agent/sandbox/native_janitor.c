@@ -1,0 +1,235 @@
+/*
+ * The janitor: a process that outlives a killed supervisor by a moment, to remove the control
+ * groups that nothing else would. It shares the supervisor's memory and sleeps on a pipe whose
+ * other end only that holds; no signal but SIGKILL reaches it. While the supervisor waits for the
+ * starting child it also writes that child's id maps, with the supervisor's rights. It kills
+ * nothing: pid 1 of the sandbox dies with the supervisor by itself. It runs beside the supervisor,
+ * so it uses native_raw.h and its own stack, and nothing else.
+ */
+#include "agent/sandbox/native.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "agent/sandbox/native_raw.h"
+
+#include "common/banned.h"
+
+#define STACK ((size_t)16 << 10)
+#define TURNS 500 /* of 10 ms: until everything in a group is gone */
+#define PATHS_MAX 2048
+
+#define ORDER_MAP 'm'
+
+/* Above its stack: the supervisor's own memory may change or go. */
+struct task {
+	int order; /* the pipe's end to read */
+	struct native_idmap *map;
+	size_t n;
+	struct {
+		unsigned path; /* in text */
+		bool thaw;
+	} g[NATIVE_GROUPS_MAX];
+	char text[PATHS_MAX];
+};
+
+static size_t
+put_text(char *out, const char *text)
+{
+	size_t n = 0;
+
+	for (; text[n] != '\0'; n++)
+		out[n] = text[n];
+	out[n] = '\0';
+	return n;
+}
+
+static size_t
+put_number(char *out, unsigned v)
+{
+	char digits[12];
+	size_t n = 0, k = 0;
+
+	do
+		digits[n++] = (char)('0' + v % 10);
+	while ((v /= 10) != 0);
+	while (n != 0)
+		out[k++] = digits[--n];
+	out[k] = '\0';
+	return k;
+}
+
+static long
+file_put(const char *path, const char *text, size_t n)
+{
+	long fd = RAW(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CLOEXEC), rc;
+
+	if (fd < 0)
+		return fd;
+	rc = RAW(SYS_write, fd, text, n);
+	(void)RAW(SYS_close, fd);
+	return rc < 0 ? rc : 0;
+}
+
+static long
+map_file(pid_t pid, const char *name, unsigned outside)
+{
+	char path[64], text[64];
+	size_t n = put_text(path, "/proc/");
+
+	n += put_number(path + n, (unsigned)pid);
+	n += put_text(path + n, "/");
+	(void)put_text(path + n, name);
+	n = put_number(text, NATIVE_UID_INSIDE);
+	n += put_text(text + n, " ");
+	n += put_number(text + n, outside);
+	n += put_text(text + n, " 1");
+	return file_put(path, text, n);
+}
+
+static void
+maps_write(struct native_idmap *m)
+{
+	long rc = map_file(m->child, "uid_map", m->uid);
+
+	if (rc == 0)
+		rc = map_file(m->child, "gid_map", m->gid);
+	m->state = (uint32_t)(1 - rc);
+	(void)RAW(SYS_futex, &m->state, FUTEX_WAKE, 1);
+}
+
+/* A frozen group of version 1 does not let its processes die. */
+static void
+groups_remove(const struct task *t)
+{
+	const struct timespec turn = {.tv_nsec = 10000000};
+
+	for (size_t i = 0; i < t->n; i++) {
+		char path[PATHS_MAX];
+		size_t n = put_text(path, t->text + t->g[i].path);
+
+		(void)put_text(path + n, "/freezer.state");
+		if (t->g[i].thaw)
+			(void)file_put(path, "THAWED", 6);
+	}
+	for (size_t i = 0; i < t->n; i++)
+		for (int k = 0; k < TURNS; k++) {
+			if (RAW(SYS_unlinkat, AT_FDCWD, t->text + t->g[i].path,
+				0x200 /* AT_REMOVEDIR */) != -EBUSY)
+				break;
+			(void)RAW(SYS_nanosleep, &turn, NULL);
+		}
+}
+
+static int
+janitor_main(void *arg)
+{
+	struct task *t = arg;
+	char order;
+
+	(void)RAW(SYS_setsid);
+	(void)RAW(SYS_prctl, PR_SET_NAME, "cofferdam-tidy");
+	/* Above all not the pipe's other end. */
+	if (RAW(SYS_dup3, t->order, 0, 0) < 0 && t->order != 0)
+		return 1;
+	(void)RAW(SYS_close_range, 1, ~0u, 0);
+	for (;;) {
+		long k = RAW(SYS_read, 0, &order, 1);
+
+		if (k == -EINTR)
+			continue;
+		if (k == 1 && order == ORDER_MAP) {
+			maps_write(t->map);
+			continue;
+		}
+		groups_remove(t);
+		return 0;
+	}
+}
+
+static int
+task_fill(struct task *t, const struct native_cgroup *c, struct err *err)
+{
+	size_t at = 0;
+
+	for (size_t i = 0; i < c->n; i++) {
+		size_t n = strlen(c->g[i].path) + 1;
+
+		if (at + n + 16 > sizeof(t->text))
+			return err_set(err, ERR_TOO_LARGE,
+			    "sandbox: the paths of its control groups are over %zu bytes",
+			    sizeof(t->text));
+		memcpy(t->text + at, c->g[i].path, n);
+		t->g[i].path = (unsigned)at;
+		t->g[i].thaw = c->g[i].version == 1 && (c->g[i].roles & NATIVE_FREEZE) != 0;
+		at += n;
+	}
+	t->n = c->n;
+	return 0;
+}
+
+int
+native_janitor_start(struct native_janitor *j, const struct native_cgroup *c,
+    struct native_idmap *map, struct err *err)
+{
+	struct clone_args a = {0};
+	struct task *t;
+	int p[2], rc;
+	pid_t pid;
+
+	if ((rc = native_region_make(STACK, sizeof(*t), &j->region, err)) != 0)
+		return rc;
+	t = native_region_shared(&j->region);
+	t->map = map;
+	if ((rc = task_fill(t, c, err)) != 0)
+		return rc;
+	if (pipe2(p, O_CLOEXEC) != 0)
+		return err_sys(err, ERR_SYSTEM, errno, "sandbox: pipe of the janitor");
+	t->order = p[0];
+	j->order = p[1];
+	pid = native_spawn(&j->region, &a, janitor_main, t);
+	(void)close(p[0]);
+	if (pid < 0)
+		return err_sys(err, ERR_SYSTEM, -pid, "sandbox: janitor");
+	j->pid = pid;
+	return 0;
+}
+
+int
+native_janitor_map(const struct native_janitor *j, struct native_idmap *m, struct err *err)
+{
+	const struct timespec limit = {.tv_sec = 10};
+	long rc = write(j->order, &(char){ORDER_MAP}, 1) == 1 ? 0 : -errno;
+
+	while (rc == 0 && m->state == 0) {
+		rc = RAW(SYS_futex, &m->state, FUTEX_WAIT, 0, &limit);
+		if (rc == -EAGAIN || rc == -EINTR)
+			rc = 0;
+	}
+	if (rc == 0 && m->state != 1)
+		rc = -(long)(m->state - 1);
+	if (rc != 0)
+		return native_missing(err, (int)-rc, "the id map of a user namespace",
+		    "the supervisor's root must be able to map host ids (in a container: give it a "
+		    "range of ids)");
+	return 0;
+}
+
+void
+native_janitor_end(struct native_janitor *j)
+{
+	if (j->pid > 0) {
+		(void)kill(j->pid, SIGKILL);
+		while (waitpid(j->pid, NULL, (int)__WCLONE) < 0 && errno == EINTR)
+			continue;
+	}
+	if (j->order > 0)
+		(void)close(j->order);
+	native_region_free(&j->region);
+	*j = (struct native_janitor){0};
+}
