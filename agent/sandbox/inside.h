@@ -48,8 +48,8 @@ enum inside_flags {
 };
 
 /* Behind it: cwd, argc arguments, envc variables, each with its NUL; then, if code_size is not 0,
- * the name of a file (NUL) and the code: written to that file with mode 0600, whose path becomes
- * the last argument, unlinked at the end. */
+ * the path of a file, /tmp/.code/NAME (NUL), and the code: written to that file with mode 0600,
+ * whose path becomes the last argument, unlinked at the end. */
 struct inside_spawn {
 	uint32_t flags, argc, envc, code_size;
 	uint16_t rows, cols;

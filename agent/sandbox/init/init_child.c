@@ -58,8 +58,7 @@ code_write(struct proc *p)
 	size_t done = 0;
 	int fd;
 
-	text_put(&t, ORDER_CODE_DIR "/");
-	text_put(&t, p->order.code_name);
+	text_put(&t, p->order.code_path);
 	fd = code_open(p->code_path);
 	if (fd < 0)
 		return fail(p, STEP_CODE, fd);
@@ -127,7 +126,7 @@ pipes_make(struct proc *p)
 bool
 child_prepare(struct proc *p)
 {
-	if (p->order.code_name != NULL && !code_write(p))
+	if (p->order.code_path != NULL && !code_write(p))
 		return false;
 	return (p->order.flags & INSIDE_TTY) != 0 ? tty_make(p) : pipes_make(p);
 }

@@ -225,7 +225,7 @@ lost_end(void)
 	int n = minder_children_kill(scratch, sizeof(scratch), table_is_minder);
 
 	if (n < 0)
-		wire_fatal("sandbox: pid 1 cannot read /proc, so it cannot end what was left");
+		wire_fatal("pid 1 cannot read /proc, so it cannot end what was left");
 	if (n > 0)
 		return;
 	for (struct proc *p = table_first(), *next; p != NULL; p = next) {
@@ -249,7 +249,7 @@ urgent_turn(void)
 		if (p->urgent_ms == 0)
 			continue;
 		if (now - p->urgent_ms > END_MS)
-			wire_fatal("sandbox: what a program left does not end within 30 seconds");
+			wire_fatal("what a program left does not end within 30 seconds");
 		urgent = true;
 		lost = lost || p->lost;
 		peace = peace || proc_wants_peace(p, now);
@@ -381,7 +381,7 @@ order_take(void)
 
 	wire_read(&h, sizeof(h), fds, &nfds, PROC_FDS_MAX);
 	if (h.size > INSIDE_ORDER_MAX)
-		wire_fatal("sandbox: an order of more than 4 MiB");
+		wire_fatal("an order of more than 4 MiB");
 	if (h.type == INSIDE_SPAWN) {
 		order_spawn(&h, fds, nfds);
 		return;
@@ -425,7 +425,7 @@ static void
 fd_place(int fd, int at, int flags)
 {
 	if (fd < 0 || (fd != at && sys_call(SYS_dup3, fd, at, flags, 0, 0) < 0))
-		wire_fatal("sandbox: pid 1 cannot open its descriptors: /dev/null, signalfd");
+		wire_fatal("pid 1 cannot open its descriptors: /dev/null, signalfd");
 }
 
 static void
@@ -466,8 +466,7 @@ start(long argc, char **argv)
 	fds_set();
 	(void)sys_call(SYS_umask, 022, 0, 0, 0, 0);
 	if (argc > 1 && !words_take(argv[1], &landlock))
-		wire_fatal(
-		    "sandbox: pid 1 was told to do without what is neither landlock nor oci");
+		wire_fatal("pid 1 was told to do without what is neither landlock nor oci");
 	if (!measure(landlock, &t))
 		wire_fatal(facts);
 	wire_send_text(INSIDE_READY, 0, 0, facts);

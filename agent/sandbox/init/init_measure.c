@@ -33,7 +33,6 @@ row_find(const char *s, size_t n, const char *name, struct text *ret)
 static bool
 row_wrong(const char *name, const char *is, const char *must, struct text *ret)
 {
-	text_put(ret, "sandbox: ");
 	text_put(ret, name);
 	text_put(ret, " is \"");
 	text_put(ret, is);

@@ -26,7 +26,7 @@ struct order {
 	 * shell before it and for the file of the code behind it. */
 	char **argv, **env;
 	uint32_t argc;
-	const char *code_name; /* NULL: no code */
+	const char *code_path; /* NULL: no code */
 	const char *code;
 	size_t code_size;
 };
@@ -69,12 +69,16 @@ order_string(char **at, size_t *left)
 	return NULL;
 }
 
-/* A plain name of a file in one directory. */
+/* ORDER_CODE_DIR, "/" and a plain name. */
 static inline bool
-order_name_ok(const char *s)
+order_code_ok(const char *s)
 {
+	static const char dir[] = ORDER_CODE_DIR "/";
 	size_t n = 0;
 
+	for (size_t i = 0; i + 1 < sizeof(dir); i++)
+		if (*s++ != dir[i])
+			return false;
 	for (; s[n] != '\0'; n++)
 		if (s[n] == '/' || n >= ORDER_CODE_NAME_MAX)
 			return false;
@@ -96,7 +100,7 @@ order_read(const struct inside_spawn *s, char *body, size_t n, char **table, str
 	ret->rows = s->rows;
 	ret->cols = s->cols;
 	ret->argc = s->argc;
-	ret->code_name = NULL;
+	ret->code_path = NULL;
 	ret->code = NULL;
 	ret->code_size = s->code_size;
 	ret->cwd = order_string(&at, &left);
@@ -115,9 +119,10 @@ order_read(const struct inside_spawn *s, char *body, size_t n, char **table, str
 			return "a variable does not end";
 	*p = NULL;
 	if (s->code_size != 0) {
-		ret->code_name = order_string(&at, &left);
-		if (ret->code_name == NULL || !order_name_ok(ret->code_name))
-			return "the name of its code must be a plain one of 200 bytes or fewer";
+		ret->code_path = order_string(&at, &left);
+		if (ret->code_path == NULL || !order_code_ok(ret->code_path))
+			return "its code must be " ORDER_CODE_DIR
+			       "/NAME, NAME of 200 bytes or fewer";
 		ret->code = at;
 	}
 	return left == s->code_size ? NULL : "its size is not that of its parts";
