@@ -1,5 +1,5 @@
 /*
- * cofferdam-agent: the loop (`run`) and one command in a sandbox (`exec`). It holds no
+ * cofferdam-agent: the loop, or one command, in a sandbox whose way out is the broker. It holds no
  * credential and judges nothing; it talks to the broker over the agent socket and hands it
  * the sandbox's listeners. Started by the `cofferdam` command.
  */
@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "common/log.h"
-#include "agent/agent_exec.h"
 #include "agent/agent_options.h"
 #include "agent/agent_run.h"
 
@@ -18,26 +17,23 @@ int
 main(int argc, char **argv)
 {
 	struct agent_options o;
-	bool exec;
 	struct err e = {0};
 	int rc = 2;
 
 	log_init("cofferdam", LOG_INFO_);
 	(void)signal(SIGPIPE, SIG_IGN);
-	if (argc < 2 || (strcmp(argv[1], "run") != 0 && strcmp(argv[1], "exec") != 0)) {
-		(void)fprintf(
-		    stderr, "usage: cofferdam-agent run|exec [options] [-- command...]\n");
+	if (argc < 2 || strcmp(argv[1], "run") != 0) {
+		(void)fprintf(stderr, "usage: cofferdam-agent run [options] [-- command...]\n");
 		return 2;
 	}
-	exec = strcmp(argv[1], "exec") == 0;
 	if (argc == 3 && strcmp(argv[2], "--help") == 0) {
-		agent_options_help(exec);
+		agent_options_help();
 		return 0;
 	}
 	if (agent_options_parse(argc - 1, argv + 1, &o, &e) != 0)
 		log_error("%s", e.msg);
 	else
-		rc = exec ? agent_exec_run(&o) : agent_run(&o);
+		rc = agent_run(&o);
 	agent_options_free(&o);
 	return rc;
 }

@@ -14,85 +14,73 @@
 
 enum kind { TEXT, NUMBER, NUMBER32, FLAG, TARGET, BIND };
 
-enum { RUN = 1, EXEC = 2, BOTH = RUN | EXEC };
-
 static const struct row {
 	const char *name;
 	enum kind kind;
-	unsigned of; /* whose help names it */
 	size_t at;
 	uint64_t min, max;
 	const char *arg, *what;
 } rows[] = {
-    {"--socket", TEXT, RUN, offsetof(struct agent_options, socket), 0, 0, "FILE",
+    {"--socket", TEXT, offsetof(struct agent_options, socket), 0, 0, "FILE",
 	"the broker's agent socket (default: " AGENT_SOCKET_DEFAULT ")"},
-    {"--state", TEXT, RUN, offsetof(struct agent_options, state), 0, 0, "DIR",
+    {"--state", TEXT, offsetof(struct agent_options, state), 0, 0, "DIR",
 	"the broker's state directory, instead of --socket"},
-    {"--task", TEXT, RUN, offsetof(struct agent_options, task), 0, 0, "TEXT",
+    {"--task", TEXT, offsetof(struct agent_options, task), 0, 0, "TEXT",
 	"what the run is for; it is on the record"},
-    {"--script", TEXT, RUN, offsetof(struct agent_options, script), 0, 0, "FILE",
+    {"--script", TEXT, offsetof(struct agent_options, script), 0, 0, "FILE",
 	"the model's recorded conversation, for the built-in loop"},
-    {"--model", TEXT, RUN, offsetof(struct agent_options, model), 0, 0, "PROVIDER:NAME",
+    {"--model", TEXT, offsetof(struct agent_options, model), 0, 0, "PROVIDER:NAME",
 	"the loop's model: anthropic:NAME or openai:NAME"},
-    {"--base-url", TEXT, RUN, offsetof(struct agent_options, base_url), 0, 0, "URL",
+    {"--base-url", TEXT, offsetof(struct agent_options, base_url), 0, 0, "URL",
 	"where the model's API is (default: the provider's own)"},
-    {"--max-retries", NUMBER, RUN, offsetof(struct agent_options, max_retries), 0, 20, "N",
+    {"--max-retries", NUMBER, offsetof(struct agent_options, max_retries), 0, 20, "N",
 	"further tries of a model's request (default: 2)"},
-    {"--max-tokens", NUMBER, RUN, offsetof(struct agent_options, max_tokens), 1, UINT32_MAX, "N",
+    {"--max-tokens", NUMBER, offsetof(struct agent_options, max_tokens), 1, UINT32_MAX, "N",
 	"the run's tokens, read and written, of all turns (default: no limit)"},
-    {"--max-output-tokens", NUMBER, RUN, offsetof(struct agent_options, max_output_tokens), 1,
-	10000000, "N", "tokens of one answer (default: 16384, or the server's own)"},
-    {"--agent", TEXT, RUN, offsetof(struct agent_options, agent), 0, 0, "NAME",
+    {"--max-output-tokens", NUMBER, offsetof(struct agent_options, max_output_tokens), 1, 10000000,
+	"N", "tokens of one answer (default: 16384, or the server's own)"},
+    {"--agent", TEXT, offsetof(struct agent_options, agent), 0, 0, "NAME",
 	"the agent's name for the policy (default: cofferdam)"},
-    {"--target", TARGET, RUN, 0, 0, 0, "T", "ask for this target alone; may be repeated"},
-    {"--max-turns", NUMBER, RUN, offsetof(struct agent_options, max_turns), 1, 10000, "N",
+    {"--target", TARGET, 0, 0, 0, "T", "ask for this target alone; may be repeated"},
+    {"--max-turns", NUMBER, offsetof(struct agent_options, max_turns), 1, 10000, "N",
 	"the loop's turns (default: 100)"},
-    {"--max-time", NUMBER, RUN, offsetof(struct agent_options, max_time_s), 1, 86400, "S",
+    {"--max-time", NUMBER, offsetof(struct agent_options, max_time_s), 1, 86400, "S",
 	"the run's seconds (default: 3600)"},
-    {"--quiet", FLAG, RUN, offsetof(struct agent_options, quiet), 0, 0, "",
-	"no transcript of the loop"},
-    {"--workspace", TEXT, BOTH, offsetof(struct agent_options, workspace), 0, 0, "DIR",
+    {"--quiet", FLAG, offsetof(struct agent_options, quiet), 0, 0, "", "no transcript of the loop"},
+    {"--workspace", TEXT, offsetof(struct agent_options, workspace), 0, 0, "DIR",
 	"becomes /work (default: an empty tmpfs of --disk, gone at the end)"},
-    {"--workspace-unsafe", FLAG, BOTH, offsetof(struct agent_options, workspace_unsafe), 0, 0, "",
+    {"--workspace-unsafe", FLAG, offsetof(struct agent_options, workspace_unsafe), 0, 0, "",
 	"allow a workspace that holds ~/.ssh or the like; the level says so"},
-    {"--ro-bind", BIND, BOTH, 0, 0, 0, "HOST[:INSIDE]",
+    {"--ro-bind", BIND, 0, 0, 0, "HOST[:INSIDE]",
 	"show a path of the host read-only; may be repeated"},
-    {"--timeout", NUMBER, BOTH, offsetof(struct agent_options, timeout_s), 1, 86400, "S",
+    {"--timeout", NUMBER, offsetof(struct agent_options, timeout_s), 1, 86400, "S",
 	"seconds for the command, or for one turn's code (loop: 300)"},
-    {"--memory", NUMBER32, BOTH, offsetof(struct agent_options, limits.memory_mib), 16, 1 << 20,
-	"MIB", "memory of all programs, /tmp and a private /work (default: 1024)"},
-    {"--cpu", NUMBER32, BOTH, offsetof(struct agent_options, limits.cpu_percent), 1, 6400,
-	"PERCENT", "100 is one processor (default: 200)"},
-    {"--pids", NUMBER32, BOTH, offsetof(struct agent_options, limits.pids), 4, 32768, "N",
+    {"--memory", NUMBER32, offsetof(struct agent_options, limits.memory_mib), 16, 1 << 20, "MIB",
+	"memory of all programs, /tmp and a private /work (default: 1024)"},
+    {"--cpu", NUMBER32, offsetof(struct agent_options, limits.cpu_percent), 1, 6400, "PERCENT",
+	"100 is one processor (default: 200)"},
+    {"--pids", NUMBER32, offsetof(struct agent_options, limits.pids), 4, 32768, "N",
 	"processes and threads (default: 256)"},
-    {"--output", NUMBER32, BOTH, offsetof(struct agent_options, limits.output_mib), 1, 4096, "MIB",
+    {"--output", NUMBER32, offsetof(struct agent_options, limits.output_mib), 1, 4096, "MIB",
 	"output of one command; more ends it (default: 64)"},
-    {"--disk", NUMBER32, BOTH, offsetof(struct agent_options, limits.workspace_mib), 1, 1 << 20,
-	"MIB", "size of /tmp and of a private /work, each (default: 512)"},
-    {"--limits-optional", FLAG, BOTH, offsetof(struct agent_options, limits_optional), 0, 0, "",
+    {"--disk", NUMBER32, offsetof(struct agent_options, limits.workspace_mib), 1, 1 << 20, "MIB",
+	"size of /tmp and of a private /work, each (default: 512)"},
+    {"--limits-optional", FLAG, offsetof(struct agent_options, limits_optional), 0, 0, "",
 	"go on without memory, process and CPU limits where there are no cgroups"},
-    {"--level", FLAG, EXEC, offsetof(struct agent_options, level), 0, 0, "",
-	"print what holds, as JSON, before the command; needs none"},
 };
 
 void
-agent_options_help(bool exec)
+agent_options_help(void)
 {
-	if (exec)
-		(void)printf("usage: cofferdam sandbox exec [options] -- COMMAND...\n"
-			     "One command in a sandbox, without a broker and a network.\n");
-	else
-		(void)printf("usage: cofferdam run [options] --task TEXT --model PROVIDER:NAME\n"
-			     "       cofferdam run [options] --task TEXT --script FILE\n"
-			     "       cofferdam run [options] -- COMMAND...\n"
-			     "An agent, or any command, in a sandbox whose way out is the broker. "
-			     "Standard input is a pipe there, no terminal.\n");
+	(void)printf("usage: cofferdam run [options] --task TEXT --model PROVIDER:NAME\n"
+		     "       cofferdam run [options] --task TEXT --script FILE\n"
+		     "       cofferdam run [options] -- COMMAND...\n"
+		     "An agent, or any command, in a sandbox whose way out is the broker. With a "
+		     "terminal at standard input and output it has one inside.\n");
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		const struct row *r = &rows[i];
-		AUTO_FREE char *left = xasprintf("%s %s", r->name, r->arg);
+		AUTO_FREE char *left = xasprintf("%s %s", rows[i].name, rows[i].arg);
 
-		if ((r->of & (exec ? EXEC : RUN)) != 0)
-			(void)printf("  %-24s %s\n", left, r->what);
+		(void)printf("  %-24s %s\n", left, rows[i].what);
 	}
 	(void)printf("  %-24s print this\n", "--help");
 }

@@ -4,8 +4,9 @@
 
 #include "common/err.h"
 #include "agent/sandbox/sandbox.h"
+#include "agent/sandbox/sandbox_workspace.h"
 
-#define AGENT_SOCKET_DEFAULT "/run/cofferdam/agent.sock"
+#define AGENT_SOCKET_DEFAULT SANDBOX_BROKER_SOCKET
 #define AGENT_TARGETS_MAX SANDBOX_TARGETS_MAX
 
 struct agent_options {
@@ -19,14 +20,14 @@ struct agent_options {
 	struct sandbox_bind binds[SANDBOX_BINDS_MAX];
 	char *bind_text[SANDBOX_BINDS_MAX];
 	size_t nbinds;
-	bool limits_optional, level, quiet, workspace_unsafe;
+	bool limits_optional, quiet, workspace_unsafe;
 	char *const *command; /* after "--"; NULL: none */
 };
 
 /* argv[0] is skipped; ERR_INVALID names the option, its value and what is wanted. */
 int agent_options_parse(int argc, char **argv, struct agent_options *ret, struct err *err);
-/* The options of `run` or `exec` with what they are and their limits. */
-void agent_options_help(bool exec);
+/* The options with what they are and their limits. */
+void agent_options_help(void);
 void agent_options_free(struct agent_options *o);
 
 #endif

@@ -13,11 +13,10 @@
 #include "common/log.h"
 #include "common/xalloc.h"
 #include "agent/agent_broker.h"
-#include "agent/agent_exec.h"
 #include "agent/agent_loop.h"
 #include "agent/agent_plan.h"
-#include "agent/agent_workspace.h"
 #include "agent/model_remote.h"
+#include "agent/sandbox/sandbox_streams.h"
 
 #include "common/banned.h"
 
@@ -29,6 +28,31 @@ socket_path(const struct agent_options *o)
 	if (o->state != NULL)
 		return xasprintf("%s/run/agent.sock", o->state);
 	return xstrdup(AGENT_SOCKET_DEFAULT);
+}
+
+/* With the person's own streams; a terminal at both ends is one inside, too. */
+static int
+command_stream(const struct agent_options *o, struct broker *b, struct sandbox *sb,
+    struct sandbox_result *ret, int *status, struct err *err)
+{
+	struct sandbox_streams s = {.x = {.argv = o->command,
+					.pipe_stdin = true,
+					.stdin_fd = STDIN_FILENO,
+					.tty = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO),
+					.timeout_s = (uint32_t)o->timeout_s,
+					.head = 65536,
+					.tail = 65536,
+					.watch = broker_watch,
+					.watch_arg = b,
+					.watch_fd = broker_fd(b)}};
+	int rc = sandbox_streams_run(sb, &s, ret, status, err);
+
+	if (rc == 0 && ret->cause != SANDBOX_EXITED) {
+		AUTO_FREE char *words = sandbox_result_words(ret);
+
+		log_warn("%s", words);
+	}
+	return rc;
 }
 
 /* `run -- COMMAND`: on the record before it starts, like the loop's code. */
@@ -54,8 +78,7 @@ command_run(const struct agent_options *o, struct broker *b, struct sandbox *sb,
 	jcs_close(&j);
 	if ((rc = broker_event(b, "exec", buf_str(&fields), buf_str(&text), err)) != 0)
 		return rc;
-	rc = agent_exec_stream(sb, o->command, o, broker_watch, b, broker_fd(b), &r, status, err);
-	if (rc != 0)
+	if ((rc = command_stream(o, b, sb, &r, status, err)) != 0)
 		return rc;
 	buf_reset(&fields);
 	loop_result_fields(&r, 1, &fields);
@@ -99,7 +122,7 @@ loop_run(const struct agent_options *o, struct broker *b, struct sandbox *sb, st
 }
 
 static int
-begin(const struct agent_options *o, struct broker *b, const struct agent_workspace *ws,
+begin(const struct agent_options *o, struct broker *b, const struct sandbox_workspace *ws,
     struct agent_socket *loop, struct sandbox **ret, struct err *err)
 {
 	AUTO_FREE char *level = NULL;
@@ -108,7 +131,7 @@ begin(const struct agent_options *o, struct broker *b, const struct agent_worksp
 	if ((rc = agent_plan_sandbox(o, broker_plan(b), ret, err)) != 0 ||
 	    (rc = agent_plan_listen(b, *ret, loop, err)) != 0)
 		return rc;
-	level = agent_workspace_level(ws, sandbox_level(*ret));
+	level = sandbox_workspace_level(ws, sandbox_level(*ret));
 	return broker_start(b, level, err);
 }
 
@@ -137,7 +160,7 @@ remote_open(const struct agent_options *o, struct broker *b, struct agent_socket
 }
 
 static int
-run_inside(const struct agent_options *o, const struct agent_workspace *ws, struct model *m,
+run_inside(const struct agent_options *o, const struct sandbox_workspace *ws, struct model *m,
     int *status, struct err *err)
 {
 	AUTO_FREE char *path = socket_path(o);
@@ -187,16 +210,26 @@ options_check(const struct agent_options *o, struct err *err)
 int
 agent_run(const struct agent_options *o)
 {
-	__attribute__((cleanup(agent_workspace_free))) struct agent_workspace ws = {0};
+	AUTO_WORKSPACE struct sandbox_workspace ws = {0};
+	AUTO_FREE char *warning = NULL;
+	const struct sandbox_guard guard = {.workspace = o->workspace,
+	    .workspace_option = "--workspace",
+	    .binds = o->binds,
+	    .nbinds = o->nbinds,
+	    .state = o->state,
+	    .socket = o->socket,
+	    .unsafe = o->workspace_unsafe};
 	AUTO(model) struct model *m = NULL;
 	struct err e = {0};
 	int status = 1;
 
-	if (options_check(o, &e) != 0 || agent_workspace_check(o, &ws, &e) != 0 ||
+	if (options_check(o, &e) != 0 || sandbox_workspace_check(&guard, &ws, &e) != 0 ||
 	    (o->script != NULL && model_script_open(o->script, &m, &e) != 0)) {
 		log_error("%s", e.msg);
 		return 2;
 	}
+	if ((warning = sandbox_workspace_warning(&ws)) != NULL)
+		log_warn("%s", warning);
 	if (run_inside(o, &ws, m, &status, &e) != 0) {
 		log_error("%s", e.msg);
 		return status != 0 ? status : 1;

@@ -14,7 +14,6 @@ enum { CMD_OK = 0, CMD_FAILED = 1, CMD_USAGE = 2 };
 
 int cmd_init(int argc, char **argv);
 int cmd_run(int argc, char **argv);
-int cmd_sandbox(int argc, char **argv);
 int cmd_policy(int argc, char **argv);
 int cmd_credential(int argc, char **argv);
 int cmd_pending(int argc, char **argv);

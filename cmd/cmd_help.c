@@ -79,7 +79,6 @@ static const struct help {
 	"  --from TIME         leave out what ends before\n"
 	"  --to TIME           leave out what begins after\n"},
     {"run", NULL, NULL, NULL},
-    {"sandbox exec", NULL, NULL, NULL},
     {"status", "[--json]", "The broker, its policy and its runs. Ends with 0 when it serves.",
 	"  --json              as the broker says it\n" STATE},
     {"pending", "[--json]", "Requests that wait for people, or to be used.",

@@ -1,6 +1,8 @@
 /*
- * The `cofferdam` command. Runs as the person who types it; holds no credential and
- * decides nothing: it signs with the person's own key, asks the broker, verifies, replays.
+ * cofferdam-cmd: what `cofferdam` becomes for all but `sandbox` and `doctor`, which that small
+ * program (agent/sandbox/cli_main.c) does itself. Runs as the person who types it; holds no
+ * credential and decides nothing: it signs with the person's own key, asks the broker, verifies,
+ * replays.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -19,7 +21,8 @@ static const struct cmd cmds[] = {
     {"credential", cmd_credential, NULL, "what the vault holds"},
     {"policy", cmd_policy, NULL, "check, build and try a policy"},
     {"run", cmd_run, NULL, "run an agent or a command"},
-    {"sandbox", cmd_sandbox, NULL, "the sandbox alone"},
+    {"sandbox", NULL, NULL, "any command in a sandbox, without a broker"},
+    {"doctor", NULL, NULL, "what this host has for a sandbox"},
     {"status", cmd_status, NULL, "the broker, its policy and its runs"},
     {"pending", cmd_pending, NULL, "requests that wait for people"},
     {"show", cmd_show, NULL, "one request, the action in full"},
@@ -45,14 +48,11 @@ print_usage(FILE *f)
 static int
 print_help(int argc, char **argv)
 {
-	char help[] = "--help", exec[] = "exec";
+	char help[] = "--help";
 	char *own[] = {argv[0], help, NULL};
-	char *own_exec[] = {argv[0], exec, help, NULL};
 
 	if (strcmp(argv[0], "run") == 0)
 		return cmd_run(2, own);
-	if (strcmp(argv[0], "sandbox") == 0)
-		return cmd_sandbox(3, own_exec);
 	if (cmd_help(argc, argv))
 		return CMD_OK;
 	(void)fprintf(stderr, "cofferdam: there is no command \"%s\"\n", argv[0]);
@@ -80,7 +80,7 @@ main(int argc, char **argv)
 		return CMD_OK;
 	}
 	for (size_t i = 0; i < ARRAY_LEN(cmds); i++) {
-		if (strcmp(cmds[i].name, argv[1]) != 0)
+		if (cmds[i].run == NULL || strcmp(cmds[i].name, argv[1]) != 0)
 			continue;
 		if (cmd_help_asked(argc - 1, argv + 1))
 			return print_help(argc - 1, argv + 1);

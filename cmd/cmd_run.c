@@ -3,9 +3,10 @@
  * policy and no signing. Only replaces itself; the options are checked there.
  */
 #include <errno.h>
+#include <string.h>
 #include <unistd.h>
 
-#include "cmd/cmd_agent.h"
+#include "cmd/cmd.h"
 #include "common/log.h"
 #include "common/proc_paths.h"
 #include "common/xalloc.h"
@@ -13,24 +14,18 @@
 #include "common/banned.h"
 
 int
-cmd_agent_exec(const char *mode, int argc, char **argv)
+cmd_run(int argc, char **argv)
 {
 	AUTO_FREE char *path = proc_program("cofferdam-agent");
-	AUTO_FREE char *word = xstrdup(mode);
 	AUTO_FREE char **args = xcalloc((size_t)argc + 2, sizeof(*args));
+	char run[] = "run";
 	size_t n = 0;
 
 	args[n++] = path;
-	args[n++] = word;
+	args[n++] = run;
 	for (int i = 1; i < argc; i++)
 		args[n++] = argv[i];
 	(void)execv(path, args);
 	log_error("%s: %s", path, strerror(errno));
 	return CMD_FAILED;
-}
-
-int
-cmd_run(int argc, char **argv)
-{
-	return cmd_agent_exec("run", argc, argv);
 }

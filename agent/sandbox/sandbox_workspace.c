@@ -1,19 +1,19 @@
 /*
- * Looks at the directories that a sandbox is to be given (process: cofferdam-agent, as the
- * caller). Code inside reads and, in the workspace, writes all of them: a state directory would
- * hand it the vault's key and the log's seed, a home the caller's own keys. A guard against
- * mistakes of the caller, who may copy their keys anywhere; not a boundary.
+ * Looks at the directories that a sandbox is to be given (cofferdam-agent and the command line, as
+ * the person who calls). Code inside reads and, in the workspace, writes all of them: a state
+ * directory would hand it the vault's key and the log's seed, a home the caller's own keys. A guard
+ * against mistakes of the caller, who may copy their keys anywhere; not a boundary.
  */
-#include "agent/agent_workspace.h"
+#include "agent/sandbox/sandbox_workspace.h"
 
 #include <errno.h>
 #include <pwd.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/jcs.h"
-#include "common/log.h"
 #include "common/xalloc.h"
 
 #include "common/banned.h"
@@ -89,16 +89,16 @@ socket_state(const char *socket)
 }
 
 static int
-states_check(const struct agent_options *o, const char *option, const char *given, struct err *err)
+states_check(const struct sandbox_guard *g, const char *option, const char *given, struct err *err)
 {
 	AUTO_FREE char *real = realpath(given, NULL);
 	AUTO_FREE char *of_socket =
-	    socket_state(o->socket != NULL ? o->socket : AGENT_SOCKET_DEFAULT);
+	    socket_state(g->socket != NULL ? g->socket : SANDBOX_BROKER_SOCKET);
 	int rc;
 
 	if (real == NULL)
 		return err_sys(err, ERR_INVALID, errno, "%s %s", option, given);
-	if ((rc = state_refuse(option, given, real, o->state, err)) != 0 ||
+	if ((rc = state_refuse(option, given, real, g->state, err)) != 0 ||
 	    (rc = state_refuse(option, given, real, of_socket, err)) != 0)
 		return rc;
 	return state_refuse(option, given, real, INSTALLED_STATE, err);
@@ -107,7 +107,7 @@ states_check(const struct agent_options *o, const char *option, const char *give
 /* --- the caller's own ------------------------------------------------------------ */
 
 static void
-home_look(const char *home, const char *real, struct agent_workspace *w)
+home_look(const char *home, const char *real, struct sandbox_workspace *w)
 {
 	static const char *const secrets[] = {
 	    ".ssh", ".aws", ".kube", ".gnupg", ".pgpass", ".netrc"};
@@ -125,7 +125,7 @@ home_look(const char *home, const char *real, struct agent_workspace *w)
 }
 
 static char *
-holds_joined(const struct agent_workspace *w)
+holds_joined(const struct sandbox_workspace *w)
 {
 	AUTO_BUF struct buf b = BUF(65536);
 
@@ -134,56 +134,82 @@ holds_joined(const struct agent_workspace *w)
 	return buf_dup_z(&b);
 }
 
-static int
-homes_check(const struct agent_options *o, struct agent_workspace *w, struct err *err)
+/* The home of /etc/passwd: not by getpwuid, which would load what the static programs lack. */
+static char *
+home_of_user(void)
 {
-	AUTO_FREE char *real = realpath(o->workspace, NULL);
-	AUTO_FREE char *names = NULL;
+	FILE *f = fopen("/etc/passwd", "re");
+	struct passwd *pw;
+	char *home = NULL;
+
+	while (f != NULL && home == NULL && (pw = fgetpwent(f)) != NULL)
+		if (pw->pw_uid == getuid() && pw->pw_dir != NULL && pw->pw_dir[0] == '/')
+			home = xstrdup(pw->pw_dir);
+	if (f != NULL)
+		(void)fclose(f);
+	return home;
+}
+
+static int
+homes_check(const struct sandbox_guard *g, struct sandbox_workspace *w, struct err *err)
+{
+	AUTO_FREE char *real = realpath(g->workspace, NULL);
+	AUTO_FREE char *names = NULL, *own = home_of_user();
 	const char *home = getenv("HOME");
-	const struct passwd *pw = getpwuid(getuid());
 
 	if (real == NULL)
-		return err_sys(err, ERR_INVALID, errno, "--workspace %s", o->workspace);
+		return err_sys(err, ERR_INVALID, errno, "%s %s", g->workspace_option, g->workspace);
 	if (home != NULL && home[0] == '/')
 		home_look(home, real, w);
-	if (pw != NULL && pw->pw_dir != NULL && pw->pw_dir[0] == '/')
-		home_look(pw->pw_dir, real, w);
-	if (w->nholds == 0)
+	if (own != NULL)
+		home_look(own, real, w);
+	if (w->nholds == 0 || g->unsafe)
 		return 0;
 	names = holds_joined(w);
-	if (!o->workspace_unsafe)
-		return err_set(err, ERR_INVALID,
-		    "--workspace %s would show %s to the code inside: give a directory of its own, "
-		    "or --workspace-unsafe",
-		    o->workspace, names);
-	log_warn("--workspace-unsafe: code in the sandbox can read and change %s", names);
-	return 0;
+	return err_set(err, ERR_INVALID,
+	    "%s %s would show %s to the code inside: give a directory of its own, or "
+	    "--workspace-unsafe",
+	    g->workspace_option, g->workspace, names);
 }
 
 int
-agent_workspace_check(const struct agent_options *o, struct agent_workspace *ret, struct err *err)
+sandbox_workspace_check(
+    const struct sandbox_guard *g, struct sandbox_workspace *ret, struct err *err)
 {
 	int rc = 0;
 
-	*ret = (struct agent_workspace){0};
-	for (size_t i = 0; rc == 0 && i < o->nbinds; i++)
-		rc = states_check(o, "--ro-bind", o->binds[i].host_path, err);
-	if (rc == 0 && o->workspace != NULL)
-		rc = states_check(o, "--workspace", o->workspace, err);
-	if (rc == 0 && o->workspace != NULL)
-		rc = homes_check(o, ret, err);
+	*ret = (struct sandbox_workspace){0};
+	for (size_t i = 0; rc == 0 && i < g->nbinds; i++)
+		rc = states_check(g, "--ro-bind", g->binds[i].host_path, err);
+	if (rc == 0 && g->image != NULL)
+		rc = states_check(g, "--image", g->image, err);
+	if (rc == 0 && g->workspace != NULL)
+		rc = states_check(g, g->workspace_option, g->workspace, err);
+	if (rc == 0 && g->workspace != NULL)
+		rc = homes_check(g, ret, err);
 	return rc;
 }
 
+char *
+sandbox_workspace_warning(const struct sandbox_workspace *w)
+{
+	AUTO_FREE char *names = holds_joined(w);
+
+	return w->nholds == 0 ? NULL
+			      : xasprintf("--workspace-unsafe: code in the sandbox can read and "
+					  "change %s",
+				    names);
+}
+
 void
-agent_workspace_free(struct agent_workspace *w)
+sandbox_workspace_free(struct sandbox_workspace *w)
 {
 	for (size_t i = 0; i < w->nholds; i++)
 		free(w->holds[i]);
 }
 
 char *
-agent_workspace_level(const struct agent_workspace *w, const char *level)
+sandbox_workspace_level(const struct sandbox_workspace *w, const char *level)
 {
 	AUTO_BUF struct buf b = BUF(65536);
 	size_t n = strlen(level);
