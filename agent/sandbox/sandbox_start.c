@@ -92,7 +92,7 @@ started_take(const struct sandbox_exec *x, bool spawn, struct wire_msg *m,
     struct client_started *ret, struct err *err)
 {
 	bool merged = x->merge || x->tty, in = x->pipe_stdin && !x->tty;
-	size_t want = spawn ? 0 : (merged ? 1u : 2u) + (in ? 1u : 0u), n = 0;
+	size_t want = spawn ? 0 : (merged ? 1u : 2u) + (in ? 1u : 0u);
 	struct rd r = rd_init(buf_str(&m->body));
 
 	ret->proc = rd_u32(&r);
@@ -104,11 +104,11 @@ started_take(const struct sandbox_exec *x, bool spawn, struct wire_msg *m,
 		(void)fcntl(m->fds[i], F_SETFL, O_NONBLOCK);
 	if (spawn)
 		return 0;
-	ret->out = TAKE_FD(m->fds[n++]);
+	ret->out = TAKE_FD(m->fds[0]);
 	if (!merged)
-		ret->errs = TAKE_FD(m->fds[n++]);
+		ret->errs = TAKE_FD(m->fds[1]);
 	if (in)
-		ret->in = TAKE_FD(m->fds[n]);
+		ret->in = TAKE_FD(m->fds[want - 1]);
 	return 0;
 }
 
