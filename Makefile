@@ -184,7 +184,7 @@ $(B)/fuzz_http_llhttp $(B)/replay_http_llhttp $(B)/tool_http_differential: $(LLH
 # The attacks of tests/walls: one static program without sanitizers in every mode, since it runs inside.
 $(B)/walls_probe: $(wildcard tests/walls/*.[ch]) Makefile
 	@mkdir -p $(@D)
-	$(call say,CC,$@)$(CC) $(STD) -O1 -g $(WARN) $(WERROR) $(REPRO) -I. -static -pthread -o $@ $(wildcard tests/walls/*.c)
+	$(call say,CC,$@)$(CC) $(STD) -O1 -g $(WARN) $(WERROR) $(REPRO) -I. -fno-toplevel-reorder -static -pthread -o $@ $(wildcard tests/walls/*.c)
 # The same programs but for a switch that leaves out layers: only for tests/system/43-walls.t.
 layers: ; $(Q)$(MAKE) CC=gcc MODE=layers $(patsubst %,build/gcc-layers/%,cofferdam cofferdam-sandbox cofferdam-inside cofferdam-init)
 BENCH	= $(patsubst tests/bench/%.c,$(B)/bench_%,$(wildcard tests/bench/*.c))

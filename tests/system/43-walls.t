@@ -4,6 +4,7 @@ an ordinary user, and on crun; who stops it, shown by turning the layers off one
 
 All of it runs inside outer namespaces of this test's own; the host's side holds the canaries.
 """
+import itertools
 import json
 import os
 import signal
@@ -36,12 +37,13 @@ host = walls.Host(T)
 TABLE = walls.table()
 LAYERS_OF = {row[0]: row[2] for row in TABLE}
 ALONE = [row for row in TABLE if row[1] == "alone"]
+COUNTER = itertools.count()
 groups_before = walls.groups()
 
 
 def workspace(name):
     """A fresh directory that anybody may write, with a few files in it."""
-    d = "%s/ws-%s" % (T, name)
+    d = "%s/ws-%s-%d" % (T, name, next(COUNTER))
     os.makedirs(d + "/dir")
     for f in ("kept", "gone", "moved"):
         with open(d + "/" + f, "w", encoding="ascii") as fh:
@@ -105,12 +107,12 @@ JUDGES = (("L2-", memory), ("L4-output", output), ("L4-error", output), ("L5-lat
 class Alone:
     """One check with a sandbox of its own."""
 
-    def __init__(self, row, boxes, tag):
+    def __init__(self, row, boxes):
         self.id, _, _, options, _ = row
         self.mark = "w%d%s" % (os.getpid() % 1000, "".join(c for c in self.id if c.isalnum())[-9:])
         opts = options.split()
         if "@ws" in opts:
-            self.ws = workspace(self.id + tag)
+            self.ws = workspace(self.id)
             if boxes.user is not None:
                 subprocess.run(["chown", "-R", str(boxes.user), self.ws], check=True)
             opts[opts.index("@ws")] = self.ws
@@ -140,7 +142,7 @@ def attack(who, boxes, args=(), skip=()):
     for row in ALONE:
         if row[0] in skip:
             continue
-        w = Alone(row, boxes, "")
+        w = Alone(row, boxes)
         host_says = host.untouched()
         if not tap.ok(w.held and not host_says, "%s: %s: %s [%s]" % (who, row[0], row[4], row[2]), "%s\n%s" % (host_says, w.note)):
             failed.add(row[0])
@@ -216,7 +218,7 @@ def off_run(layers):
     reached = {i for i, w in said.items() if w == "REACHED"}
     for row in ALONE:
         if set(layers.split("+")) & set(row[2].split()):
-            w = Alone(row, b, layers)
+            w = Alone(row, b)
             if not w.held or host.untouched():
                 reached.add(row[0])
     return reached

@@ -182,9 +182,9 @@ WALL("I7-umask", i7_umask, "reset", "the umask is 022")
 	return umask(0) != 022;
 }
 
-WALL("I7-nice", i7_nice, "reset", "the priority is the ordinary one")
+WALL("I7-nice", i7_nice, "reset", "the priority is no higher than the ordinary one")
 {
-	return getpriority(PRIO_PROCESS, 0) != 0;
+	return getpriority(PRIO_PROCESS, 0) < 0;
 }
 
 WALL("I7-core-limit", i7_core, "reset", "core files are off, and can not be put on")

@@ -80,7 +80,8 @@ slurp(const char *path, char *out, size_t size)
 	return true;
 }
 
-/* Each in a process of its own: some end it. Killed by the filter is refused. */
+/* Each in a process of its own: some end it. Killed by the filter, or for its memory, is refused.
+ */
 static int
 check_run(const struct wall *w)
 {
@@ -100,7 +101,7 @@ check_run(const struct wall *w)
 	}
 	if (waitpid(pid, &st, 0) != pid)
 		return REACHED;
-	if (WIFSIGNALED(st) && WTERMSIG(st) == SIGSYS)
+	if (WIFSIGNALED(st) && (WTERMSIG(st) == SIGSYS || WTERMSIG(st) == SIGKILL))
 		return REFUSED;
 	if (WIFSIGNALED(st))
 		(void)printf("# %s: ended by signal %d\n", w->id, WTERMSIG(st));

@@ -40,7 +40,7 @@ struct wall {
 	    &wall_##fn_;                                                                   \
 	static int fn_(void)
 #define WALL(id_, fn_, layers_, what_) WALL_(WALL_ATTACK, id_, fn_, layers_, "", what_)
-#define NEAR(id_, fn_, what_) WALL_(WALL_NEAR, id_, fn_, "", "", what_)
+#define NEAR(id_, fn_, what_) WALL_(WALL_NEAR, "ok-" id_, fn_, "", "", what_)
 #define ALONE(id_, fn_, layers_, options_, what_) \
 	WALL_(WALL_ALONE, id_, fn_, layers_, options_, what_)
 
