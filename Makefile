@@ -191,7 +191,7 @@ BENCH	= $(patsubst tests/bench/%.c,$(B)/bench_%,$(wildcard tests/bench/*.c))
 $(B)/bench_%: $(B)/tests/bench/%.o $(TESTLIBS)
 	$(call say,LD,$@)$(CC) $(LD_) $(LDFLAGS) -o $@ $< -Wl,--start-group $(TESTLIBS) -Wl,--end-group $(TESTEXT)
 
-tests: all $(UNIT:%=$(B)/%) $(REPLAY) $(TOOLS) $(B)/walls_probe layers
+tests: all $(UNIT:%=$(B)/%) $(REPLAY) $(TOOLS) $(B)/walls_probe
 unit: tests
 	$(Q)CMOCKA_MESSAGE_OUTPUT=TAP prove --merge -e '' $(UNIT:%=$(B)/%)
 
