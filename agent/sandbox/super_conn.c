@@ -45,7 +45,7 @@ sent(struct super_conn *c, bool moved)
 		c->stuck = NULL;
 	}
 	if (c->stuck == NULL && c->out.first != NULL)
-		c->stuck = loop_timer_add(c->s->loop, SUPER_STUCK_MS, on_stuck, c);
+		c->stuck = loop_timer_add(c->s->loop, (uint64_t)super_times.stuck, on_stuck, c);
 	if (c->leaving && c->out.first == NULL)
 		super_conn_drop(c);
 	else

@@ -129,7 +129,7 @@ exec_new(struct super_conn *c, uint32_t tag, uint32_t proc, struct super_order *
 	x->out[0] = x->out[1] = x->in = -1;
 	x->argv = TAKE_PTR(o->argv);
 	x->started_ms = super_wall_ms();
-	x->answer_by = super_clock(s) + SUPER_SPAWN_MS;
+	x->answer_by = super_clock(s) + super_times.spawn;
 	if (o->timeout_ms != 0)
 		x->deadline = super_clock(s) + o->timeout_ms;
 	x->ooms = ooms(s);
@@ -193,7 +193,7 @@ started_send(struct super_exec *x, const int *fds, size_t nfds)
 void
 super_exec_started(struct super_exec *x, int *fds, size_t nfds)
 {
-	size_t i = 0;
+	size_t i = 1;
 
 	x->state = SUPER_RUNS;
 	x->answer_by = 0;
@@ -201,12 +201,13 @@ super_exec_started(struct super_exec *x, int *fds, size_t nfds)
 		started_send(x, fds, nfds);
 		return;
 	}
-	x->out[0] = TAKE_FD(fds[i]);
-	i++;
+	x->out[0] = TAKE_FD(fds[0]);
 	if ((x->flags & INSIDE_TTY) != 0)
 		x->in = x->out[0];
-	else if ((x->flags & INSIDE_MERGE) == 0)
-		x->out[1] = TAKE_FD(fds[i++]);
+	else if ((x->flags & INSIDE_MERGE) == 0) {
+		x->out[1] = TAKE_FD(fds[1]);
+		i = 2;
+	}
 	if ((x->flags & INSIDE_TTY) == 0 && (x->flags & INSIDE_STDIN) != 0)
 		x->in = TAKE_FD(fds[i]);
 	super_log_begin(x);
@@ -349,7 +350,7 @@ super_exec_kill(struct super_exec *x, enum sandbox_cause cause)
 		return;
 	x->killed = cause;
 	x->deadline = 0;
-	x->kill_by = super_clock(x->s) + SUPER_GRACE_MS;
+	x->kill_by = super_clock(x->s) + super_times.grace;
 	(void)super_inside_send(x->s, INSIDE_KILL, x->proc, 0, STR_NONE, NULL, 0);
 }
 

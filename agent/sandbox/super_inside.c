@@ -55,7 +55,7 @@ super_inside_send(struct super *s, uint16_t type, uint32_t proc, uint32_t a, str
 		return false;
 	}
 	if (s->inside_out.first != NULL && s->inside_by == 0)
-		s->inside_by = super_clock(s) + SUPER_STUCK_MS;
+		s->inside_by = super_clock(s) + super_times.stuck;
 	events_set(s);
 	return true;
 }
@@ -236,7 +236,7 @@ on_inside(void *arg, uint32_t events)
 		if (s->inside_out.first == NULL)
 			s->inside_by = 0;
 		else if (moved)
-			s->inside_by = super_clock(s) + SUPER_STUCK_MS;
+			s->inside_by = super_clock(s) + super_times.stuck;
 		events_set(s);
 	}
 	if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0)

@@ -71,6 +71,11 @@ super_end(struct super *s, enum sandbox_cause cause, const char *why)
 	box_close(&s->box);
 	super_name_free(&s->name);
 	super_execs_lost(s, cause, oom);
+	if (s->creator != NULL) {
+		s->over = true;
+		super_conn_error(
+		    TAKE_PTR(s->creator), s->create_tag, ERR_UNAVAILABLE, "%s", s->why);
+	}
 }
 
 /* --- start --------------------------------------------------------------------------------------
@@ -79,11 +84,12 @@ super_end(struct super *s, enum sandbox_cause cause, const char *why)
 void
 super_start_failed(struct super *s, int code, const char *text)
 {
-	if (s->creator != NULL)
-		super_conn_error(s->creator, s->create_tag, code, "%s", text);
-	s->creator = NULL;
+	struct super_conn *c = TAKE_PTR(s->creator);
+
 	s->over = true;
 	super_end(s, SANDBOX_UNAVAILABLE, text);
+	if (c != NULL)
+		super_conn_error(c, s->create_tag, code, "%s", text);
 }
 
 static int
@@ -134,7 +140,7 @@ super_create(struct super_conn *c, uint32_t tag, struct rd *r)
 		super_start_failed(s, e.code, e.msg);
 		return;
 	}
-	s->ready_by = super_clock(s) + SUPER_READY_MS;
+	s->ready_by = super_clock(s) + super_times.ready;
 	s->deadline = super_clock(s) + s->spec.limits.wall_s * INT64_C(1000);
 	super_inside_begin(s);
 }

@@ -16,11 +16,16 @@
 #define SUPER_CONNS_MAX 16
 #define SUPER_KEPT_MAX 64     /* ended programs that are still known */
 #define SUPER_WAITERS_MAX 512 /* LOGS and WAIT of one connection that are not answered yet */
-#define SUPER_STUCK_MS 10000  /* a peer that takes nothing for so long is given up */
-#define SUPER_READY_MS 12000  /* from the start to INSIDE_READY */
-#define SUPER_SPAWN_MS 30000  /* from SPAWN to its answer */
-#define SUPER_GRACE_MS 2000   /* from INSIDE_KILL to the end of the whole sandbox */
-#define SUPER_PAUSE_MAX_MS INT64_C(86400000) /* so long deadlines stand still, in all */
+
+/* Milliseconds; in super_times.c, so that a test may have shorter ones. */
+struct super_times {
+	int64_t stuck; /* a peer that takes nothing for so long is given up */
+	int64_t ready; /* from the start to INSIDE_READY */
+	int64_t spawn; /* from SPAWN to its answer */
+	int64_t grace; /* from INSIDE_KILL to the end of the whole sandbox */
+	int64_t pause; /* so long deadlines stand still, in all */
+};
+extern const struct super_times super_times;
 
 /* --- super_queue.c: what is to be sent, to a caller or to pid 1 ----------------------------- */
 struct super_item;

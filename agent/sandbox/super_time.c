@@ -24,7 +24,7 @@ stood(const struct super *s, int64_t now)
 {
 	int64_t ms = s->paused_ms + (s->state == SUPER_PAUSED ? now - s->paused_since : 0);
 
-	return ms < SUPER_PAUSE_MAX_MS ? ms : SUPER_PAUSE_MAX_MS;
+	return ms < super_times.pause ? ms : super_times.pause;
 }
 
 int64_t
@@ -133,6 +133,6 @@ super_time_arm(struct super *s)
 		return;
 	left = at - (now - still);
 	if (s->state == SUPER_PAUSED)
-		left += SUPER_PAUSE_MAX_MS - still;
+		left += super_times.pause - still;
 	s->timer = loop_timer_add(s->loop, left > 0 ? (uint64_t)left : 0, on_time, s);
 }
