@@ -40,7 +40,8 @@ struct box_want {
 	enum box_without without;
 	const char *word, *env; /* argv[1]; one variable */
 	bool no_helper;
-	bool careless; /* whoever starts it ignores signals, has an odd umask and leaks */
+	bool careless;	/* whoever starts it ignores signals, has an odd umask and leaks */
+	bool open_proc; /* without hidepid */
 };
 struct box {
 	int wire;
@@ -85,12 +86,18 @@ file_put(const char *path, const char *text)
 	(void)close(fd);
 }
 
+/* The test's own program stays to be seen, in /tmp/bin. */
 static inline void
-box_mounts(void)
+box_mounts(const struct box_want *w, int build)
 {
+	char dir[64];
+
+	(void)snprintf(dir, sizeof(dir), "/proc/self/fd/%d", build);
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
 	    mount("tmpfs", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777") != 0 ||
-	    mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, "hidepid=2") != 0 ||
+	    mkdir("/tmp/bin", 0755) != 0 || mount(dir, "/tmp/bin", NULL, MS_BIND, NULL) != 0 ||
+	    mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC,
+		w->open_proc ? "" : "hidepid=2") != 0 ||
 	    mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC,
 		"newinstance,ptmxmode=0666,mode=0620") != 0 ||
 	    mount("/dev/pts/ptmx", "/dev/ptmx", NULL, MS_BIND, NULL) != 0)
@@ -132,23 +139,25 @@ box_careless(void)
 }
 
 static inline _Noreturn void
-box_child(const struct box_want *w, int wire, const char *path, unsigned uid, unsigned gid)
+box_child(const struct box_want *w, int wire, int go, const char *path)
 {
-	char map[64], argv0[] = "cofferdam-init", word[64] = "", env0[128] = "";
+	char argv0[] = "cofferdam-init", word[64] = "", env0[128] = "", dir[4096];
 	char *argv[] = {argv0, w->word != NULL ? word : NULL, NULL};
 	char *env[] = {w->env != NULL ? env0 : NULL, NULL};
 	int helper = w->no_helper ? -1 : open("/bin/true", O_RDONLY | O_CLOEXEC);
 	int init = open(path, O_RDONLY | O_CLOEXEC);
+	uid_t uid = w->without == BOX_UID ? 1001 : 1000;
 
 	(void)snprintf(word, sizeof(word), "%s", w->word != NULL ? w->word : "");
 	(void)snprintf(env0, sizeof(env0), "%s", w->env != NULL ? w->env : "");
-	file_put("/proc/self/setgroups", "deny");
-	(void)snprintf(map, sizeof(map), "%d %u 1", w->without == BOX_UID ? 1001 : 1000, uid);
-	file_put("/proc/self/uid_map", map);
-	(void)snprintf(map, sizeof(map), "1000 %u 1", gid);
-	file_put("/proc/self/gid_map", map);
+	(void)snprintf(dir, sizeof(dir), "%s", path);
+	*strrchr(dir, '/') = '\0';
+	if (read(go, &(char){0}, 1) != 1)
+		_exit(89);
+	if (setresgid(1000, 1000, 1000) != 0 || setresuid(uid, uid, uid) != 0)
+		_exit(90);
 	if (w->without != BOX_PID)
-		box_mounts();
+		box_mounts(w, open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC));
 	init = fcntl(init, F_DUPFD_CLOEXEC, 100);
 	helper = helper >= 0 ? fcntl(helper, F_DUPFD_CLOEXEC, 100) : -1;
 	wire = fcntl(wire, F_DUPFD_CLOEXEC, 100);
@@ -162,22 +171,44 @@ box_child(const struct box_want *w, int wire, const char *path, unsigned uid, un
 	_exit(97);
 }
 
+/* As root the code inside is a spare user outside, so that limits hold for it. */
+static inline void
+box_map(pid_t pid, const struct box_want *w)
+{
+	unsigned uid = getuid() == 0 ? 63999 : (unsigned)getuid();
+	unsigned gid = getuid() == 0 ? 63999 : (unsigned)getgid();
+	char path[64], map[64];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/setgroups", (int)pid);
+	file_put(path, "deny");
+	(void)snprintf(path, sizeof(path), "/proc/%d/uid_map", (int)pid);
+	(void)snprintf(map, sizeof(map), "%d %u 1", w->without == BOX_UID ? 1001 : 1000, uid);
+	file_put(path, map);
+	(void)snprintf(path, sizeof(path), "/proc/%d/gid_map", (int)pid);
+	(void)snprintf(map, sizeof(map), "1000 %u 1", gid);
+	file_put(path, map);
+}
+
 static inline struct box
 box_start(const struct box_want *w)
 {
 	unsigned long ns = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS |
 			   CLONE_NEWNET | (w->without == BOX_PID ? 0 : CLONE_NEWPID);
 	const char *path = init_path();
-	unsigned uid = (unsigned)getuid(), gid = (unsigned)getgid();
 	struct box b;
-	int pair[2];
+	int pair[2], go[2];
 
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+	assert_int_equal(pipe2(go, O_CLOEXEC), 0);
 	b.pid = (pid_t)syscall(SYS_clone, ns | SIGCHLD, NULL, NULL, NULL, NULL);
 	assert_true(b.pid >= 0);
 	if (b.pid == 0)
-		box_child(w, pair[1], path, uid, gid);
+		box_child(w, pair[1], go[0], path);
+	box_map(b.pid, w);
+	assert_int_equal(write(go[1], "", 1), 1);
 	(void)close(pair[1]);
+	(void)close(go[0]);
+	(void)close(go[1]);
 	b.wire = pair[0];
 	return b;
 }
@@ -287,7 +318,7 @@ order(struct box *b, unsigned type, uint32_t proc, uint32_t a)
 
 struct spawn {
 	unsigned flags;
-	const char *cwd, *argv[8], *env[8], *code_name, *code;
+	const char *cwd, *argv[8], *env[8], *code_path, *code;
 	uint16_t rows, cols;
 	int fds[8];
 	size_t nfds;
@@ -312,7 +343,7 @@ spawn_body(const struct spawn *s, struct buf *b)
 	for (size_t i = 0; i < h.envc; i++)
 		buf_put(b, s->env[i], strlen(s->env[i]) + 1);
 	if (s->code != NULL) {
-		buf_put(b, s->code_name, strlen(s->code_name) + 1);
+		buf_put(b, s->code_path, strlen(s->code_path) + 1);
 		buf_put(b, s->code, strlen(s->code));
 	}
 }
