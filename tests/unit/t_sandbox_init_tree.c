@@ -244,8 +244,8 @@ nothing_outlives_a_program(void **state UNUSED)
 static void
 a_kill_ends_the_whole_tree(void **state UNUSED)
 {
-	static const char *const roles[][2] = {{"chain", "100"}, {"bomb", "0"}, {"bomb-apart", "0"},
-	    {"stop-minder", "0"}, {"tick", "0"}};
+	static const char *const roles[][2] = {
+	    {"chain", "100"}, {"bomb", "0"}, {"bomb-apart", "0"}, {"stop-minder", "0"}};
 	struct box b = box_ready(&(struct box_want){0});
 
 	for (uint32_t i = 0; i < ARRAY_LEN(roles); i++) {

@@ -1,8 +1,7 @@
 /*
- * What stands around a program and its start. Runs in the minder, and between clone and execve in
- * a process that shares pid 1's memory while its parent waits: it writes nothing there but what
- * went wrong. It trusts no path: all it opens may have been put there by code inside, so it opens
- * nothing that could make it wait.
+ * What stands around a program, and its start. Streams are made in pid 1, the rest in the minder,
+ * and between clone and execve in a process that shares pid 1's memory while its parent waits: it
+ * writes nothing there but what went wrong. It trusts no path that code inside can write to.
  */
 #include "agent/sandbox/init/init_proc.h"
 #include "agent/sandbox/init/init_text.h"
@@ -21,14 +20,6 @@ fail(struct proc *p, enum proc_step step, int rc)
 	p->step = step;
 	p->error = -rc;
 	return false;
-}
-
-void
-proc_close(int *fd)
-{
-	if (*fd >= 0)
-		(void)sys_close(*fd);
-	*fd = -1;
 }
 
 /* --- around it ---------------------------------------------------------------------------- */
@@ -124,10 +115,8 @@ pipes_make(struct proc *p)
 }
 
 bool
-child_prepare(struct proc *p)
+child_streams(struct proc *p)
 {
-	if (p->order.code_path != NULL && !code_write(p))
-		return false;
 	return (p->order.flags & INSIDE_TTY) != 0 ? tty_make(p) : pipes_make(p);
 }
 
@@ -271,16 +260,14 @@ child_run(void *arg)
 bool
 child_start(struct proc *p)
 {
-	/* The minder stands still meanwhile, in the upper half of the same stack. */
-	int pid = sys_clone_run(CLONE_VM | CLONE_VFORK | CLONE_PARENT_SETTID | SIGCHLD,
-	    p->stack + PROC_STACK / 2, &p->main, child_run, p);
+	int pid;
 
-	proc_close(&p->out[1]);
-	proc_close(&p->err[1]);
-	proc_close(&p->in[0]);
-	proc_close(&p->tty[1]);
-	for (int i = 0; i < p->nfds; i++)
-		proc_close(&p->fds[i]);
+	if (p->order.code_path != NULL && !code_write(p))
+		return false;
+	/* The minder stands still meanwhile, in the upper half of the same stack. */
+	pid = sys_clone_run(CLONE_VM | CLONE_VFORK | CLONE_PARENT_SETTID | SIGCHLD,
+	    p->stack + PROC_STACK / 2, &p->main, child_run, p);
+	(void)sys_close_from(INSIDE_WIRE_FD);
 	if (pid < 0)
 		return fail(p, STEP_PROCESS, pid);
 	if (LOOK(p->error) == 0)

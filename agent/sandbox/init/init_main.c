@@ -71,12 +71,15 @@ proc_start(struct proc *p)
 	int pid;
 
 	p->state = PROC_STARTING;
-	pid = sys_clone_run(CLONE_VM | CLONE_FILES | CLONE_FS | CLONE_PARENT_SETTID | SIGCHLD,
-	    p->stack + PROC_STACK, &p->minder, minder_run, p);
-	if (pid > 0)
-		return;
-	p->step = STEP_PROCESS;
-	p->error = -pid;
+	if (child_streams(p)) {
+		pid = sys_clone_run(CLONE_VM | CLONE_FS | CLONE_PARENT_SETTID | SIGCHLD,
+		    p->stack + PROC_STACK, &p->minder, minder_run, p);
+		table_close_inner(p);
+		if (pid > 0)
+			return;
+		p->step = STEP_PROCESS;
+		p->error = -pid;
+	}
 	tell_failed(p);
 	table_release(p);
 }
@@ -93,7 +96,7 @@ proc_progress(struct proc *p)
 		tell_exited(p);
 	if (LOOK(p->help) != 0 && p->urgent_ms == 0)
 		p->urgent_ms = sys_now_ms();
-	urgent = urgent || p->urgent_ms != 0 || p->lost;
+	urgent = urgent || p->urgent_ms != 0;
 }
 
 /* Nothing of it is left. */
@@ -151,11 +154,14 @@ proc_lose(struct proc *p)
 	urgent = true;
 	if (p->urgent_ms == 0)
 		p->urgent_ms = sys_now_ms();
-	if (p->state < PROC_STARTED) {
+	if (p->state == PROC_STARTING && (p->main == 0 || p->error != 0)) {
 		p->step = STEP_KILLED;
 		p->error = ECANCELED;
-	} else if (p->state == PROC_STARTED)
+	} else if (p->state == PROC_STARTING || p->state == PROC_STARTED) {
+		/* It may have begun, so it has. */
+		p->state = PROC_STARTED;
 		p->status = SIGKILL;
+	}
 }
 
 static void
@@ -268,10 +274,9 @@ static void
 turn(void)
 {
 	reap();
-	for (struct proc *p = table_first(), *next; p != NULL; p = next) {
-		next = p->next;
-		proc_progress(p);
-	}
+	for (struct proc *p = table_first(); p != NULL; p = p->next)
+		if (!p->lost)
+			proc_progress(p);
 	if (urgent || frozen)
 		urgent_turn();
 }

@@ -1,9 +1,10 @@
 /*
- * The minder of one exec: a process of its own that shares pid 1's memory and descriptors, and to
- * which everything comes home that the program started, however far it was forked away. Code
- * inside may send it signals: all are blocked, but SIGSTOP and SIGKILL; pid 1 sees those (a killed
- * minder's tree goes to pid 1, which ends it). It runs no code but this, waits for nothing but its
- * children and pid 1, and never touches the wire.
+ * The minder of one exec: a process of its own that shares pid 1's memory, and to which everything
+ * comes home that the program started, however far it was forked away. Code inside may send it
+ * signals: all are blocked, but SIGSTOP and SIGKILL; pid 1 sees those (a killed minder's tree goes
+ * to pid 1, which ends it). So it may end between any two instructions, and nothing of pid 1's may
+ * be lost then: its descriptors are copies, and it tells pid 1 by single words. It never touches
+ * the wire.
  */
 #include "agent/sandbox/init/init_proc.h"
 #include "agent/sandbox/init/init_text.h"
@@ -199,7 +200,7 @@ minder_run(void *proc)
 		p->step = STEP_PROCESS;
 		p->error = -rc;
 	}
-	if (rc == 0 && child_prepare(p) && child_start(p)) {
+	if (rc == 0 && child_start(p)) {
 		TELL(p->state, PROC_STARTED);
 		minder_wake_init();
 		tree_watch(p);

@@ -45,6 +45,7 @@ struct proc {
 	/* pid 1's */
 	uint32_t id;	   /* the supervisor's number */
 	int minder;	   /* 0: none */
+	bool inner_closed; /* the program's ends are closed; their numbers stay for its start */
 	bool announced;	   /* SPAWNED is sent */
 	bool told;	   /* EXITED is sent */
 	bool lost;	   /* the minder was killed by code inside */
@@ -54,12 +55,12 @@ struct proc {
 	char *big; /* an order over PROC_SMALL */
 	size_t big_size;
 	int fds[PROC_FDS_MAX], nfds;
+	int out[2], err[2], in[2], tty[2]; /* read end and write end; terminal and its other side */
 	/* the minder's */
 	int state;
 	int main; /* pid of the program; written by the kernel before it runs */
 	enum proc_step step;
 	int error;
-	int out[2], err[2], in[2], tty[2]; /* read end and write end; terminal and its other side */
 	int status;
 	struct rusage usage;
 	int help; /* it does not get to the end of the tree while others run */
@@ -86,9 +87,8 @@ int minder_children_kill(char *scratch, size_t size, bool (*spare)(int pid));
 /* What pid 1 looks at again: wakes it. */
 void minder_wake_init(void);
 
-/* init_child.c: false: step and error are set. Runs in the minder. */
-bool child_prepare(struct proc *p);
-bool child_start(struct proc *p);
-void proc_close(int *fd);
+/* init_child.c. False: step and error are set. */
+bool child_streams(struct proc *p); /* pipes or terminal; in pid 1 */
+bool child_start(struct proc *p);   /* in the minder */
 
 #endif

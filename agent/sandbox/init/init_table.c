@@ -75,17 +75,34 @@ order_free(struct proc *p)
 }
 
 static void
-fds_close(struct proc *p)
+fd_close(int fd)
 {
-	for (int i = 0; i < 2; i++) {
-		proc_close(&p->out[i]);
-		proc_close(&p->err[i]);
-		proc_close(&p->in[i]);
-		proc_close(&p->tty[i]);
-	}
+	if (fd >= 0)
+		(void)sys_close(fd);
+}
+
+void
+table_close_inner(struct proc *p)
+{
+	if (p->inner_closed)
+		return;
+	p->inner_closed = true;
+	fd_close(p->out[1]);
+	fd_close(p->err[1]);
+	fd_close(p->in[0]);
+	fd_close(p->tty[1]);
 	for (int i = 0; i < p->nfds; i++)
-		proc_close(&p->fds[i]);
-	p->nfds = 0;
+		fd_close(p->fds[i]);
+}
+
+static void
+table_close_outer(struct proc *p)
+{
+	fd_close(p->out[0]);
+	fd_close(p->err[0]);
+	fd_close(p->in[1]);
+	fd_close(p->tty[0]);
+	p->out[0] = p->err[0] = p->in[1] = p->tty[0] = -1;
 }
 
 void
@@ -96,7 +113,8 @@ table_release(struct proc *p)
 	while (*at != p)
 		at = &(*at)->next;
 	*at = p->next;
-	fds_close(p);
+	table_close_inner(p);
+	table_close_outer(p);
 	order_free(p);
 	p->next = spare;
 	spare = p;
@@ -158,7 +176,7 @@ tell_spawned(struct proc *p)
 		fds[n++] = p->in[1];
 	wire_send(INSIDE_SPAWNED, p->id, (uint32_t)p->main, NULL, 0, fds, n);
 	p->announced = true;
-	fds_close(p);
+	table_close_outer(p);
 	order_free(p);
 }
 

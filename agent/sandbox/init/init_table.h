@@ -11,6 +11,8 @@ struct proc *table_find(uint32_t id);
 struct proc *table_take(uint32_t id);
 /* Closes and frees all that is its. */
 void table_release(struct proc *p);
+/* The program's ends of its streams, and its extra descriptors. */
+void table_close_inner(struct proc *p);
 bool table_is_minder(int pid);
 
 /* Receives the body of INSIDE_SPAWN into *p: NULL, or what is wrong with it; read to its end. */
