@@ -153,6 +153,15 @@ $(B)/agent/sandbox/filter_bpf.h: $(B)/filter_gen
 	$(call say,GEN,$@)$< > $@
 $(B)/agent/sandbox/filter.o $(B)/tests/unit/t_filter.o: $(B)/agent/sandbox/filter_bpf.h
 
+# The drivers of contexts: readable files there, arrays in the library.
+DRIVERS	= $(sort $(wildcard agent/sandbox/context/driver.*))
+$(B)/agent/sandbox/context_drivers.h: $(DRIVERS) Makefile
+	@mkdir -p $(@D)
+	$(call say,GEN,$@)for f in $(DRIVERS); do echo "static const uint8_t driver_$${f##*.}[] = {"; \
+		od -An -v -tx1 $$f | sed 's/ \(..\)/0x\1,/g'; \
+		echo "};"; echo "static const size_t driver_$${f##*.}_size = sizeof(driver_$${f##*.});"; done > $@
+$(B)/agent/sandbox/sandbox_context.o: $(B)/agent/sandbox/context_drivers.h
+
 # --- tests ---------------------------------------------------------------------------
 UNIT	= $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/t_*.c))
 FUZZ	= $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
