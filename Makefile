@@ -138,7 +138,8 @@ $(foreach p,$(filter-out cofferdam-init,$(PROGS)),$(eval $(call program,$(p))))
 SRC_init	= $(wildcard agent/sandbox/init/*.c)
 CFLAGS_init	= $(STD) -D_GNU_SOURCE -Os $(WARN) $(WERROR) $(REPRO) -I. -ffreestanding -fno-builtin -fno-stack-protector \
 	  -fno-strict-aliasing -fno-asynchronous-unwind-tables -fcf-protection=none -fvisibility=hidden -fno-pie \
-	  $(if $(findstring clang,$(notdir $(CC))),,-fno-tree-loop-distribute-patterns -ftrivial-auto-var-init=zero)
+	  $(if $(findstring clang,$(notdir $(CC))),,-fno-tree-loop-distribute-patterns -ftrivial-auto-var-init=zero) \
+	  $(if $(findstring aarch64,$(shell $(CC) -dumpmachine)),-mno-outline-atomics)
 LDFLAGS_init	= -static -nostdlib -nostartfiles -s -Wl,-z,noexecstack -Wl,-z,noseparate-code -Wl,--build-id=none
 $(B)/cofferdam-init: $(SRC_init) $(wildcard agent/sandbox/init/*.h) agent/sandbox/inside.h Makefile
 	@mkdir -p $(@D)
