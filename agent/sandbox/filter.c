@@ -62,7 +62,7 @@ filter_oci(void)
 
 /* seccomp(2) without the C library: its errno may be another thread's. */
 static long
-seccomp_set(unsigned flags, const struct sock_fprog *prog)
+filter_set(unsigned flags, const struct sock_fprog *prog)
 {
 #if defined(__x86_64__)
 	long r;
@@ -89,11 +89,11 @@ filter_load(bool notify, int *ret_notify)
 {
 	struct sock_fprog prog = filter_program(notify);
 	unsigned flags = notify ? SECCOMP_FILTER_FLAG_NEW_LISTENER : 0;
-	long r = seccomp_set(notify ? flags | WAIT_KILLABLE_RECV : 0, &prog);
+	long r = filter_set(notify ? flags | WAIT_KILLABLE_RECV : 0, &prog);
 
 	/* Without it a signal interrupts the waiting thread, and its call begins anew. */
 	if (notify && r == -EINVAL)
-		r = seccomp_set(flags, &prog);
+		r = filter_set(flags, &prog);
 	if (r < 0)
 		return (int)r;
 	*ret_notify = notify ? (int)r : -1;

@@ -42,6 +42,8 @@ branch(uint16_t op, uint32_t k, size_t yes, size_t no)
 {
 	yes = near(yes);
 	no = near(no);
+	if (yes - begin > UINT8_MAX || no - begin > UINT8_MAX)
+		gen_die("a jump is too long");
 	return emit(
 	    (uint16_t)(BPF_JMP | op | BPF_K), (uint8_t)(yes - begin), (uint8_t)(no - begin), k);
 }
