@@ -51,6 +51,9 @@ table() {
 	agent    holds  lacks secret_.*          the agent has no secret store
 	sandbox  needs  lacks libssl.*|libcrypto.* the sandbox does not link TLS
 	sandbox  holds  lacks policy_eval        the sandbox judges nothing
+	sandbox  holds  lacks seccomp_.*         the sandbox compiles no system call filter: the build did
+	cofferdam holds lacks seccomp_.*         nor does the command line
+	sandbox  holds  has   filter_load        the sandbox loads one
 	EOF
 }
 
@@ -73,6 +76,7 @@ programs='broker front core upstream writer parser agent sandbox'
 echo "1..$(($(table | wc -l) + $(wc -w <<<"$programs") + 1))"
 while read -r prog where verb re sentence; do
 	file=$B/cofferdam-$prog
+	[ "$prog" != cofferdam ] || file=$B/cofferdam
 	if ! found=$(names "$file" "$where" 2>&1); then
 		report "not ok" "$sentence" "$found"
 		continue
