@@ -35,9 +35,9 @@ T = temp.path
 # The spare user cannot look into every build directory: it gets a copy of the programs.
 BIN = T + "/bin"
 os.mkdir(BIN, 0o755)
-for p in ("cofferdam-agent", "cofferdam-sandbox"):
+for p in ("cofferdam", "cofferdam-sandbox", "cofferdam-init", "cofferdam-inside"):
     shutil.copy(os.path.join(BUILD, p), BIN)
-AGENT = BIN + "/cofferdam-agent"
+EXEC = [BIN + "/cofferdam", "sandbox", "exec"]
 os.mkdir(T + "/probe")
 os.chmod(T + "/probe", 0o755)
 subprocess.run(["cc", "-O1", "-std=gnu17", "-D_GNU_SOURCE", "-static", "-pthread", "-o",
@@ -47,7 +47,7 @@ BASE = [] if ROOT else ["--limits-optional"]
 
 def box(*argv, opts=(), user=None, base=None, **kw):
     """One command in a sandbox; argv after "--". Returns CompletedProcess with .took."""
-    cmd = [AGENT, "exec"] + (BASE if base is None else base) + list(opts) + ["--"] + list(argv)
+    cmd = EXEC + (BASE if base is None else base) + list(opts) + ["--"] + list(argv)
     if user is not None:
         cmd = ["setpriv", "--reuid", str(user), "--regid", str(user), "--clear-groups"] + cmd
     kw.setdefault("timeout", 120)
@@ -167,7 +167,7 @@ bystander = subprocess.Popen(["sleep", "600", ], env={"CANARY": SECRET})
 leak_file = os.open(paths[0], os.O_RDONLY)
 leak_dir = os.open("/", os.O_RDONLY | os.O_DIRECTORY)
 own_filters = int([x.split()[1] for x in open("/proc/self/status") if x.startswith("Seccomp_filters:")][0])
-ARGS = ["secret=" + SECRET, "filters=%d" % (own_filters + 2), "pid=%d" % bystander.pid, "tcp=%d" % tcp.getsockname()[1],
+ARGS = ["secret=" + SECRET, "filters=%d" % (own_filters + 1), "pid=%d" % bystander.pid, "tcp=%d" % tcp.getsockname()[1],
         "abstract=cofferdam-canary-%d" % os.getpid(), "unix=" + T + "/canary.sock", "shm=%d" % KEY,
         "devshm=" + devshm, "hostname=" + socket.gethostname()] + ["path=" + p for p in paths]
 
@@ -296,12 +296,14 @@ r = sh("cat /proc/self/mountinfo")
 rw = [x.split()[4] for x in r.stdout.splitlines() if "ro" not in x.split()[5].split(",")]
 tap.eq(sorted(m for m in rw if not m.startswith(("/dev/", "/proc/")) or m == "/dev/shm"), ["/dev/shm", "/tmp", "/work"],
        "every mount is read-only but /work, /tmp and /dev/shm")
+# /dev itself holds the nodes, and cannot be written; its null also covers files of /proc.
 loose = [x for x in r.stdout.splitlines() if "nosuid" not in x.split()[5].split(",") or
-         ("nodev" not in x.split()[5] and " - devtmpfs " not in x)]
+         ("nodev" not in x.split()[5] and " - devtmpfs " not in x and " - devpts " not in x and
+          not ({"ro", "noexec"} <= set(x.split()[5].split(",")) and x.split()[3].split("/")[1] == "dev"))]
 tap.eq(loose, [], "every mount is nosuid, and nodev but for the device nodes themselves")
 
 # --- two at a time -------------------------------------------------------------------------
-other = subprocess.Popen([AGENT, "exec"] + BASE + ["--", "python3", "-c",
+other = subprocess.Popen(EXEC + BASE + ["--", "python3", "-c",
     "import socket,time\nopen('/tmp/mine','w')\nopen('/dev/shm/mine','w')\n"
     "s=socket.create_server(('127.0.0.1',7777))\na=socket.socket(socket.AF_UNIX)\n"
     "a.bind('\\0peer')\na.listen()\nprint('up',flush=True)\ntime.sleep(60)"],
@@ -372,33 +374,63 @@ tap.ok(r.returncode == 127 and "/nonexistent" in r.stderr, "a program that is no
 
 
 def start_sleeper():
-    p = subprocess.Popen([AGENT, "exec"] + BASE + ["--", "sh", "-c", "echo up; sleep %s & sleep %s" % (MARK, MARK)],
+    p = subprocess.Popen(EXEC + BASE + ["--", "sh", "-c", "echo up; sleep %s & sleep %s" % (MARK, MARK)],
                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     p.stdout.readline()
     return p
 
 
+def ours():
+    return [c for _, c in processes() if c.startswith(("cofferdam-sandbox", "cofferdam-init", BIN))]
+
+
+def of_name(want):
+    return [pid for pid, cmd in processes() if cmd == want]
+
+
 p = start_sleeper()
 p.kill()
 p.wait()
-tap.ok(wait_for(lambda: not left_over("sleep " + MARK) and not [c for _, c in processes() if c in ("cofferdam-sandbox", "init")], 5),
-       "the caller killed with SIGKILL: nothing of the sandbox lives", left_over(""))
+tap.ok(wait_for(lambda: not left_over("sleep " + MARK) and not ours(), 5),
+       "the caller killed with SIGKILL: nothing of the sandbox lives", ours())
 tap.ok(wait_for(lambda: not cgroups(), 5), "and no limits group is left", cgroups())
 p = start_sleeper()
-launcher = [pid for pid, cmd in processes() if cmd == "cofferdam-sandbox"]
-for pid in launcher:
-    os.kill(pid, signal.SIGKILL)
-p.wait()
-tap.ok(launcher and wait_for(lambda: not left_over("sleep " + MARK), 5),
-       "the launcher killed with SIGKILL: nothing of the sandbox lives", left_over(""))
-tap.eq(p.returncode, 126, "and the caller says that the sandbox went away")
-tap.ok(wait_for(lambda: not cgroups(), 5), "and no limits group is left then either", cgroups())
-p = start_sleeper()
-init = [pid for pid, cmd in processes() if cmd == "init"]
+init = of_name("cofferdam-init")
 for pid in init:
     os.kill(pid, signal.SIGKILL)
+p.wait(20)
+tap.ok(init and p.returncode == 126 and not left_over("sleep " + MARK), "pid 1 killed from outside: the same, and 126",
+       (init, p.returncode))
+
+# One that has a supervisor of its own.
+BOX = "t%d" % os.getpid()
+OPTS = BASE + ["--limit", "linger=2"]
+
+
+def start_in():
+    subprocess.run(EXEC[:2] + ["create", BOX] + OPTS, check=True, stdin=subprocess.DEVNULL)
+    q = subprocess.Popen(EXEC + ["--in", BOX, "--", "sh", "-c", "echo up; sleep %s & sleep %s" % (MARK, MARK)],
+                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    q.stdout.readline()
+    return q
+
+
+p = start_in()
+both = of_name("cofferdam-sandbox")  # its janitor has the same name
+launcher = [pid for pid in both if int(open("/proc/%d/stat" % pid).read().split(") ")[1].split()[1]) not in both]
+for pid in launcher:
+    os.kill(pid, signal.SIGKILL)
+p.wait(20)
+tap.ok(launcher and wait_for(lambda: not left_over("sleep " + MARK), 5),
+       "the supervisor killed with SIGKILL: nothing of the sandbox lives", left_over(""))
+tap.eq(p.returncode, 126, "and the caller says that the sandbox went away")
+tap.ok(wait_for(lambda: not cgroups(), 5), "and no limits group is left then either", cgroups())
+p = start_in()
+p.kill()
 p.wait()
-tap.ok(init and p.returncode == 126 and not left_over("sleep " + MARK), "pid 1 killed from outside: the same")
+tap.ok(left_over("sleep " + MARK) and of_name("cofferdam-sandbox"), "its caller killed with SIGKILL: it goes on")
+tap.ok(wait_for(lambda: not left_over("sleep " + MARK) and not ours() and not cgroups(), 15),
+       "for its time without a caller, and then nothing of it is left", (ours(), cgroups()))
 
 # --- a missing layer -----------------------------------------------------------------------
 X86 = os.uname().machine == "x86_64"
@@ -424,10 +456,10 @@ class Filter:
 
 
 if X86:
-    for nr, arg, words in ((444, None, "Landlock"), (317, 1, "system call filter"), (435, None, "namespaces"),
+    for nr, arg, words in ((444, None, "Landlock"), (317, 1, "system call filter"), (435, None, "sandbox: janitor"),
                            (155, None, "pivot_root"), (428, None, "sandbox:"), (442, None, "sandbox:"),
                            (126, None, "capability"), (250, 1, "keyring"), (166, None, "pivot_root"),
-                           (322, None, "pid 1"), (272, None, "cgroup namespace")):
+                           (322, None, "cofferdam-init"), (272, None, "cgroup namespace")):
         # keyctl absent is no missing layer (a kernel without keys), so it fails here as if over quota
         r = sh("echo ran", preexec_fn=Filter(nr, 122 if nr == 250 else 38, arg))
         tap.ok(r.returncode == 126 and words in r.stderr and "ran" not in r.stdout,
@@ -435,7 +467,7 @@ if X86:
     r = sh("echo ran", preexec_fn=Filter(5000))
     tap.has(r.stdout, "ran", "and with a call missing that nobody needs it runs")
 r = subprocess.run(["unshare", "-U", "-r", "sh", "-c",
-                    "echo 0 > /proc/sys/user/max_user_namespaces && exec %s exec --limits-optional -- echo ran" % AGENT],
+                    "echo 0 > /proc/sys/user/max_user_namespaces && exec %s --limits-optional -- echo ran" % " ".join(EXEC)],
                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 tap.ok(r.returncode == 126 and "max_user_namespaces" in r.stdout and "ran\n" not in r.stdout,
        "without user namespaces: refused, naming the switch", r.stdout)
@@ -466,13 +498,13 @@ tap.eq(bad, [], "a hundred runs in a row succeed")
 tap.ok(wait_for(lambda: (mounts(), len(processes()), len(os.listdir("/proc/self/fd")), cgroups()) == before, 3),
        "and leave no mount, process, descriptor or group",
        "%r\n%r" % (before, (mounts(), len(processes()), len(os.listdir("/proc/self/fd")), cgroups())))
-many = [subprocess.Popen([AGENT, "exec"] + BASE + ["--", "sh", "-c", "echo %d > /tmp/n; sleep 0.3; cat /tmp/n" % i],
+many = [subprocess.Popen(EXEC + BASE + ["--", "sh", "-c", "echo %d > /tmp/n; sleep 0.3; cat /tmp/n" % i],
                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) for i in range(12)]
 tap.eq([p.communicate()[0].strip() for p in many], [str(i) for i in range(12)],
        "twelve at once each see their own files")
 tap.ok(wait_for(lambda: mounts() == MOUNTS_BEFORE and not cgroups(), 5),
        "at the end there are the mounts and groups of the begin", (mounts(), MOUNTS_BEFORE, cgroups()))
-tap.eq([c for _, c in processes() if c.startswith(("cofferdam-sandbox", "init", BIN))], [], "and no process of ours")
+tap.ok(wait_for(lambda: not ours(), 5), "and no process of ours", ours())
 
 bystander.kill()
 bystander.wait()
