@@ -16,7 +16,7 @@
 
 #define GRACE_MS 5000 /* beyond the supervisor's own deadline, which comes first */
 #define DRAIN_MS 1000
-#define ROOM ((size_t)65536)
+#define ROOM ((size_t)32768)
 
 struct running {
 	struct sandbox *sb;

@@ -152,9 +152,9 @@ wire_take(int fd, void *p, size_t n, int64_t deadline, struct wire_msg *m, struc
 		    .msg_controllen = sizeof(c.room)};
 		ssize_t k;
 
-		if (wire_wait(fd, POLLIN, deadline, err) != 0)
-			return err->code;
 		k = recvmsg(fd, &h, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+		if (k < 0 && errno == EAGAIN && wire_wait(fd, POLLIN, deadline, err) != 0)
+			return err->code;
 		if (k < 0 && (errno == EAGAIN || errno == EINTR))
 			continue;
 		if (k < 0)
