@@ -165,6 +165,15 @@ names_read(DIR *d, struct names *v)
 		qsort(v->p, v->n, sizeof(*v->p), name_cmp);
 }
 
+/* "." is where the parts stand, and is not said. */
+static char *
+path_below(const char *path, const char *name)
+{
+	return strcmp(path, ".") == 0
+		   ? xstrdup(name)
+		   : xasprintf("%s%s%s", path, strcmp(path, "/") != 0 ? "/" : "", name);
+}
+
 /* Takes fd. A directory below that may not be read is an entry without anything in it. */
 static int
 list_dir(int fd, const char *path, unsigned depth, size_t *shown, struct err *err)
@@ -183,8 +192,7 @@ list_dir(int fd, const char *path, unsigned depth, size_t *shown, struct err *er
 	if (v.n > FRAME_ENTRIES_MAX)
 		rc = too_many(err, path);
 	for (size_t i = 0; rc == 0 && i < v.n; i++) {
-		AUTO_FREE char *below =
-		    xasprintf("%s%s%s", path, strcmp(path, "/") != 0 ? "/" : "", v.p[i]);
+		AUTO_FREE char *below = path_below(path, v.p[i]);
 		struct stat st;
 		int sub;
 

@@ -305,7 +305,8 @@ struct sandbox_cell {
 	struct str code;
 	uint32_t timeout_ms; /* 0: none; then interrupt, 2 s later the end of the interpreter */
 	sandbox_output_fn *output; /* stream 1, 2; NULL: not wanted */
-	/* A result or display: JSON object of MIME type to text (binary types in base64). */
+	/* A result or display: JSON object of MIME type to text (binary types in base64). At most
+	 * 1000 and 64 MiB of a cell. */
 	void (*display)(void *arg, bool result, struct str json);
 	void *arg;
 	const int *watch_fd;
@@ -317,7 +318,7 @@ struct sandbox_cell_result {
 	enum sandbox_cell_end end;
 	enum sandbox_cause cause; /* of LOST and INTERRUPTED */
 	int value;
-	char *error_name, *error_value, *traceback; /* of ERROR */
+	char *error_name, *error_value, *traceback; /* of ERROR; of LOST "lost" and why, in words */
 	struct sandbox_result out;		    /* output as head and tail; total; duration */
 };
 int sandbox_context_run(struct sandbox_context *c, const struct sandbox_cell *cell,

@@ -105,20 +105,20 @@ context_begin(struct sandbox_context *c, struct err *err)
 		rc = greeting_take(c, err);
 	}
 	if (rc != 0) {
-		context_end(c, SANDBOX_KILLED, &r);
+		context_end(c, SANDBOX_KILLED, 0, &r);
 		free(r.refused);
 	}
 	return rc;
 }
 
 void
-context_end(struct sandbox_context *c, enum sandbox_cause why, struct sandbox_result *ret)
+context_end(
+    struct sandbox_context *c, enum sandbox_cause why, int wait_ms, struct sandbox_result *ret)
 {
 	struct err e = {0};
 
 	if (c->alive) {
-		/* It may have ended by itself: then that is its cause. */
-		if (client_ended(c->sb, &c->st, 0, ret, &e) == ERR_TIMEOUT) {
+		if (client_ended(c->sb, &c->st, wait_ms, ret, &e) == ERR_TIMEOUT) {
 			client_kill(c->sb, &c->st, why);
 			(void)client_ended(c->sb, &c->st, CLIENT_ANSWER_MS, ret, &e);
 		}
@@ -158,7 +158,7 @@ sandbox_context_restart(struct sandbox_context *c, struct err *err)
 	struct sandbox_result r = {0};
 	struct err e = {0};
 
-	context_end(c, SANDBOX_KILLED, &r);
+	context_end(c, SANDBOX_KILLED, 0, &r);
 	free(r.refused);
 	return context_begin(c, &e) == 0 ? 0 : err_set(err, e.code, "%s", e.msg);
 }
@@ -170,7 +170,7 @@ sandbox_context_close(struct sandbox_context *c)
 
 	if (c == NULL)
 		return;
-	context_end(c, SANDBOX_KILLED, &r);
+	context_end(c, SANDBOX_KILLED, 0, &r);
 	free(r.refused);
 	cell_reader_free(&c->reader);
 	free(c->cwd);

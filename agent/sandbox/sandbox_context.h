@@ -36,8 +36,10 @@ struct sandbox_context {
 
 /* A fresh interpreter, up to its greeting; c->alive on success. */
 int context_begin(struct sandbox_context *c, struct err *err);
-/* Ends it, if there is one, with this cause; *ret as client_ended has it. */
-void context_end(struct sandbox_context *c, enum sandbox_cause why, struct sandbox_result *ret);
+/* Ends it, if there is one, with this cause, unless it ends by itself within wait_ms: then that is
+ * its cause. *ret as client_ended has it. */
+void context_end(
+    struct sandbox_context *c, enum sandbox_cause why, int wait_ms, struct sandbox_result *ret);
 
 extern const struct cell_ops context_cell_ops; /* sandbox_context_run.c; their arg is the context */
 

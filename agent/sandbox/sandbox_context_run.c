@@ -24,6 +24,7 @@ struct cell_run {
 	enum sandbox_cause why; /* it was interrupted for; NONE: not */
 	bool ended;		/* the interpreter said so */
 	bool lost;		/* it is gone, or not to be believed any more */
+	bool gone;		/* by itself: its own end says why */
 };
 
 static uint64_t
@@ -116,6 +117,13 @@ lost(struct cell_run *g, const char *why)
 }
 
 static void
+gone(struct cell_run *g)
+{
+	lost(g, "the interpreter ended");
+	g->gone = true;
+}
+
+static void
 wire_take_frames(struct cell_run *g)
 {
 	struct sandbox_context *c = g->c;
@@ -123,7 +131,7 @@ wire_take_frames(struct cell_run *g)
 	ssize_t k = recv(c->wire, c->room, sizeof(c->room), 0);
 
 	if (k == 0 || (k < 0 && errno != EAGAIN && errno != EINTR))
-		lost(g, "the interpreter ended");
+		gone(g);
 	else if (k > 0 && cell_feed(&c->reader, str_mem(c->room, (size_t)k), &e) != 0)
 		lost(g, e.msg);
 }
@@ -136,7 +144,7 @@ code_send(struct cell_run *g)
 	if (k > 0)
 		buf_drop(&g->send, (size_t)k);
 	else if (k < 0 && errno != EAGAIN && errno != EINTR)
-		lost(g, "the interpreter ended");
+		gone(g);
 }
 
 /* How long until the clock has something to say; it says what is due. */
@@ -183,7 +191,7 @@ cell_turn(struct cell_run *g, struct err *err)
 	if ((p[0].revents & ~POLLOUT) != 0)
 		wire_take_frames(g);
 	if (!g->ended && client_has(c->sb, c->st.tag))
-		lost(g, "the interpreter ended");
+		gone(g);
 	if (p[4].revents != 0 && !g->ended && g->cell->watch(g->cell->watch_arg))
 		interrupt(g, SANDBOX_KILLED);
 	return 0;
@@ -225,7 +233,8 @@ cell_lost(struct cell_run *g)
 
 	if (g->r->error_name == NULL)
 		g->r->error_name = xstrdup("lost");
-	context_end(g->c, g->why != SANDBOX_NONE ? g->why : SANDBOX_KILLED, &end);
+	context_end(g->c, g->why != SANDBOX_NONE ? g->why : SANDBOX_KILLED,
+	    g->gone ? CONTEXT_GRACE_MS : 0, &end);
 	g->r->end = SANDBOX_CELL_LOST;
 	g->r->cause = end.cause != SANDBOX_NONE ? end.cause : SANDBOX_UNAVAILABLE;
 	g->r->value = end.value;
@@ -300,7 +309,7 @@ sandbox_context_run(struct sandbox_context *c, const struct sandbox_cell *cell,
 		return 0;
 	/* The sandbox went away, or does not start one: nothing of it is to be used again. */
 	c->reader_arg = NULL;
-	context_end(c, SANDBOX_KILLED, &ret->out);
+	context_end(c, SANDBOX_KILLED, 0, &ret->out);
 	sandbox_cell_free(ret);
 	return err_set(err, e.code, "%s", e.msg);
 }
