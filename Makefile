@@ -141,9 +141,11 @@ CFLAGS_init	= $(STD) -D_GNU_SOURCE -Os $(WARN) $(WERROR) $(REPRO) -I. -ffreestan
 	  $(if $(findstring clang,$(notdir $(CC))),,-fno-tree-loop-distribute-patterns -ftrivial-auto-var-init=zero) \
 	  $(if $(findstring aarch64,$(shell $(CC) -dumpmachine)),-mno-outline-atomics)
 LDFLAGS_init	= -static -nostdlib -nostartfiles -s -Wl,-z,noexecstack -Wl,-z,noseparate-code -Wl,--build-id=none
-$(B)/cofferdam-init: $(SRC_init) $(wildcard agent/sandbox/init/*.h) agent/sandbox/inside.h Makefile
+$(B)/cofferdam-init $(B)/test_init_scan: $(SRC_init) $(wildcard agent/sandbox/init/*.h) agent/sandbox/inside.h Makefile
 	@mkdir -p $(@D)
 	$(call say,CC,$@)$(CC) $(CFLAGS_init) $(LDFLAGS_init) -o $@ $(SRC_init)
+# For a test: as on a kernel without lists of children.
+$(B)/test_init_scan: CFLAGS_init += -DMINDER_CHILDREN='"/proc/none"'
 
 # The system call filter: its table becomes programs for the kernel here, not at run time.
 GEN	= $(call objs,$(wildcard agent/sandbox/gen/*.c))
@@ -201,7 +203,7 @@ BENCH	= $(patsubst tests/bench/%.c,$(B)/bench_%,$(wildcard tests/bench/*.c))
 $(B)/bench_%: $(B)/tests/bench/%.o $(TESTLIBS)
 	$(call say,LD,$@)$(CC) $(LD_) $(LDFLAGS) -o $@ $< -Wl,--start-group $(TESTLIBS) -Wl,--end-group $(TESTEXT)
 
-tests: all $(UNIT:%=$(B)/%) $(REPLAY) $(TOOLS) $(B)/walls_probe
+tests: all $(UNIT:%=$(B)/%) $(REPLAY) $(TOOLS) $(B)/test_init_scan $(B)/walls_probe
 unit: tests
 	$(Q)CMOCKA_MESSAGE_OUTPUT=TAP prove --merge -e '' $(UNIT:%=$(B)/%)
 

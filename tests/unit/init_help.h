@@ -42,6 +42,7 @@ struct box_want {
 	bool no_helper;
 	bool careless;	/* whoever starts it ignores signals, has an odd umask and leaks */
 	bool open_proc; /* without hidepid */
+	bool scan;	/* the build for kernels without lists of children */
 };
 struct box {
 	int wire;
@@ -55,20 +56,20 @@ struct frame {
 };
 
 static inline const char *
-init_path(void)
+init_path(const char *name)
 {
 	static char path[4096];
 	const char *build = getenv("BUILD");
 	ssize_t n;
 
 	if (build != NULL) {
-		(void)snprintf(path, sizeof(path), "%s/cofferdam-init", build);
+		(void)snprintf(path, sizeof(path), "%s/%s", build, name);
 		return path;
 	}
 	n = readlink("/proc/self/exe", path, sizeof(path) - 32);
 	assert_true(n > 0);
 	path[n] = '\0';
-	(void)snprintf(strrchr(path, '/'), 32, "/cofferdam-init");
+	(void)snprintf(strrchr(path, '/'), 32, "/%s", name);
 	return path;
 }
 
@@ -194,7 +195,7 @@ box_start(const struct box_want *w)
 {
 	unsigned long ns = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS |
 			   CLONE_NEWNET | (w->without == BOX_PID ? 0 : CLONE_NEWPID);
-	const char *path = init_path();
+	const char *path = init_path(w->scan ? "test_init_scan" : "cofferdam-init");
 	struct box b;
 	int pair[2], go[2];
 

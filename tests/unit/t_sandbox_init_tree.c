@@ -225,11 +225,11 @@ exited(struct box *b, uint32_t proc)
 /* --- trees -------------------------------------------------------------------------------- */
 
 static void
-nothing_outlives_a_program(void **state UNUSED)
+programs_leave_nothing(const struct box_want *w)
 {
 	static const char *const roles[][2] = {{"hide", "10"}, {"hide", "100"}, {"bomb", "1"},
 	    {"bomb-apart", "1"}, {"run-away", "0"}, {"stop-minder", "1"}};
-	struct box b = box_ready(&(struct box_want){0});
+	struct box b = box_ready(w);
 
 	for (uint32_t i = 0; i < ARRAY_LEN(roles); i++) {
 		(void)start(&b, i + 1, &ROLE(roles[i][0], roles[i][1]));
@@ -242,11 +242,17 @@ nothing_outlives_a_program(void **state UNUSED)
 }
 
 static void
-a_kill_ends_the_whole_tree(void **state UNUSED)
+nothing_outlives_a_program(void **state UNUSED)
 {
-	static const char *const roles[][2] = {
-	    {"chain", "100"}, {"bomb", "0"}, {"bomb-apart", "0"}, {"stop-minder", "0"}};
-	struct box b = box_ready(&(struct box_want){0});
+	programs_leave_nothing(&(struct box_want){0});
+}
+
+static void
+kills_leave_nothing(const struct box_want *w)
+{
+	static const char *const roles[][2] = {{"chain", "100"}, {"bomb", "0"}, {"bomb-apart", "0"},
+	    {"stop-minder", "0"}, {"kill-minder", "0"}};
+	struct box b = box_ready(w);
 
 	for (uint32_t i = 0; i < ARRAY_LEN(roles); i++) {
 		(void)start(&b, i + 1, &ROLE(roles[i][0], roles[i][1]));
@@ -256,6 +262,19 @@ a_kill_ends_the_whole_tree(void **state UNUSED)
 		only_pid_1_is_left(&b);
 	}
 	(void)box_end(&b);
+}
+
+static void
+a_kill_ends_the_whole_tree(void **state UNUSED)
+{
+	kills_leave_nothing(&(struct box_want){0});
+}
+
+static void
+so_it_is_without_lists_of_children(void **state UNUSED)
+{
+	programs_leave_nothing(&(struct box_want){.scan = true});
+	kills_leave_nothing(&(struct box_want){.scan = true});
 }
 
 static void
@@ -718,6 +737,7 @@ main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(nothing_outlives_a_program),
 	    cmocka_unit_test(a_kill_ends_the_whole_tree),
+	    cmocka_unit_test(so_it_is_without_lists_of_children),
 	    cmocka_unit_test(one_tree_ends_and_the_others_live),
 	    cmocka_unit_test(who_kills_its_minder_ends_itself),
 	    cmocka_unit_test(a_kill_of_everything_inside_leaves_pid_1),

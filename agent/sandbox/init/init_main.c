@@ -31,6 +31,21 @@ static bool frozen;    /* all stand still but the minders of trees that do not e
 static long frozen_ms; /* when it was last done */
 static bool urgent;    /* there is such a tree, or one that has been told to end */
 
+/*
+ * Milliseconds in which pid 1 could see to something, never 0: goes on by a tenth of a second at
+ * most from one look to the next, as all of the sandbox may have been frozen between them.
+ */
+static long
+awake_ms(void)
+{
+	static long last, awake = 1;
+	long now = sys_now_ms(), since = now - last;
+
+	awake += since < 100 ? since : 100;
+	last = now;
+	return awake;
+}
+
 /* --- everything at once ------------------------------------------------------------------- */
 
 /* kill(-1) is one step for the kernel: no fork slips through. */
@@ -95,7 +110,7 @@ proc_progress(struct proc *p)
 	if (state == PROC_ENDED && (p->order.flags & INSIDE_KEEP) != 0 && !p->told)
 		tell_exited(p);
 	if (LOOK(p->help) != 0 && p->urgent_ms == 0)
-		p->urgent_ms = sys_now_ms();
+		p->urgent_ms = awake_ms();
 	urgent = urgent || p->urgent_ms != 0;
 }
 
@@ -115,7 +130,7 @@ static void
 proc_kill(struct proc *p)
 {
 	if (p->urgent_ms == 0)
-		p->urgent_ms = sys_now_ms();
+		p->urgent_ms = awake_ms();
 	urgent = true;
 	TELL(p->kill, 1);
 	if (p->state == PROC_PARKED) {
@@ -153,7 +168,7 @@ proc_lose(struct proc *p)
 	p->lost = true;
 	urgent = true;
 	if (p->urgent_ms == 0)
-		p->urgent_ms = sys_now_ms();
+		p->urgent_ms = awake_ms();
 	if (p->state == PROC_STARTING && (p->main == 0 || p->error != 0)) {
 		p->step = STEP_KILLED;
 		p->error = ECANCELED;
@@ -248,7 +263,7 @@ static void
 urgent_turn(void)
 {
 	bool peace = false, lost = false;
-	long now = sys_now_ms();
+	long now = awake_ms();
 
 	urgent = false;
 	for (struct proc *p = table_first(); p != NULL; p = p->next) {

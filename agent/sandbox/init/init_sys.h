@@ -163,7 +163,7 @@ sys_now_ms(void)
 {
 	struct timespec ts = {0};
 
-	(void)sys_call(SYS_clock_gettime, CLOCK_BOOTTIME, P(&ts), 0, 0, 0);
+	(void)sys_call(SYS_clock_gettime, CLOCK_MONOTONIC, P(&ts), 0, 0, 0);
 	return ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 static inline void *
