@@ -247,11 +247,11 @@ TIDY	= clang-tidy --quiet --warnings-as-errors="*" --checks="-*,clang-analyzer-*
 # Right as they stand: covert channels, libpg_query's "larg", the field TE, and words cut in tests.
 WORDS	= covert,larg,te,delet,alph,hel,temprature
 TEXTS	= $(filter-out tests/fuzz/corpus/% %.json %.tbl %.pem,$(shell git ls-files 2>/dev/null))
-lint: deps
+lint: deps $(B)/agent/sandbox/filter_bpf.h
 	clang-format --dry-run -Werror $(CSRC)
 	cppcheck --quiet --enable=warning,portability,performance --inline-suppr --error-exitcode=1 --std=c11 \
 		--suppress=unknownMacro -I. -D_GNU_SOURCE $(filter-out tests/%,$(CSRC))
-	$(Q)printf '%s\n' $(filter-out tests/%,$(filter %.c,$(CSRC))) | xargs -P2 -I{} sh -c '$(TIDY) {} -- $(STD) -I. 2>/dev/null'
+	$(Q)printf '%s\n' $(filter-out tests/%,$(filter %.c,$(CSRC))) | xargs -P2 -I{} sh -c '$(TIDY) {} -- $(STD) -I. -I$(B) 2>/dev/null'
 	shellcheck -x $(SHSRC)
 	codespell -q 3 -L $(WORDS) --ignore-regex='\\[nt]' $(TEXTS)
 cover: deps

@@ -21,6 +21,7 @@
 #define NAMES FILTER_aarch64_NAMES
 #define ALLOWED FILTER_aarch64_ALLOWED
 #else
+/* cppcheck-suppress preprocessorErrorDirective */
 #error "agent/sandbox/filter.tbl has no program for this machine"
 #endif
 

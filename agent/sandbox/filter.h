@@ -20,7 +20,8 @@ const char *filter_call_name(unsigned nr); /* this machine's; NULL: unknown */
 /*
  * Raw system calls only, so that a child that shares memory may call it. Loads the program into
  * the calling thread, which must have no_new_privs. *ret_notify: the listener, or -1 when notify is
- * false. 0 or -errno.
+ * false. 0 or -errno: -EINVAL, the kernel has no user notification (before 5.0) or no filters;
+ * -EBUSY, a filter around this one has a listener already, and there can be only one.
  */
 int filter_load(bool notify, int *ret_notify);
 /* "seccomp" of an OCI config.json, as one JSON object: the same rules. */

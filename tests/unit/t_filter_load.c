@@ -41,6 +41,7 @@ static const struct attempt {
     {"fcntl", {BAD, F_SETLEASE}, EPERM},
     {"fcntl", {BAD, HIGH | F_SETLEASE}, EPERM},
     {"fcntl", {BAD, F_GETLEASE}, EBADF},
+    {"fcntl", {BAD, 0x800}, EINVAL},
     /* name spaces, drivers, sockets */
     {"ioctl", {BAD, 0xb701 /* NS_GET_USERNS */}, EPERM},
     {"ioctl", {BAD, 0x894c /* SIOCGSKNS */}, EPERM},
@@ -103,6 +104,7 @@ static const struct attempt {
     {"setsockopt", {BAD, SOL_SOCKET, SO_ATTACH_FILTER}, EPERM},
     {"setsockopt", {BAD, HIGH | SOL_SOCKET, HIGH | SO_ATTACH_BPF}, EPERM},
     {"setsockopt", {BAD, SOL_SOCKET, SO_REUSEADDR}, EBADF},
+    {"setsockopt", {BAD, SOL_SOCKET, 0x100}, ENOPROTOOPT},
     {"setsockopt", {BAD, IPPROTO_IP, 64 /* IPT_SO_SET_REPLACE */}, EPERM},
     {"setsockopt", {BAD, IPPROTO_IP, 1 /* IP_TOS */}, EBADF},
     {"setsockopt", {BAD, IPPROTO_UDP, 100 /* UDP_ENCAP */}, EPERM},

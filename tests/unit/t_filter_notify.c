@@ -68,7 +68,7 @@ one_call(int out UNUSED)
 static void
 counts_name_the_call_the_number_and_the_program(void **state UNUSED)
 {
-	AUTO_BUF struct buf out = BUF(LEN_MAX), json = BUF(LEN_MAX);
+	AUTO_BUF struct buf out = BUF(LEN_MAX);
 	AUTO(json) struct json_doc *d = NULL, *after = NULL;
 	struct box b = box_start(true, one_call);
 

