@@ -73,7 +73,7 @@ static const struct attempt {
     {"prctl", {59 /* SYSCALL_USER_DISPATCH */}, EPERM},
     {"prctl", {62 /* SCHED_CORE */}, EPERM},
     {"prctl", {67 /* SET_MEMORY_MERGE */}, EPERM},
-    {"prctl", {PR_MCE_KILL_GET}, EINVAL},
+    {"prctl", {PR_GET_TIMING}, EINVAL},
     {"prctl", {PR_SET_DUMPABLE, 1}, 0},
     {"prctl", {PR_SET_CHILD_SUBREAPER, 0}, 0},
     {"prctl", {PR_SET_NAME, BAD}, EFAULT},
