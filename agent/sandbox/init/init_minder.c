@@ -137,7 +137,7 @@ static bool
 tree_reap(struct proc *p)
 {
 	struct rusage usage;
-	int status, pid;
+	int status = 0, pid;
 
 	while ((pid = sys_wait(WNOHANG, &status, &usage)) > 0)
 		if (pid == p->main && p->state != PROC_ENDED) {

@@ -50,6 +50,7 @@ sys_call(long nr, long a, long b, long c, long d, long e)
 			 : "memory");
 	return x0;
 #else
+/* cppcheck-suppress preprocessorErrorDirective */
 #error "cofferdam-init knows x86-64 and aarch64"
 #endif
 }

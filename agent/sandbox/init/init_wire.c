@@ -115,7 +115,7 @@ wire_read(void *p, size_t n, int *fds, int *nfds, int max)
 	int seconds = 0;
 
 	while (done < n) {
-		union control c;
+		union control c = {.head = {0}};
 		struct iovec iov = {(char *)p + done, n - done};
 		struct msghdr m = {.msg_iov = &iov,
 		    .msg_iovlen = 1,

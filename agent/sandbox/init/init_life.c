@@ -1,0 +1,314 @@
+/*
+ * The life of execs in pid 1. Minders see to their own trees; here is what one of them cannot do,
+ * as code inside can fork faster than it kills, stop it or kill it: then everything else stands
+ * still until that tree is gone. Runs in pid 1 only, and never waits.
+ */
+#include "agent/sandbox/init/init_life.h"
+#include "agent/sandbox/init/init_wire.h"
+
+#include "common/banned.h"
+
+#define ALONE_MS 50  /* so long a tree may take to end while the others run */
+#define END_MS 30000 /* and so long at all: then the sandbox ends */
+
+static bool held;      /* INSIDE_HOLD */
+static bool frozen;    /* all stand still but the minders of trees that do not end otherwise */
+static long frozen_ms; /* when it was last done */
+static bool urgent;    /* there is such a tree, or one that has been told to end */
+
+/*
+ * Milliseconds in which pid 1 could see to something, never 0: goes on by a tenth of a second at
+ * most from one look to the next, as all of the sandbox may have been frozen between them.
+ */
+static long
+awake_ms(void)
+{
+	static long last, awake = 1;
+	long now = sys_now_ms(), since = now - last;
+
+	awake += since < 100 ? since : 100;
+	last = now;
+	return awake;
+}
+
+/* --- everything at once ------------------------------------------------------------------- */
+
+/* kill(-1) is one step for the kernel: no fork slips through. */
+static void
+all_stop(void)
+{
+	(void)sys_kill(-1, SIGSTOP);
+}
+
+/* What goes on while programs are held: minders, and helpers with their group. */
+static void
+hold_spare(void)
+{
+	for (struct proc *p = table_first(); p != NULL; p = p->next) {
+		if (p->minder != 0)
+			(void)sys_kill(p->minder, SIGCONT);
+		if ((p->order.flags & INSIDE_HELPER) != 0 && LOOK(p->main) > 0 && !p->told) {
+			(void)sys_kill(p->main, SIGCONT);
+			(void)sys_kill(-p->main, SIGCONT);
+		}
+	}
+}
+
+static void
+all_continue(void)
+{
+	if (held)
+		hold_spare();
+	else
+		(void)sys_kill(-1, SIGCONT);
+}
+
+/* --- one exec ----------------------------------------------------------------------------- */
+
+static void
+proc_start(struct proc *p)
+{
+	int pid;
+
+	p->state = PROC_STARTING;
+	if (child_streams(p)) {
+		pid = sys_clone_run(CLONE_VM | CLONE_FS | CLONE_PARENT_SETTID | SIGCHLD,
+		    p->stack + PROC_STACK, &p->minder, minder_run, p);
+		table_close_inner(p);
+		if (pid > 0)
+			return;
+		p->step = STEP_PROCESS;
+		p->error = -pid;
+	}
+	tell_failed(p);
+	table_release(p);
+}
+
+/* What its minder has told since. */
+static void
+proc_progress(struct proc *p)
+{
+	int state = LOOK(p->state);
+
+	if (state >= PROC_STARTED && !p->announced)
+		tell_spawned(p);
+	if (state == PROC_ENDED && (p->order.flags & INSIDE_KEEP) != 0 && !p->told)
+		tell_exited(p);
+	if (LOOK(p->help) != 0 && p->urgent_ms == 0)
+		p->urgent_ms = awake_ms();
+	urgent = urgent || p->urgent_ms != 0;
+}
+
+/* Nothing of it is left. */
+static void
+proc_gone(struct proc *p)
+{
+	proc_progress(p);
+	if (p->state == PROC_FAILED || p->state == PROC_STARTING || p->state == PROC_PARKED)
+		tell_failed(p);
+	else if (!p->told)
+		tell_exited(p);
+	table_release(p);
+}
+
+void
+life_kill(struct proc *p)
+{
+	if (p->urgent_ms == 0)
+		p->urgent_ms = awake_ms();
+	urgent = true;
+	TELL(p->kill, 1);
+	if (p->state == PROC_PARKED) {
+		p->step = STEP_KILLED;
+		p->error = ECANCELED;
+		proc_gone(p);
+		return;
+	}
+	/* While it starts its minder waits for it, and has reaped nothing yet. */
+	if (LOOK(p->state) == PROC_STARTING && LOOK(p->main) > 0)
+		(void)sys_kill(p->main, SIGKILL);
+	if (p->minder != 0)
+		(void)sys_kill(p->minder, SIGUSR1);
+}
+
+/* --- what has ended ----------------------------------------------------------------------- */
+
+static struct proc *
+proc_of_minder(int pid)
+{
+	for (struct proc *p = table_first(); p != NULL; p = p->next)
+		if (p->minder == pid)
+			return p;
+	return NULL;
+}
+
+/*
+ * Code inside has killed a minder, so what was its tree is pid 1's, and cannot be told from that
+ * of another lost one: all of it ends. Status and step, if its end was not seen yet.
+ */
+static void
+proc_lose(struct proc *p)
+{
+	p->minder = 0;
+	p->lost = true;
+	urgent = true;
+	if (p->urgent_ms == 0)
+		p->urgent_ms = awake_ms();
+	if (p->state == PROC_STARTING && (p->main == 0 || p->error != 0)) {
+		p->step = STEP_KILLED;
+		p->error = ECANCELED;
+	} else if (p->state == PROC_STARTING || p->state == PROC_STARTED) {
+		/* It may have begun, so it has. */
+		p->state = PROC_STARTED;
+		p->status = SIGKILL;
+	}
+}
+
+static void
+orphan_gone(int pid, int status, const struct rusage *usage)
+{
+	for (struct proc *p = table_first(); p != NULL; p = p->next)
+		if (p->lost && p->main == pid && p->state == PROC_STARTED) {
+			p->state = PROC_ENDED;
+			p->status = status;
+			p->usage = *usage;
+		}
+}
+
+static void
+reap(void)
+{
+	struct rusage usage;
+	int status = 0, pid;
+
+	while ((pid = sys_wait(WNOHANG | WUNTRACED, &status, &usage)) > 0) {
+		struct proc *p = proc_of_minder(pid);
+
+		if (WIFSTOPPED(status)) {
+			/* By code inside; or by us. */
+			if (p != NULL && !frozen)
+				(void)sys_kill(pid, SIGCONT);
+		} else if (p == NULL)
+			orphan_gone(pid, status, &usage);
+		else if (WIFEXITED(status))
+			proc_gone(p);
+		else
+			proc_lose(p);
+	}
+}
+
+/* --- trees that do not want to end -------------------------------------------------------- */
+
+static bool
+proc_wants_peace(const struct proc *p, long now)
+{
+	return p->lost || LOOK(p->help) != 0 ||
+	       (p->urgent_ms != 0 && now - p->urgent_ms > ALONE_MS);
+}
+
+/* Only what is to end may move. Again and again: a stopped minder could not kill. */
+static void
+all_freeze(long now)
+{
+	if (frozen && now - frozen_ms < LIFE_TICK_MS)
+		return;
+	frozen = true;
+	frozen_ms = now;
+	all_stop();
+	for (struct proc *p = table_first(); p != NULL; p = p->next)
+		if (proc_wants_peace(p, now) && p->minder != 0) {
+			(void)sys_kill(p->minder, SIGCONT);
+			if (LOOK(p->state) == PROC_STARTING && LOOK(p->main) > 0)
+				(void)sys_kill(p->main, SIGKILL);
+		}
+}
+
+/* Pid 1's own children that are no minders, until there are none. */
+static void
+lost_end(void)
+{
+	static char scratch[4096];
+	int n = minder_children_kill(scratch, sizeof(scratch), table_is_minder);
+
+	if (n < 0)
+		wire_fatal("pid 1 cannot read /proc, so it cannot end what was left");
+	if (n > 0)
+		return;
+	for (struct proc *p = table_first(), *next; p != NULL; p = next) {
+		next = p->next;
+		if (!p->lost)
+			continue;
+		if (p->code_path[0] != '\0')
+			(void)sys_unlink(p->code_path);
+		proc_gone(p);
+	}
+}
+
+static void
+urgent_turn(void)
+{
+	bool peace = false, lost = false;
+	long now = awake_ms();
+
+	urgent = false;
+	for (struct proc *p = table_first(); p != NULL; p = p->next) {
+		if (p->urgent_ms == 0)
+			continue;
+		if (now - p->urgent_ms > END_MS)
+			wire_fatal("what a program left does not end within 30 seconds");
+		urgent = true;
+		lost = lost || p->lost;
+		peace = peace || proc_wants_peace(p, now);
+	}
+	if (peace)
+		all_freeze(now);
+	if (lost)
+		lost_end();
+	if (!peace && frozen) {
+		frozen = false;
+		all_continue();
+	}
+}
+
+bool
+life_urgent(void)
+{
+	return urgent || frozen;
+}
+
+void
+life_turn(void)
+{
+	reap();
+	for (struct proc *p = table_first(); p != NULL; p = p->next)
+		if (!p->lost)
+			proc_progress(p);
+	if (life_urgent())
+		urgent_turn();
+}
+
+/* --- orders ------------------------------------------------------------------------------- */
+
+void
+life_start(struct proc *p)
+{
+	if (held && (p->order.flags & INSIDE_HELPER) == 0)
+		p->state = PROC_PARKED;
+	else
+		proc_start(p);
+}
+
+void
+life_hold(bool on)
+{
+	held = on;
+	if (held)
+		all_stop();
+	if (!frozen)
+		all_continue();
+	for (struct proc *p = table_first(), *next; !held && p != NULL; p = next) {
+		next = p->next;
+		if (p->state == PROC_PARKED)
+			proc_start(p);
+	}
+}

@@ -1,0 +1,19 @@
+/* The life of execs in pid 1: their start, what is seen of them, their end, all at once. */
+#ifndef INIT_LIFE_H
+#define INIT_LIFE_H
+
+#include "agent/sandbox/init/init_table.h"
+
+/* An order that table_take and order_receive have taken; answers by itself, sooner or later. */
+void life_start(struct proc *p);
+/* The program and all that came from it, until nothing is left. */
+void life_kill(struct proc *p);
+/* Everything but helpers stops, or goes on; what is ordered meanwhile begins then. */
+void life_hold(bool on);
+/* Looks at everything that has ended or changed: at SIGCHLD; while life_urgent, each LIFE_TICK_MS.
+ */
+void life_turn(void);
+bool life_urgent(void);
+#define LIFE_TICK_MS 10
+
+#endif
