@@ -139,7 +139,7 @@ SRC_init	= $(wildcard agent/sandbox/init/*.c)
 CFLAGS_init	= $(STD) -D_GNU_SOURCE -Os $(WARN) $(WERROR) $(REPRO) -I. -ffreestanding -fno-builtin -fno-stack-protector \
 	  -fno-strict-aliasing -fno-asynchronous-unwind-tables -fcf-protection=none -fvisibility=hidden -fno-pie \
 	  $(if $(findstring clang,$(notdir $(CC))),,-fno-tree-loop-distribute-patterns -ftrivial-auto-var-init=zero) \
-	  $(if $(findstring aarch64,$(shell $(CC) -dumpmachine)),-mno-outline-atomics)
+	  $(if $(findstring aarch64,$(shell $(CC) -dumpmachine)),-mno-outline-atomics) $(filter -DSANDBOX_TEST_LAYERS,$(OPT))
 LDFLAGS_init	= -static -nostdlib -nostartfiles -s -Wl,-z,noexecstack -Wl,-z,noseparate-code -Wl,--build-id=none
 $(B)/cofferdam-init $(B)/test_init_scan: $(SRC_init) $(wildcard agent/sandbox/init/*.h) agent/sandbox/inside.h Makefile
 	@mkdir -p $(@D)

@@ -21,11 +21,15 @@
 #define NATIVE_SHM_MIB 64 /* /dev/shm */
 
 /*
- * Layers that a build for tests can leave out (COFFERDAM_LAYERS_OFF); no other build can.
- * native_layers.c
+ * native_layers.c: the layers by name (mounts landlock seccomp caps userns netns ipcns utsns pidns
+ * cgroupns limits reset). A build for tests can leave some out, COFFERDAM_LAYERS_OFF says which,
+ * with commas; no other build can.
  */
 #ifdef SANDBOX_TEST_LAYERS
 bool native_layer_off(const char *layer);
+/* Without the mounts the whole host is seen: what programs need of it. */
+int native_layer_rules(int set, uint64_t look, struct err *err);
+int native_layer_proc(bool open, struct err *err);
 #else
 #define native_layer_off(layer) false
 #endif
@@ -176,7 +180,6 @@ int native_hosts(struct backend_box *b, const struct spec_target *t, size_t n, s
 int native_landlock(const int *exe, size_t nexe, bool may_lack, int *ret_abi, struct err *err);
 int native_caps_drop(struct err *err);
 int native_reset(const struct sandbox_limits *l, struct err *err);
-int native_signals_reset(void);
 
 /* --- native_child.c, native_box.c --------------------------------------------------------- */
 /* Shared with the child while it starts. */

@@ -24,13 +24,6 @@
 
 #define STACK ((size_t)256 << 10)
 
-/*
- * Not among them: a time namespace. It would only let the sandbox have other offsets of the
- * monotonic clocks, which it must not set, and hides nothing; the wall clock has none.
- */
-#define NAMESPACES \
-	(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS)
-
 /* Everything that the child and we both write, above its stack. */
 struct shared {
 	struct native native;
@@ -70,6 +63,26 @@ native_slurp(const char *path, struct buf *out, struct err *err)
 	return 0;
 }
 
+/*
+ * Not among them: a time namespace. It would only let the sandbox have other offsets of the
+ * monotonic clocks, which it must not set, and hides nothing; the wall clock has none.
+ */
+static uint64_t
+namespaces(void)
+{
+	static const struct {
+		const char *layer;
+		uint64_t flag;
+	} rows[] = {{"userns", CLONE_NEWUSER}, {"netns", CLONE_NEWNET}, {"ipcns", CLONE_NEWIPC},
+	    {"utsns", CLONE_NEWUTS}, {"pidns", CLONE_NEWPID}};
+	uint64_t all = CLONE_NEWNS;
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		if (!native_layer_off(rows[i].layer))
+			all |= rows[i].flag;
+	return all;
+}
+
 /* Root of the host's own namespace can map any id; root of a container may not. */
 static bool
 can_map(uid_t first)
@@ -94,6 +107,8 @@ identity_choose(struct native *n)
 	n->uid = n->root ? NATIVE_UID_BASE +
 			       ((unsigned)getpid() + (unsigned)ts.tv_nsec / 1024) % NATIVE_UID_COUNT
 			 : geteuid();
+	if (native_layer_off("userns"))
+		n->uid = NATIVE_UID_INSIDE;
 	n->gid = n->root ? n->uid : getegid();
 }
 
@@ -115,9 +130,9 @@ static int
 child_start(struct native_start *s, struct backend_box *b, struct err *err)
 {
 	struct native *n = b->own;
-	int into = native_layer_off("cgroup") ? -1 : native_cgroup_into(&n->cgroup);
+	int into = native_cgroup_into(&n->cgroup);
 	struct clone_args a = {.exit_signal = SIGCHLD,
-	    .flags = NAMESPACES | CLONE_VFORK | CLONE_FILES | CLONE_PIDFD | CLONE_PARENT_SETTID |
+	    .flags = namespaces() | CLONE_VFORK | CLONE_FILES | CLONE_PIDFD | CLONE_PARENT_SETTID |
 		     CLONE_CLEAR_SIGHAND | (into >= 0 ? CLONE_INTO_CGROUP : 0),
 	    .pidfd = (uintptr_t)&b->pidfd,
 	    .parent_tid = (uintptr_t)&s->map.child,
@@ -192,7 +207,7 @@ box_build(const struct super_spec *spec, struct backend_box *b, struct err *err)
 	if (init < 0 || inside < 0)
 		return ERR_UNAVAILABLE;
 	identity_choose(n);
-	if ((!native_layer_off("cgroup") &&
+	if ((!native_layer_off("limits") &&
 		(rc = native_cgroup_create(
 		     &spec->limits, spec->may_lack, &n->cgroup, &b->lacks, err)) != 0) ||
 	    (rc = native_view_plan(spec, &n->view, err)) != 0 ||

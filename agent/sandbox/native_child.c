@@ -8,7 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
+#include <linux/securebits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -37,12 +37,10 @@ file_put(const char *path, const char *text, struct err *err)
 static int
 groups_join(struct native_start *s, struct err *err)
 {
-	if (native_layer_off("cgroup"))
-		return 0;
 	if (native_cgroup_join(&s->n->cgroup, err) != 0)
 		return err->code;
 	/* From here the group is the limits' group, so its name can be hidden. */
-	if (unshare(CLONE_NEWCGROUP) != 0)
+	if (!native_layer_off("cgroupns") && unshare(CLONE_NEWCGROUP) != 0)
 		return native_missing(err, errno, "a cgroup namespace", "Linux 4.6 or later");
 	return 0;
 }
@@ -70,34 +68,37 @@ ids_map(struct native_start *s, struct err *err)
 static int
 identity_take(struct native_start *s, struct err *err)
 {
-	uid_t uid = native_layer_off("userns") ? s->n->uid : NATIVE_UID_INSIDE;
-	gid_t gid = native_layer_off("userns") ? s->n->gid : NATIVE_UID_INSIDE;
+	const unsigned uid = NATIVE_UID_INSIDE, gid = NATIVE_UID_INSIDE;
 	AUTO_FD int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 
 	/* Only of this process, since the supervisor waits by vfork. */
 	if (fd >= 0)
 		(void)!write(fd, "300", 3);
-	if (s->n->root && setgroups(0, NULL) != 0)
+	/* Not setresgid(3) and its like: they would set the ids of the supervisor's other threads.
+	 */
+	if (s->n->root && syscall(SYS_setgroups, 0, NULL) != 0)
 		return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox: supplementary groups");
-	/* Not setresgid(3): that would set the ids of the supervisor's other threads. */
+	/* In a user namespace without a root they stay by themselves. */
+	if (native_layer_off("userns") &&
+	    prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0) != 0)
+		return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox: capabilities to keep");
 	if (syscall(SYS_setresgid, gid, gid, gid) != 0 ||
 	    syscall(SYS_setresuid, uid, uid, uid) != 0)
 		return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox: user id %u", uid);
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0)
 		return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox: parent death signal");
-	return native_reset(&s->spec->limits, err);
+	return native_layer_off("reset") ? 0 : native_reset(&s->spec->limits, err);
 }
 
 static int
 network_make(struct native_start *s, struct err *err)
 {
-	int rc;
+	int rc = 0;
 
-	if (sethostname("sandbox", 7) != 0 || setdomainname("", 0) != 0)
+	if (!native_layer_off("utsns") &&
+	    (sethostname("sandbox", 7) != 0 || setdomainname("", 0) != 0))
 		return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox: host name");
-	if (native_layer_off("netns"))
-		return 0;
-	if ((rc = native_net_up(err)) != 0)
+	if (!native_layer_off("netns") && (rc = native_net_up(err)) != 0)
 		return rc;
 	for (; rc == 0 && s->nlisteners < s->spec->ntargets; s->nlisteners += rc == 0)
 		rc = native_listener_make(
@@ -112,8 +113,6 @@ root_make(struct native_start *s, struct err *err)
 
 	if (!s->n->root && (rc = native_view_open(s->spec, &s->n->view, 0, err)) != 0)
 		return rc;
-	if (native_layer_off("mounts"))
-		return chdir("/") == 0 ? 0 : -1;
 	return native_root_enter(s->spec, &s->n->view, err);
 }
 
@@ -123,15 +122,16 @@ rights_drop(struct native_start *s, struct err *err)
 	const int exe[] = {s->init, s->inside};
 	int rc;
 
-	if (!native_layer_off("nonewprivs") && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
 		return native_missing(err, errno, "no_new_privs", "the kernel is too old");
-	if (!native_layer_off("landlock") &&
-	    (rc = native_landlock(exe, ARRAY_LEN(exe),
+	if (native_layer_off("landlock"))
+		return native_caps_drop(err);
+	if ((rc = native_landlock(exe, ARRAY_LEN(exe),
 		 (s->spec->may_lack & SANDBOX_LAYER_LANDLOCK) != 0, &s->abi, err)) != 0)
 		return rc;
 	if (s->abi == 0)
 		s->lacks |= SANDBOX_LAYER_LANDLOCK;
-	return native_layer_off("caps") ? 0 : native_caps_drop(err);
+	return native_caps_drop(err);
 }
 
 /* Before the descriptors become our own: the supervisor gets the listener by sharing them. */
@@ -180,16 +180,17 @@ native_child_main(void *arg)
 {
 	static int (*const steps[])(struct native_start *, struct err *) = {groups_join, ids_map,
 	    identity_take, network_make, root_make, rights_drop, filter_take, descriptors_take};
-	char name[] = "cofferdam-init", *argv[] = {name, NULL}, *envp[] = {NULL};
+	/* What it cannot find and need not: init_main.c. */
+	char name[] = "cofferdam-init", word[] = "landlock", *envp[] = {NULL};
+	char *argv[] = {name, NULL, NULL};
 	struct native_start *s = arg;
 
 	for (size_t i = 0; i < ARRAY_LEN(steps); i++)
 		if (steps[i](s, &s->err) != 0)
 			return 1;
-	if (native_signals_reset() != 0) {
-		(void)err_sys(&s->err, ERR_UNAVAILABLE, errno, "sandbox: signal mask");
-		return 1;
-	}
+	/* Handlers were reset by clone; the rest of what signals keep is pid 1's to reset. */
+	if ((s->lacks & SANDBOX_LAYER_LANDLOCK) != 0)
+		argv[1] = word;
 	s->executing = true;
 	(void)syscall(SYS_execveat, INIT_FD, "", argv, envp, AT_EMPTY_PATH);
 	(void)err_sys(&s->err, ERR_UNAVAILABLE, errno, "sandbox: start of cofferdam-init");

@@ -60,7 +60,11 @@ rules_add(int set, uint64_t all, const int *exe, size_t nexe, struct err *err)
 	    {"/work", rw}, {"/tmp", rw}, {"/dev/shm", rw}};
 	int rc = 0;
 
-	for (size_t i = 0; rc == 0 && i < ARRAY_LEN(rows); i++)
+#ifdef SANDBOX_TEST_LAYERS
+	if (native_layer_off("mounts"))
+		rc = native_layer_rules(set, FS_LOOK, err);
+#endif
+	for (size_t i = native_layer_off("mounts") ? 1 : 0; rc == 0 && i < ARRAY_LEN(rows); i++)
 		rc = rule_path(set, rows[i].path, rows[i].access, err);
 	for (size_t i = 0; rc == 0 && i < nexe; i++)
 		if (exe[i] >= 0)

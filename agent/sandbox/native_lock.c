@@ -27,6 +27,8 @@ native_caps_drop(struct err *err)
 				   SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_KEEP_CAPS_LOCKED |
 				   SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
 
+	if (native_layer_off("caps"))
+		return 0;
 	/* Up to the first that the kernel does not know. */
 	for (int cap = 0; cap < 64; cap++)
 		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) != 0) {
@@ -82,20 +84,5 @@ native_reset(const struct sandbox_limits *l, struct err *err)
 	if (syscall(SYS_keyctl, 1 /* KEYCTL_JOIN_SESSION_KEYRING */, NULL) < 0 && errno != ENOSYS)
 		return native_missing(err, errno, "an own session keyring",
 		    "the user's key quota may be used up (/proc/key-users)");
-	return native_layer_off("rlimits") ? 0 : rlimits_set(l, err);
-}
-
-/*
- * Handlers were reset by clone; what was ignored still is. Not sigaction(3): it passes over two
- * signals of its own, which posix_spawn leaves ignored.
- */
-int
-native_signals_reset(void)
-{
-	static const unsigned long dfl[8];
-	unsigned long none = 0;
-
-	for (int s = 1; s < NSIG; s++)
-		(void)syscall(SYS_rt_sigaction, s, dfl, NULL, 8);
-	return syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, 8) == 0 ? 0 : -errno;
+	return rlimits_set(l, err);
 }

@@ -125,6 +125,10 @@ native_root_enter(const struct super_spec *spec, struct native_view *v, struct e
 	/* A user namespace's mounts do not reach the host's; without one this must be said. */
 	if (native_layer_off("userns") && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
 		return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox: private mounts");
+#ifdef SANDBOX_TEST_LAYERS
+	if (native_layer_off("pidns") && (rc = native_layer_proc(true, err)) != 0)
+		return rc;
+#endif
 	if ((rc = root_attach(v, err)) != 0 || (rc = devices_attach(v, err)) != 0)
 		return rc;
 	/* From here copies of parts of it are read-only, too. */

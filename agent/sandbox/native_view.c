@@ -133,20 +133,20 @@ image_entry(struct native_view *v, int at, const char *image, const char *name, 
 }
 
 static int
-image_add(const struct super_spec *spec, struct native_view *v, struct err *err)
+image_add(const struct super_spec *spec, const char *image, struct native_view *v, struct err *err)
 {
-	DIR *d = opendir(spec->image);
+	DIR *d = opendir(image);
 	struct dirent *e;
 	int rc = 0;
 
 	if (d == NULL)
-		return err_sys(err, ERR_INVALID, errno, "sandbox: image %s", spec->image);
+		return err_sys(err, ERR_INVALID, errno, "sandbox: image %s", image);
 	while (rc == 0 && (e = readdir(d)) != NULL)
 		if (!taken(spec, e->d_name))
-			rc = image_entry(v, dirfd(d), spec->image, e->d_name, err);
+			rc = image_entry(v, dirfd(d), image, e->d_name, err);
 	(void)closedir(d);
 	v->etc = v->n;
-	source_add(v, (struct native_source){.host = own(v, xasprintf("%s/etc", spec->image)),
+	source_add(v, (struct native_source){.host = own(v, xasprintf("%s/etc", image)),
 			  .inside = "etc",
 			  .dir = true,
 			  .optional = true});
@@ -182,8 +182,8 @@ native_view_plan(const struct super_spec *spec, struct native_view *v, struct er
 	v->root = v->work = v->tmp = -1;
 	v->workspace = v->etc = NATIVE_SOURCES_MAX;
 	v->limited = spec->workspace == NULL || spec->overlay;
-	if (spec->image != NULL) {
-		int rc = image_add(spec, v, err);
+	if (spec->image != NULL || native_layer_off("mounts")) {
+		int rc = image_add(spec, spec->image != NULL ? spec->image : "/", v, err);
 
 		if (rc != 0)
 			return rc;
@@ -224,6 +224,8 @@ source_open(struct native_source *s, bool overlay, uid_t outside, struct err *er
 		if (rc != 0)
 			return rc;
 	}
+	if (native_layer_off("mounts"))
+		a.attr_set = 0;
 	if (mount_setattr(s->fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &a, sizeof(a)) != 0)
 		return err_sys(
 		    err, ERR_UNAVAILABLE, errno, "sandbox: read-only view of %s", s->host);

@@ -9,6 +9,12 @@
 
 #include "common/banned.h"
 
+/* False only in the build for tests whose layers can be left out. */
+#ifdef SANDBOX_TEST_LAYERS
+#define MUST false
+#else
+#define MUST true
+#endif
 #define LANDLOCK_CREATE_RULESET 444 /* on both machines */
 
 /* The value of "Name:\tvalue\n" in /proc/self/status; "absent" when it is not there. */
@@ -98,11 +104,11 @@ measure(bool landlock, struct text *ret)
 		return row_wrong("/proc/self/status", "not readable", "readable", ret);
 	(void)sys_close(fd);
 	signals_reset(status, (size_t)n);
-	if (!rows_check(status, (size_t)n, ret))
+	if (MUST && !rows_check(status, (size_t)n, ret))
 		return false;
 	/* Ours, and those that the caller itself was under (a container's). */
 	row_find(status, (size_t)n, "Seccomp_filters", &t);
-	if (filters[0] < '1' || filters[0] > '9' || t.n > 4)
+	if (MUST && (filters[0] < '1' || filters[0] > '9' || t.n > 4))
 		return row_wrong("Seccomp_filters", filters, "1 or more", ret);
 	abi = sys_call(LANDLOCK_CREATE_RULESET, 0, 0, 1, 0, 0);
 	if (landlock && abi < 1)
