@@ -148,6 +148,8 @@ dir_add(struct watch *w, const char *path, bool fresh, unsigned depth)
 			continue;
 		if (fresh)
 			tell(w, OP_CREATE, sub, NULL);
+		if (fresh && S_ISREG(st.st_mode) && st.st_size > 0)
+			tell(w, OP_WRITE, sub, NULL); /* before we looked */
 		rc = S_ISDIR(st.st_mode) ? dir_add(w, sub, fresh, depth + 1) : 0;
 		if (rc == -ENOSPC || rc == -EMFILE || rc == -ENOMEM)
 			tell(w, OP_OVERFLOW, sub, NULL);

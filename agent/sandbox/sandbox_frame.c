@@ -34,6 +34,12 @@ path_ok(struct str s)
 	return s.n != 0 && s.n < 4096 + 256 && memchr(s.p, '\0', s.n) == NULL;
 }
 
+static bool
+one_of(const char *letters, int c)
+{
+	return c != '\0' && strchr(letters, c) != NULL;
+}
+
 static int
 entry_take(struct frame_reader *f, struct rd *r, struct err *err)
 {
@@ -45,9 +51,8 @@ entry_take(struct frame_reader *f, struct rd *r, struct err *err)
 	e.mtime_ms = rd_u64(r);
 	e.path = rd_lstr(r);
 	e.target = rd_lstr(r);
-	if (!rd_end(r) || strchr("fdlo", (int)e.kind) == NULL || e.mode > 07777 ||
-	    !path_ok(e.path) || (e.target.n != 0 && !path_ok(e.target)) ||
-	    (e.target.n != 0 && e.kind != KIND_LINK))
+	if (!rd_end(r) || !one_of("fdlo", (int)e.kind) || e.mode > 07777 || !path_ok(e.path) ||
+	    (e.target.n != 0 && !path_ok(e.target)) || (e.target.n != 0 && e.kind != KIND_LINK))
 		return broken(err, "malformed entry");
 	return f->ops->entry(f->arg, &e, err);
 }
@@ -60,7 +65,7 @@ change_take(struct frame_reader *f, struct rd *r, struct err *err)
 	c.op = (enum frame_op)rd_u8(r);
 	c.path = rd_lstr(r);
 	c.to = rd_lstr(r);
-	if (!rd_end(r) || strchr("cwdrmo", (int)c.op) == NULL ||
+	if (!rd_end(r) || !one_of("cwdrmo", (int)c.op) ||
 	    (c.op == OP_OVERFLOW ? c.path.n != 0 && !path_ok(c.path) : !path_ok(c.path)) ||
 	    (c.op == OP_RENAME ? !path_ok(c.to) : c.to.n != 0))
 		return broken(err, "malformed change");
