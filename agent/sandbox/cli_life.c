@@ -217,8 +217,10 @@ listeners_serve(const struct cli *c, const int *fds, struct err *err)
 	for (size_t i = 0; i < c->nadd; i++)
 		if ((high[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 3 + CLI_TARGETS_MAX)) < 0)
 			return err_sys(err, ERR_SYSTEM, errno, "listener");
+	/* Made for the broker, which does not block; who reads of sd_listen_fds expects that it
+	 * does. */
 	for (size_t i = 0; i < c->nadd; i++)
-		if (dup2(high[i], 3 + (int)i) < 0)
+		if (dup2(high[i], 3 + (int)i) < 0 || fcntl(3 + (int)i, F_SETFL, 0) != 0)
 			return err_sys(err, ERR_SYSTEM, errno, "listener");
 	(void)setenv("LISTEN_FDS", n, 1);
 	(void)setenv("LISTEN_PID", pid, 1);

@@ -75,7 +75,7 @@ static const struct row {
     {"--background", FLAG, CLI_EXEC, AT(background), 0, 0, "",
 	"with --in: leave what it started running after it has ended"},
     {"--explain", FLAG, CLI_EXEC, AT(explain), 0, 0, "",
-	"print the system calls that were refused to it, to standard error, at the end"},
+	"print which system calls were refused to it, at the end"},
     {"--language", TEXT, CLI_CODE, AT(language), 0, 0, "L", "python (default), bash or javascript"},
     {"--cwd", TEXT, CLI_CODE, AT(cwd), 0, 0, "DIR", "where it begins (default: /work)"},
     {"--timeout", NUMBER, CLI_CODE, AT(timeout_s), 1, 86400, "S",

@@ -24,9 +24,10 @@
 
 /* --- the supervisor ------------------------------------------------------------------------ */
 
-/* Of the caller's environment it gets the one variable that call_directory reads. */
+/* Of the caller's environment it gets the one variable that call_directory reads; one that outlives
+ * its caller must not hold a pipe open that somebody reads to its end. */
 static int
-supervisor_spawn(const char *path, int wire, pid_t *ret, struct err *err)
+supervisor_spawn(const char *path, int wire, bool stays, pid_t *ret, struct err *err)
 {
 	AUTO_FREE char *runtime = NULL;
 	char name[] = "cofferdam-sandbox", *argv[] = {name, NULL}, *envp[] = {NULL, NULL};
@@ -40,6 +41,8 @@ supervisor_spawn(const char *path, int wire, pid_t *ret, struct err *err)
 	(void)posix_spawn_file_actions_init(&fa);
 	(void)posix_spawn_file_actions_addopen(&fa, 0, "/dev/null", O_RDWR, 0);
 	(void)posix_spawn_file_actions_addopen(&fa, 1, "/dev/null", O_RDWR, 0);
+	if (stays)
+		(void)posix_spawn_file_actions_addopen(&fa, 2, "/dev/null", O_RDWR, 0);
 	(void)posix_spawn_file_actions_adddup2(&fa, wire, WIRE_FD);
 	(void)posix_spawnattr_init(&attr);
 	(void)sigemptyset(&none);
@@ -54,7 +57,7 @@ supervisor_spawn(const char *path, int wire, pid_t *ret, struct err *err)
 }
 
 int
-client_supervise(struct sandbox *sb, struct err *err)
+client_supervise(struct sandbox *sb, bool stays, struct err *err)
 {
 	AUTO_FREE char *path = proc_program("cofferdam-sandbox");
 	AUTO_FD int theirs = -1;
@@ -73,7 +76,7 @@ client_supervise(struct sandbox *sb, struct err *err)
 		(void)close(theirs);
 		theirs = up;
 	}
-	rc = supervisor_spawn(path, theirs, &sb->supervisor, err);
+	rc = supervisor_spawn(path, theirs, stays, &sb->supervisor, err);
 	if (rc != 0)
 		sb->supervisor = 0;
 	return rc;
@@ -178,7 +181,7 @@ sandbox_create(const struct sandbox_spec *s, struct sandbox **ret, struct err *e
 	if (sandbox_spec_check(s, &e) != 0)
 		return err_set(err, e.code, "%s", e.msg);
 	sb = client_for(s);
-	if (client_supervise(sb, &e) != 0 || client_create(sb, s, &e) != 0)
+	if (client_supervise(sb, s->name != NULL, &e) != 0 || client_create(sb, s, &e) != 0)
 		return err_set(err, e.code, "%s", e.msg);
 	*ret = TAKE_PTR(sb);
 	return 0;

@@ -152,7 +152,7 @@ struct sandbox_exec {
 			   arguments */
 	const int *fds; /* become 10, 11 ... inside; borrowed */
 	size_t nfds;	/* at most SANDBOX_EXEC_FDS_MAX */
-	uint32_t *started;	   /* NULL, or gets the program's number when it runs: resize */
+	int *terminal;	/* NULL, or gets the terminal's descriptor while it runs, to set its size */
 	sandbox_output_fn *output; /* NULL: not wanted */
 	void *output_arg;
 	size_t head, tail;   /* bytes collected from the begin and the end of all output */

@@ -34,8 +34,8 @@ struct sandbox {
 struct sandbox *client_new(void);
 /* The same with environment and output limit of this spec. */
 struct sandbox *client_for(const struct sandbox_spec *s);
-/* Starts a supervisor of its own. */
-int client_supervise(struct sandbox *sb, struct err *err);
+/* Starts a supervisor of its own; stays: it will outlive this process. */
+int client_supervise(struct sandbox *sb, bool stays, struct err *err);
 /* CREATE's body; CREATED taken. */
 int client_create_body(
     const struct sandbox_spec *s, char *const *env, struct buf *out, struct err *err);

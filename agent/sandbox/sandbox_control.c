@@ -5,7 +5,9 @@
 #include "agent/sandbox/sandbox.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include "common/jcs.h"
@@ -16,6 +18,7 @@
 
 #define EXTEND_MAX 86400
 #define NAMES_MAX 4096
+#define YOUNG_S 2
 
 int
 sandbox_pause(struct sandbox *sb, struct err *err)
@@ -101,22 +104,24 @@ sandbox_network(struct sandbox *sb, const struct sandbox_target *add, size_t nad
 
 /* --- all of them --------------------------------------------------------------------------- */
 
-/* A socket that nobody listens at, twice in a row: one that is being made listens by then. */
+/* A name whose lock nobody holds; a young one may be about to be taken. */
 static void
-dead_clear(const char *path)
+dead_clear(const char *dir, const char *name)
 {
-	struct stat was, is;
-	struct err e;
-	int fd = -1;
+	AUTO_FREE char *path = xasprintf("%s/%s.lock", dir, name);
+	AUTO_FD int fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	static const char *const ends[] = {"sock", "early", "lock"};
+	struct stat of_fd, of_path;
 
-	if (lstat(path, &was) != 0 || !S_ISSOCK(was.st_mode))
+	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0 || fstat(fd, &of_fd) != 0 ||
+	    lstat(path, &of_path) != 0 || of_fd.st_ino != of_path.st_ino ||
+	    of_fd.st_dev != of_path.st_dev || of_fd.st_mtime + YOUNG_S > time(NULL))
 		return;
-	(void)poll(NULL, 0, 50);
-	if (client_connect(path, &fd, &e) == 0)
-		(void)close(fd);
-	else if (e.code == ERR_NOT_FOUND && lstat(path, &is) == 0 && is.st_ino == was.st_ino &&
-		 is.st_dev == was.st_dev)
-		(void)unlink(path);
+	for (size_t i = 0; i < ARRAY_LEN(ends); i++) {
+		AUTO_FREE char *dead = xasprintf("%s/%s.%s", dir, name, ends[i]);
+
+		(void)unlink(dead);
+	}
 }
 
 /* One that does not answer is listed as that: it may be ending, or its supervisor stopped. */
@@ -157,9 +162,9 @@ by_name(const struct dirent **a, const struct dirent **b)
 }
 
 static int
-is_socket_name(const struct dirent *d)
+is_lock(const struct dirent *d)
 {
-	return str_has_suffix(str_z(d->d_name), ".sock") && d->d_name[0] != '.';
+	return str_has_suffix(str_z(d->d_name), ".lock");
 }
 
 int
@@ -173,17 +178,17 @@ sandbox_list(struct buf *ret, struct err *err)
 	buf_put_c(ret, '[');
 	if (dir == NULL && e.code != ERR_NOT_FOUND)
 		return err_set(err, e.code, "%s", e.msg);
-	n = dir != NULL ? scandir(dir, &names, is_socket_name, by_name) : 0;
+	n = dir != NULL ? scandir(dir, &names, is_lock, by_name) : 0;
 	for (int i = 0; i < n; i++) {
-		AUTO_FREE char *path = xasprintf("%s/%s", dir, names[i]->d_name);
 		AUTO_FREE char *name =
 		    str_dup(str_mem(names[i]->d_name, strlen(names[i]->d_name) - 5));
+		AUTO_FREE char *path = xasprintf("%s/%s.sock", dir, name);
 		int fd = -1;
 
 		if (client_connect(path, &fd, &e) == 0)
 			(void)close(fd);
 		else if (e.code == ERR_NOT_FOUND)
-			dead_clear(path);
+			dead_clear(dir, name);
 		if (fd >= 0 && i < NAMES_MAX)
 			one_put(name, ret);
 		free(names[i]);

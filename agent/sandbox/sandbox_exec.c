@@ -74,8 +74,10 @@ output_take(struct running *g, int *fd, int stream)
 	if (k < 0 && (errno == EINTR || errno == EAGAIN))
 		return errno == EINTR;
 	if (k <= 0) { /* EIO is how a terminal ends */
-		if (*fd == g->s.out && g->x->tty)
+		if (g->x->tty)
 			g->in_more = false;
+		if (g->x->terminal != NULL)
+			*g->x->terminal = -1;
 		cleanup_close_fd(fd);
 		return false;
 	}
@@ -217,8 +219,8 @@ running_go(struct running *g, struct err *err)
 
 	if (rc != 0)
 		return rc;
-	if (x->started != NULL)
-		*x->started = g->s.proc;
+	if (x->terminal != NULL)
+		*x->terminal = g->s.out;
 	g->room = xmalloc(2 * ROOM);
 	g->in_left = x->pipe_stdin || x->tty ? x->stdin_bytes : STR_NONE;
 	g->in_more = (x->pipe_stdin || x->tty) && x->stdin_fd >= 0;

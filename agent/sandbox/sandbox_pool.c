@@ -50,7 +50,7 @@ box_begin(struct sandbox_pool *p, struct err *err)
 
 	sb->env = env_dup(p->env);
 	sb->output_max = p->output_max;
-	if ((rc = client_supervise(sb, err)) != 0 ||
+	if ((rc = client_supervise(sb, false, err)) != 0 ||
 	    (rc = client_send(sb, CALL_CREATE, &p->create, NULL, 0, &tag, err)) != 0)
 		return rc;
 	p->boxes[p->nboxes++] = (struct pool_box){TAKE_PTR(sb), tag};

@@ -21,14 +21,13 @@
 #include "common/banned.h"
 
 struct streams {
-	struct sandbox *sb;
 	struct sandbox_streams *s;
 	int watch; /* what sandbox_exec looks at: one of those below, or a set of them; -1: none */
 	int signals, unread, asked; /* asked: the caller's own, borrowed */
 	bool set;		    /* watch is a set, made here */
 	bool raw, masked, broken;
-	int ended; /* by this signal */
-	uint32_t proc;
+	int ended;    /* by this signal */
+	int terminal; /* inside; -1: none now */
 	struct termios was;
 	sigset_t mask;
 };
@@ -87,15 +86,15 @@ static bool
 signal_take(struct streams *t)
 {
 	struct signalfd_siginfo info;
-	struct err e;
+	struct winsize w;
 
 	while (read(t->signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
 		if (info.ssi_signo != SIGWINCH) {
 			t->ended = (int)info.ssi_signo;
 			return true;
 		}
-		size_take(&t->s->x);
-		(void)sandbox_proc_resize(t->sb, t->proc, t->s->x.rows, t->s->x.cols, &e);
+		if (ioctl(STDIN_FILENO, TIOCGWINSZ, &w) == 0 && t->terminal >= 0)
+			(void)ioctl(t->terminal, TIOCSWINSZ, &w);
 	}
 	return false;
 }
@@ -224,7 +223,7 @@ sandbox_streams_run(struct sandbox *sb, struct sandbox_streams *s, struct sandbo
     int *ret_status, struct err *err)
 {
 	AUTO_STREAMS struct streams t = {
-	    .sb = sb, .s = s, .watch = -1, .signals = -1, .unread = -1, .asked = -1};
+	    .s = s, .watch = -1, .signals = -1, .unread = -1, .asked = -1, .terminal = -1};
 	const char *kind = getenv("TERM");
 	AUTO_FREE char *term = xasprintf("TERM=%s", kind != NULL ? kind : "dumb");
 	AUTO_FREE const char **env = env_with_term(s->x.env, term);
@@ -237,7 +236,7 @@ sandbox_streams_run(struct sandbox *sb, struct sandbox_streams *s, struct sandbo
 	x = s->x;
 	if (x.tty)
 		x.env = env;
-	x.started = &t.proc;
+	x.terminal = &t.terminal;
 	x.output = pass_on;
 	x.output_arg = &t;
 	x.watch = watch_turn;

@@ -32,7 +32,10 @@ COMMANDS = {  # file with the option table: its commands
     "cmd/cmd_log.c": ["log verify", "log show", "log head"],
     "cmd/cmd_replay.c": ["replay timeline", "replay whatif"],
     "cmd/cmd_status.c": ["status", "pending", "show", "run-end"],
-    "agent/agent_options.c": ["run", "sandbox exec"],
+    "agent/agent_options.c": ["run"],
+    "agent/sandbox/cli_options.c": ["sandbox " + v for v in (
+        "exec", "create", "list", "inspect", "attach", "spawn", "ps", "logs", "wait", "input", "signal", "kill", "pause",
+        "resume", "extend", "network", "files", "snapshot", "restore", "code")],
 }
 
 
@@ -45,7 +48,8 @@ def words(s):
     return set(re.findall(r"--[a-z][a-z-]*", s))
 
 
-TABLES = {p for p in map(lambda f: os.path.relpath(f, TOP), glob.glob(TOP + "/cmd/*.c") + glob.glob(TOP + "/agent/*.c"))
+TABLES = {p for p in map(lambda f: os.path.relpath(f, TOP), glob.glob(TOP + "/cmd/*.c") + glob.glob(TOP + "/agent/*.c") +
+                                                        glob.glob(TOP + "/agent/sandbox/*.c"))
           if options(p)}
 tap.eq(sorted(TABLES - set(COMMANDS)), [], "every option table is known to this test")
 man = {p: words(text("docs/man/" + p)) for p in ("cofferdam.1.scd", "cofferdam-policy.5.scd")}
@@ -73,6 +77,22 @@ tap.ok(r.returncode == 0 and r.stdout.startswith("usage: cofferdam log verify"),
        r.stdout)
 r = run([CLI, "sandbox", "exec", "--limits-optional", "--", "echo", "--help"])
 tap.ok("usage" not in r.stdout, "behind -- it is the command's own", r.stdout)
+r = run([CLI, "sandbox", "--help"])
+tap.eq(sorted(re.findall(r"^  ([a-z]+) ", r.stdout, re.M)),
+       sorted(c.split()[1] for c in COMMANDS["agent/sandbox/cli_options.c"]), "sandbox --help names its subcommands")
+tap.ok(all("sandbox " + v in text("docs/man/cofferdam.1.scd") for v in
+           ("exec", "create", "list", "files", "code")), "so does the man page")
+r = run([CLI, "help", "sandbox", "logs"])
+tap.ok(r.returncode == 0 and r.stdout.startswith("usage: cofferdam sandbox logs NAME PROC"), "help sandbox logs is the same",
+       r.stdout)
+r = run([CLI, "doctor", "--help"])
+tap.ok(r.returncode == 0 and r.stdout.startswith("usage: cofferdam doctor"), "doctor --help", r.stdout)
+for where in ([], ["help"], ["--help"]):
+    r = run([CLI] + where)
+    tap.ok(all(re.search("^  %s " % w, r.stdout, re.M) for w in ("run", "sandbox", "doctor", "approve", "log")) and
+           r.returncode == (0 if where else 2), "cofferdam %s names every command" % " ".join(where), r.stdout)
+for wrong in (["sandbox"], ["sandbox", "frob"], ["doctor", "frob"]):
+    tap.eq(run([CLI] + wrong).returncode, 2, "cofferdam %s is usage" % " ".join(wrong))
 r = run([CLI, "frobnicate", "--help"])
 tap.eq(r.returncode, 2, "a command that does not exist has no help")
 
