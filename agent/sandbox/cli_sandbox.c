@@ -12,67 +12,73 @@
 #include "common/banned.h"
 
 static const struct command {
-	const char *name;
+	const char *name, *summary;
 	cli_fn *run;
 	unsigned groups;   /* of options */
 	unsigned min, max; /* words */
 	const char *args, *what;
 	bool command; /* takes one behind "--" */
 } commands[] = {
-    {"exec", cli_exec, CLI_SPEC | CLI_EXEC, 0, CLI_WORDS_MAX, "[options] -- COMMAND...",
+    {"exec", "one command, in a fresh sandbox or one that is there", cli_exec, CLI_SPEC | CLI_EXEC,
+	0, CLI_WORDS_MAX, "[options] -- COMMAND...",
 	"Run one command in a fresh sandbox, which needs no broker and has no network, or with "
 	"--in\n"
 	"in one that is there. Ends with the command's status; 124 time, 125 memory, output or "
 	"disk,\n"
 	"126 no sandbox, 127 no such command, 128 + N signal N.",
 	true},
-    {"create", cli_create_named, CLI_SPEC | CLI_CREATE, 1, 1, "NAME [options]",
+    {"create", "build one that stays", cli_create_named, CLI_SPEC | CLI_CREATE, 1, 1,
+	"NAME [options]",
 	"Build a sandbox that goes on by itself; it ends with its time (--limit wall), or when "
 	"nobody\n"
 	"was there for --limit linger seconds. NAME: up to 40 small letters, digits and -.",
 	false},
-    {"list", cli_list, CLI_JSON, 0, 0, "[--json]", "Your sandboxes.", false},
-    {"inspect", cli_inspect, CLI_JSON, 1, 1, "NAME [--json]",
+    {"list", "those that there are", cli_list, CLI_JSON, 0, 0, "[--json]", "Your sandboxes.",
+	false},
+    {"inspect", "what holds in one, and what it uses", cli_inspect, CLI_JSON, 1, 1, "NAME [--json]",
 	"What holds, limits, what is used of them, programs, refused system calls.", false},
-    {"attach", cli_shell, CLI_PROG, 1, 1, "NAME [options] [-- COMMAND...]",
+    {"attach", "a shell in it", cli_shell, CLI_PROG, 1, 1, "NAME [options] [-- COMMAND...]",
 	"A shell in it, with your terminal.", true},
-    {"spawn", cli_spawn, CLI_PROG | CLI_SPAWN, 1, 1, "NAME [options] -- COMMAND...",
+    {"spawn", "start a program that goes on", cli_spawn, CLI_PROG | CLI_SPAWN, 1, 1,
+	"NAME [options] -- COMMAND...",
 	"Start a program that goes on; prints its number. The last MiB of its output is kept.",
 	true},
-    {"ps", cli_ps, CLI_JSON, 1, 1, "NAME [--json]", "Its programs, also the last 64 that ended.",
-	false},
-    {"logs", cli_logs, CLI_LOGS, 2, 2, "NAME PROC [--follow]", "What a program of `spawn` wrote.",
-	false},
-    {"wait", cli_wait, CLI_WAIT, 2, 2, "NAME PROC [--timeout S]",
+    {"ps", "its programs", cli_ps, CLI_JSON, 1, 1, "NAME [--json]",
+	"Its programs, also the last 64 that ended.", false},
+    {"logs", "what a program wrote", cli_logs, CLI_LOGS, 2, 2, "NAME PROC [--follow]",
+	"What a program of `spawn` wrote.", false},
+    {"wait", "wait for a program's end", cli_wait, CLI_WAIT, 2, 2, "NAME PROC [--timeout S]",
 	"Wait for the end of a program; its status, as that of exec.", false},
-    {"input", cli_input, CLI_INPUT, 2, 2, "NAME PROC [--close]",
+    {"input", "give a program standard input", cli_input, CLI_INPUT, 2, 2, "NAME PROC [--close]",
 	"Standard input to that of a program begun with --input or --tty.", false},
-    {"signal", cli_signal, 0, 3, 3, "NAME PROC SIGNAL",
+    {"signal", "send a program a signal", cli_signal, 0, 3, 3, "NAME PROC SIGNAL",
 	"Send it a signal, by name (TERM) or number.", false},
-    {"kill", cli_kill, 0, 1, 2, "NAME [PROC]",
+    {"kill", "end a program, or the sandbox", cli_kill, 0, 1, 2, "NAME [PROC]",
 	"End a program and all that came from it, or the sandbox.", false},
-    {"pause", cli_pause, 0, 1, 1, "NAME", "Nothing in it runs until resume; for a day at most.",
-	false},
-    {"resume", cli_resume, 0, 1, 1, "NAME", "Go on after pause.", false},
-    {"extend", cli_extend, 0, 2, 2, "NAME SECONDS",
+    {"pause", "stop everything in it", cli_pause, 0, 1, 1, "NAME",
+	"Nothing in it runs until resume; for a day at most.", false},
+    {"resume", "go on after pause", cli_resume, 0, 1, 1, "NAME", "Go on after pause.", false},
+    {"extend", "give it another time", cli_extend, 0, 2, 2, "NAME SECONDS",
 	"It ends in so many seconds from now, 1 to 86400, whatever was said before.", false},
-    {"network", cli_network, CLI_NET, 1, 1, "NAME [--add T]... [--drop T]... [-- COMMAND...]",
+    {"network", "targets that come and go", cli_network, CLI_NET, 1, 1,
+	"NAME [--add T]... [--drop T]... [-- COMMAND...]",
 	"Change its targets. COMMAND runs here and gets the listeners that --add makes as "
 	"descriptors\n"
 	"3, 4 ..., with LISTEN_FDS and LISTEN_PID as sd_listen_fds(3) reads them; without a "
 	"command\n"
 	"nobody answers there.",
 	true},
-    {"files", cli_files, CLI_FILES, 2, 4, "VERB NAME PATH [TO]",
+    {"files", "read, write, list, watch its files", cli_files, CLI_FILES, 2, 4,
+	"VERB NAME PATH [TO]",
 	"read (to standard output), write (from standard input), list, stat, mkdir, rename, remove "
 	"or\n"
 	"watch. Paths are absolute inside, or of /work; list, stat and watch print JSON.",
 	false},
-    {"snapshot", cli_snapshot, CLI_MAX, 2, 2, "NAME FILE", "/work as a tar; - is standard output.",
-	false},
-    {"restore", cli_restore, 0, 2, 2, "NAME FILE",
+    {"snapshot", "keep its /work", cli_snapshot, CLI_MAX, 2, 2, "NAME FILE",
+	"/work into a new file, for restore; - is standard output.", false},
+    {"restore", "bring its /work back", cli_restore, 0, 2, 2, "NAME FILE",
 	"/work becomes what the snapshot holds; - is standard input.", false},
-    {"code", cli_code, CLI_CODE, 1, 1, "NAME [--language L]",
+    {"code", "cells in one interpreter", cli_code, CLI_CODE, 1, 1, "NAME [--language L]",
 	"Run cells of code in one interpreter, which keeps its variables until the end: standard\n"
 	"input, parted by lines of ---. Ends with 1 when the last cell failed.",
 	false},
@@ -82,13 +88,8 @@ static void
 print_usage(FILE *f)
 {
 	(void)fprintf(f, "usage: cofferdam sandbox COMMAND [ARGUMENTS]\n\n");
-	for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
-		const char *end = strchr(commands[i].what, '\n');
-		struct str first = str_mem(commands[i].what,
-		    end != NULL ? (size_t)(end - commands[i].what) : strlen(commands[i].what));
-
-		(void)fprintf(f, "  %-9s %.*s\n", commands[i].name, STR_ARG(first));
-	}
+	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
+		(void)fprintf(f, "  %-9s %s\n", commands[i].name, commands[i].summary);
 	(void)fprintf(f, "\nEach takes --help. See cofferdam(1).\n");
 }
 

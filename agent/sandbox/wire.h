@@ -1,8 +1,7 @@
 /*
- * Frames between a caller, the launcher and pid 1 of a sandbox: u32 body length, u8 type,
- * u8 number of descriptors, body. Descriptors travel with the frame's first byte. Inline
- * because two programs that share no library but common speak it. Every call has a deadline,
- * so that no peer, least of all one inside the sandbox, can hold the other.
+ * Frames between a caller and the supervisor of a sandbox (call.h has what they say): u32 body
+ * length, u8 type, u8 number of descriptors, body. Descriptors travel with the frame's first byte.
+ * Every call has a deadline, so that no peer can hold the other.
  */
 #ifndef AGENT_SANDBOX_WIRE_H
 #define AGENT_SANDBOX_WIRE_H
@@ -20,22 +19,6 @@
 #define WIRE_BODY_MAX ((size_t)4 << 20)
 #define WIRE_INSIDE_MAX ((size_t)64 << 10) /* what pid 1 may send */
 #define WIRE_SEND_MS 10000
-
-enum wire_type {
-	WIRE_NONE = 0,
-	WIRE_CREATE = 1, /* caller -> launcher: spec (sandbox_spec_encode) */
-	WIRE_CREATED =
-	    2, /* launcher -> caller: str level JSON, list(str cgroup directory); fds: listeners */
-	WIRE_ERROR = 3,	    /* either -> up: u32 -code, str text */
-	WIRE_EXEC = 4,	    /* caller -> launcher -> pid 1: sandbox_exec_encode */
-	WIRE_STARTED = 5,   /* back: fds stdout, stderr unless merged, stdin if wanted */
-	WIRE_EXITED = 6,    /* back: u8 sandbox_cause, u32 value */
-	WIRE_KILL = 7,	    /* caller -> launcher -> pid 1: u8 sandbox_cause */
-	WIRE_GO = 8,	    /* launcher -> child: maps and limits are in place */
-	WIRE_LISTENERS = 9, /* child -> launcher: fds */
-	WIRE_FILTER = 11, /* launcher -> child: str program (struct sock_filter), for each filter */
-	WIRE_READY = 10,  /* pid 1 -> launcher: str facts JSON members */
-};
 
 struct wire_msg {
 	uint8_t type;
@@ -218,18 +201,8 @@ wire_recv(int fd, int timeout_ms, size_t max, struct wire_msg *m, struct err *er
 	return 0;
 }
 
-static inline void
-wire_send_error(int fd, const struct err *e)
-{
-	AUTO_BUF struct buf b = BUF(4096);
-	struct err ignored;
-
-	buf_u32(&b, (uint32_t)-e->code);
-	buf_lz(&b, e->msg);
-	(void)wire_send(fd, WIRE_ERROR, &b, NULL, 0, &ignored);
-}
-
-/* A WIRE_ERROR back into an error; its code is checked against our own range. */
+/* An answer of u32 -code, str text back into an error; its code is checked against our own range.
+ */
 static inline int
 wire_take_error(struct wire_msg *m, struct err *err)
 {
