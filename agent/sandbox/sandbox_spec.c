@@ -1,6 +1,6 @@
 /*
  * What a sandbox is asked to be: checked here in the caller's process, and once more by the
- * launcher, which trusts only the sizes and the form. A path, an address or a limit that is
+ * supervisor, which trusts only the sizes and the form. A path, an address or a limit that is
  * not exactly understood is refused: the words may come from a configuration or a person,
  * never from the model, but a mistake must not widen the sandbox.
  */
