@@ -31,7 +31,7 @@ int
 native_layer_rules(int set, uint64_t look, struct err *err)
 {
 	static const char *const rows[] = {
-	    "/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache", "/proc", "/opt"};
+	    "/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache", "/proc", "/opt", "/dev"};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		AUTO_FD int fd = open(rows[i], O_PATH | O_CLOEXEC);
