@@ -1,0 +1,185 @@
+#!/usr/bin/python3
+"""Stateful contexts in a real sandbox: state, results, errors, output, interrupts, limits, and interpreters
+that lie, flood, hang and die, in each language. By the library, through tests/tools/sandbox_cells.c.
+"""
+import base64
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from harness import BUILD, CLI, Tap
+
+tap = Tap()
+LIMITS = os.geteuid() == 0
+
+
+class Box:
+    def __init__(self, language, memory=512, output=8):
+        self.p = subprocess.Popen([BUILD + "/tool_sandbox_cells", language, str(memory), str(output)],
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.language = language
+
+    def ask(self, **q):
+        self.p.stdin.write(json.dumps(q).encode() + b"\n")
+        self.p.stdin.flush()
+        line = self.p.stdout.readline()
+        return json.loads(line) if line else {"end": "(the tool has gone)", "output": "", "display": []}
+
+    def cell(self, code, **kw):
+        return self.ask(code=code, **kw)
+
+    def close(self):
+        self.p.stdin.close()
+        return self.p.wait(60)
+
+
+def is_(r, sentence, **want):
+    got = {k: r.get(k) for k in want}
+    return tap.ok(got == want, sentence, "wanted %r of\n%s" % (want, json.dumps(r)[:2000]))
+
+
+def plain(r):
+    return [d["bundle"].get("text/plain") for d in r["display"] if d["result"]]
+
+
+# --- Python --------------------------------------------------------------------------------
+py = Box("python")
+is_(py.cell("x = 40"), "a cell runs", end="ok", cause="none", output="")
+tap.eq(plain(py.cell("x + 2")), ["42"], "variables live on, and the last expression is the result")
+r = py.cell("def f():\n    raise ValueError('no ' + str(x))\nf()")
+is_(r, "an exception is a result", end="error", error_name="ValueError", error_value="no 40")
+tap.ok("raise ValueError('no ' + str(x))" in r["traceback"] and "driver" not in r["traceback"] and
+       "<string>" not in r["traceback"], "its traceback shows the cell's lines and none of the driver's", r["traceback"])
+tap.eq(plain(py.cell("x")), ["40"], "variables are still there after it")
+is_(py.cell("import sys; sys.exit(3)"), "SystemExit is an error, not the end", end="error", error_name="SystemExit",
+    error_value="3")
+is_(py.cell("input()"), "input() is at its end at once", end="error", error_name="EOFError")
+tap.eq(plain(py.cell("import asyncio\nawait asyncio.sleep(0.01)\nx")), ["40"], "await works at the top")
+is_(py.cell("import os, sys, subprocess\nprint('1'); os.system('echo 2'); os.write(1, b'3\\n'); "
+            "subprocess.run(['echo', '4']); print('5')"), "output of the cell and its children is in order",
+    output="1\n2\n3\n4\n5\n")
+is_(py.cell("print('E0000000042\\n0000000002ok' * 3)"), "output that looks like the protocol is output", end="ok")
+r = py.cell("class H:\n  def _repr_html_(s): return '<b>'\n  def _repr_png_(s): return b'\\x89PNG'\ndisplay(H()); H()")
+tap.ok(len(r["display"]) == 2 and all(base64.b64decode(d["bundle"]["image/png"]) == b"\x89PNG" and
+       d["bundle"]["text/html"] == "<b>" for d in r["display"]), "displays and results come as MIME bundles", r)
+tap.eq([d["result"] for d in r["display"]], [False, True], "and each says which it is")
+if os.path.isdir("/usr/lib/python3/dist-packages/numpy"):
+    tap.eq(plain(py.cell("import numpy as np\nnp.arange(6).reshape(2, 3).sum(axis=0)")), ["array([3, 5, 7])"],
+           "numpy works in a cell")
+else:
+    tap.ok(True, "numpy works in a cell # SKIP python3-numpy is not installed")
+if os.path.isdir("/usr/lib/python3/dist-packages/matplotlib"):
+    r = py.cell("import matplotlib.pyplot as plt\nplt.plot([1, 2]); plt.show()")
+    tap.ok(any(base64.b64decode(d["bundle"].get("image/png", "")).startswith(b"\x89PNG") for d in r["display"]),
+           "an open figure becomes a picture", r)
+    tap.eq(py.cell("1")["display"][0]["result"], True, "and only once")
+else:
+    tap.ok(True, "an open figure becomes a picture # SKIP python3-matplotlib is not installed")
+
+# Interrupts.
+is_(py.cell("while True: pass", timeout_ms=300), "a cell is interrupted at its time limit", end="interrupted",
+    cause="timeout", error_name="KeyboardInterrupt")
+is_(py.cell("import time\nwhile True: time.sleep(9)", watch_ms=300), "and when the caller's watch says so",
+    end="interrupted", cause="killed")
+is_(py.cell("await asyncio.sleep(99)", timeout_ms=300), "also in await", end="interrupted", cause="timeout")
+is_(py.cell("os.system('sleep 99')\nwhile True: pass", timeout_ms=300),
+    "and when a child swallows the first interrupt", end="interrupted", cause="timeout")
+is_(py.cell("subprocess.run(['sleep', '99'])", timeout_ms=300), "and in a child of its own", end="interrupted")
+is_(py.cell("print('y' * (9 << 20))"), "more output than the limit interrupts it, too", end="interrupted",
+    cause="output", total=8 << 20)
+tap.eq(plain(py.cell("x")), ["40"], "variables are still there after all of them")
+for _ in range(20):  # signals that come just when the cell ends are not the next one's
+    py.cell("time.sleep(0.02)", timeout_ms=20)
+    if py.cell("x")["end"] != "ok":
+        tap.ok(False, "a late interrupt does not hit the next cell")
+        break
+else:
+    tap.ok(True, "a late interrupt does not hit the next cell")
+
+# What ends the interpreter.
+LOST = [("os._exit(7)", {}, "exited", 7, "a cell that ends the interpreter"),
+        ("os.kill(os.getpid(), 9)", {}, "signalled", 9, "one that kills it"),
+        ("import signal; signal.signal(2, signal.SIG_IGN)\nwhile True: pass", {"timeout_ms": 200}, "timeout", 9,
+         "one that ignores interrupts"),
+        ("os.write(10, b'garbage, and more of it')", {}, "killed", 9, "one that writes garbage to the wire"),
+        ("os.write(10, b'E0000000042\\n0000000002ok' + b'0' * 30 + b'B0000000000\\n'); 1", {}, "killed", 9,
+         "one that lies about its end and goes on"),
+        ("os.write(10, b'B8000000000\\n' + b'x' * 100)", {}, "killed", 9, "one that announces too much"),
+        ("os.close(10); time.sleep(99)", {}, "killed", 9, "one that closes the wire")]
+if LIMITS:
+    LOST.append(("b = []\nwhile True: b.append(bytearray(8 << 20))", {}, "memory", 9, "one that takes all memory"))
+for code, more, cause, value, what in LOST:
+    py.cell("import os, time; kept = 1")
+    is_(py.cell(code, **more), "%s loses it, and says why" % what, end="lost", cause=cause, value=value, error_name="lost")
+    is_(py.cell("kept"), "and then a fresh one is there, without the variables", end="error", error_name="NameError")
+tap.ok("sleep" not in py.ask(exec="ps -eo comm")["output"], "no child of a lost interpreter goes on",
+       py.ask(exec="ps -ef")["output"])
+py.cell("x = 1")
+py.ask(restart=1)
+is_(py.cell("x"), "a restart forgets all", end="error", error_name="NameError")
+is_(py.cell("import os; os.fork()"), "a child that comes back from its cell is not the interpreter", end="ok")
+is_(py.cell("'still one'"), "and the next cell is answered once", end="ok")
+tap.has(py.ask(code="\0").get("failed", ""), "", "code with a NUL is refused")
+tap.has(py.ask(open="cobol").get("failed", ""), 'no context for language "cobol" (python bash javascript)',
+        "a language that is not known is named with those that are")
+is_(py.cell("open('/work/made', 'w').write('x')"), "a context sees /work", end="ok")
+tap.eq(py.ask(exec="cat made")["output"], "x", "which is that of all others")
+r = py.ask(bench=200, code="pass")
+tap.ok("median_us" in r, "a cell of nothing is quick", r)
+print("# python cell `pass`: %s" % r)
+
+# --- bash ----------------------------------------------------------------------------------
+py.ask(open="bash")
+sh = py
+is_(sh.cell("x=5; declare -A m=([k]=v); cd /tmp; f() { echo \"f $1\"; }; set -f"), "bash: a cell runs", end="ok")
+is_(sh.cell("f \"$x ${m[k]} $PWD\" *; set +f"), "bash: variables, arrays, functions, directory and options live on",
+    end="ok", output="f 5 v /tmp\n")
+is_(sh.cell("false"), "bash: a status that is not 0 is an error", end="error", error_name="exit", error_value="1")
+is_(sh.cell("nothing-here"), "bash: its messages have the cell's lines", end="error", error_value="127",
+    output="/dev/fd/211: line 1: nothing-here: command not found\n")
+is_(sh.cell("sleep 99; echo never", timeout_ms=300), "bash: a command is interrupted, and with it the cell",
+    end="interrupted", cause="timeout", output="")
+is_(sh.cell("while :; do :; done", timeout_ms=300), "bash: a loop is interrupted", end="interrupted")
+is_(sh.cell("trap '' INT; while :; do :; done", timeout_ms=300), "bash: who ignores it loses the interpreter",
+    end="lost", cause="timeout")
+is_(sh.cell("echo ${x-gone}; exit 3"), "bash: exit ends the interpreter", end="lost", cause="exited", value=3,
+    output="gone\n")
+is_(sh.cell("echo alive"), "bash: and a new one is there", end="ok", output="alive\n")
+print("# bash cell `:`: %s" % sh.ask(bench=200, code=":"))
+
+# --- JavaScript ------------------------------------------------------------------------------
+if shutil.which("node", path="/usr/bin"):
+    sh.ask(open="javascript")
+    js = sh
+    is_(js.cell("let x = 5; const k = 1; class A {}"), "javascript: a cell runs", end="ok")
+    tap.eq(plain(js.cell("x + k")), ["6"], "javascript: let, const and class live on")
+    tap.eq(plain(js.cell("await new Promise((r) => setTimeout(() => r(x), 5))")), ["5"], "javascript: await at the top")
+    r = js.cell("function f() { throw new TypeError('no') }\nf()")
+    is_(r, "javascript: an exception is a result", end="error", error_name="TypeError", error_value="no")
+    tap.ok("cell4:1" in r["traceback"] and "node:" not in r["traceback"], "javascript: with the cell's own frames", r)
+    is_(js.cell("console.log(require('fs').readFileSync('/work/made', 'utf8'))"), "javascript: require works", end="ok",
+        output="x\n")
+    is_(js.cell("while (true) {}", timeout_ms=300), "javascript: a loop is interrupted", end="interrupted", cause="timeout")
+    is_(js.cell("await new Promise(() => {})", timeout_ms=300), "javascript: so is a wait", end="interrupted")
+    tap.eq(plain(js.cell("x")), ["5"], "javascript: variables are still there")
+    is_(js.cell("process.exit(3)"), "javascript: exit ends the interpreter", end="lost", cause="exited", value=3)
+    is_(js.cell("typeof x"), "javascript: and a new one is there", end="ok")
+    print("# javascript cell `;`: %s" % js.ask(bench=200, code=";"))
+else:
+    tap.ok(True, "javascript # SKIP no /usr/bin/node")
+tap.eq(py.close(), 0, "the sandbox ends")
+
+# --- by the command ------------------------------------------------------------------------
+name = "cells-%d" % os.getpid()
+r = subprocess.run([CLI, "sandbox", "create", name] + ([] if LIMITS else ["--limits-optional"]), timeout=60,
+                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+tap.eq(r.returncode, 0, "a named sandbox is created")
+r = subprocess.run([CLI, "sandbox", "code", name], input=b"x = 6\n---\nx * 7\n---\n1 / 0\n", timeout=60,
+                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+tap.ok(r.returncode == 1 and b"42" in r.stdout and b"ZeroDivisionError" in r.stdout + r.stderr,
+       "cofferdam sandbox code runs cells, and ends with 1 when the last failed", r)
+subprocess.run([CLI, "sandbox", "kill", name], timeout=60, check=False)
+tap.done()
