@@ -238,6 +238,7 @@ def run(text):
     end = ["ok", "", "", ""]
     try:
         try:
+            Context.pending = False
             Context.running = True
             execute(text)
         finally:
