@@ -55,9 +55,9 @@ table() {
 	inside   needs  lacks .*                 nor has the helper inside
 	init     needs  lacks .*                 nor has pid 1
 	init     holds  lacks malloc|printf|__libc_.* pid 1 has no C library
-	self     needs  lacks .*                 nor has cofferdam
-	self     holds  lacks policy_.*|secret_.*|cJSON_.*|SSL_.*|getpw.*|getaddrinfo cofferdam has no policy, no secret store, no parser of others
-	self     holds  has   super_main         cofferdam has the supervisor of one sandbox exec
+	cofferdam needs  lacks .*                 nor has cofferdam
+	cofferdam holds  lacks policy_.*|secret_.*|cJSON_.*|SSL_.*|getpw.*|getaddrinfo cofferdam has no policy, no secret store, no parser of others
+	cofferdam holds  has   super_main         cofferdam has the supervisor of one sandbox exec
 	agent    holds  lacks super_main         the agent has none
 	sandbox  holds  lacks seccomp_.*         the sandbox compiles no system call filter: the build did
 	cofferdam holds lacks seccomp_.*         nor does the command line
@@ -80,7 +80,7 @@ report() { # ok|not ok, sentence, detail
 	[ -z "${3:-}" ] || echo "# ${3//$'\n'/$'\n'# }"
 }
 
-programs='broker front core upstream writer parser agent sandbox inside cmd self'
+programs='broker front core upstream writer parser agent sandbox inside cmd cofferdam'
 echo "1..$(($(table | wc -l) + $(wc -w <<<"$programs") + 1))"
 while read -r prog where verb re sentence; do
 	file=$B/cofferdam-$prog
@@ -103,7 +103,7 @@ done < <(table)
 marker='cofferdam: MODE_SANITIZED build'
 for prog in $programs; do
 	file=$B/cofferdam-$prog
-	[ "$prog" != self ] || file=$B/cofferdam
+	[ "$prog" != cofferdam ] || file=$B/cofferdam
 	if [ -f "$file" ] && ! grep -qaF "$marker" "$file"; then
 		report ok "$prog is not a sanitized build"
 	else
