@@ -258,9 +258,9 @@ static const struct row {
 static void
 too_many(struct super_conn *c, uint32_t tag)
 {
+	c->leaving = true;
 	super_conn_error(c, tag, ERR_STATE, "sandbox: %d callers are attached, limit %d",
 	    SUPER_CONNS_MAX, SUPER_CONNS_MAX);
-	c->leaving = true;
 }
 
 static bool

@@ -159,6 +159,8 @@ on_conn(void *arg, uint32_t events)
 		}
 		sent(c, moved);
 	}
+	if (c->leaving && (events & (EPOLLHUP | EPOLLERR)) != 0)
+		super_conn_drop(c);
 	if (c->dead || c->leaving || c->out.bytes >= OUT_FULL ||
 	    (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) == 0)
 		return;

@@ -45,6 +45,8 @@ super_time_pause(struct super *s, bool on)
 	else
 		s->paused_ms = stood(s, now);
 	s->state = on ? SUPER_PAUSED : SUPER_LIVE;
+	/* The timer was set for the other state. */
+	loop_timer_del(TAKE_PTR(s->timer));
 }
 
 static void

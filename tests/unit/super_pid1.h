@@ -26,7 +26,7 @@
 static struct {
 	pid_t pid;
 	uint32_t proc;
-	bool deaf;
+	bool deaf, keep;
 } pid1_procs[PID1_PROCS];
 
 static void
@@ -216,6 +216,7 @@ pid1_run(uint32_t proc, const struct inside_spawn *s, const char *cwd, char **ar
 		while (pid1_procs[at].proc != 0)
 			at++;
 		pid1_procs[at].pid = pid;
+		pid1_procs[at].keep = (s->flags & INSIDE_KEEP) != 0;
 		pid1_procs[at].proc = proc;
 		for (int i = 1; i < 4; i++)
 			if (p.mine[i % 3] >= 0)
@@ -267,7 +268,8 @@ pid1_reap(void)
 	while ((pid = wait4(-1, &status, WNOHANG, &u)) > 0)
 		for (size_t i = 0; i < PID1_PROCS; i++)
 			if (pid1_procs[i].pid == pid) {
-				(void)kill(-pid, SIGKILL);
+				if (!pid1_procs[i].keep)
+					(void)kill(-pid, SIGKILL);
 				pid1_exited(pid1_procs[i].proc, status, &u, 0);
 				pid1_procs[i].pid = 0;
 				pid1_procs[i].proc = 0;
