@@ -25,8 +25,9 @@
 #include "agent/sandbox/super_state.h"
 #include "super_pid1.h"
 
+/* Short, but not so short that a busy machine looks like a peer that is stuck. */
 const struct super_times super_times = {
-    .stuck = 300, .ready = 3000, .spawn = 1500, .grace = 300, .pause = 2000};
+    .stuck = 2000, .ready = 10000, .spawn = 8000, .grace = 1500, .pause = 3000};
 
 /* --- the back end -------------------------------------------------------------------------- */
 

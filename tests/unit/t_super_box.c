@@ -35,12 +35,13 @@ deadlines_stand_still_while_paused(void **state UNUSED)
 	assert_int_equal(sandbox_proc_wait(sb, proc, 10000, &r, &e), 0);
 	assert_int_equal(r.cause, SANDBOX_TIMEOUT);
 	sandbox_result_free(&r);
+	help_ends(sb, ARGV("true"), SANDBOX_EXITED, 0);
 }
 
 static void
 pause_has_an_end_and_a_paused_one_can_be_ended(void **state UNUSED)
 {
-	struct sandbox_spec s = {.limits.wall_s = 1};
+	struct sandbox_spec s = {.limits.wall_s = 3};
 	AUTO(sandbox) struct sandbox *sb = help_create(&s);
 	struct sandbox *other = help_create(&plain);
 	struct err e = {0};
@@ -49,7 +50,7 @@ pause_has_an_end_and_a_paused_one_can_be_ended(void **state UNUSED)
 	assert_int_equal(sandbox_pause(other, &e), 0);
 	sandbox_destroy(other);
 	assert_int_equal(fake_ends, 1);
-	/* 2 s is the longest pause of this test's times. */
+	/* 3 s is the longest pause of this test's times. */
 	for (int i = 0; i < 2000 && fake_ends == 1; i++)
 		(void)poll(NULL, 0, 10);
 	assert_int_equal(fake_ends, 2);
@@ -58,16 +59,19 @@ pause_has_an_end_and_a_paused_one_can_be_ended(void **state UNUSED)
 static void
 time_of_the_sandbox_ends_all_and_can_be_extended(void **state UNUSED)
 {
-	struct sandbox_spec s = {.limits.wall_s = 1};
-	AUTO(sandbox) struct sandbox *sb = help_create(&s);
+	struct sandbox_spec s = {.limits.wall_s = 5};
 	AUTO(sandbox) struct sandbox *longer = help_create(&s);
+	AUTO(sandbox) struct sandbox *sb = NULL;
 	struct sandbox_exec x = of(ARGV("sleep", "100"));
 	struct sandbox_result r;
 	struct err e = {0};
-	uint32_t proc = help_spawn(sb, &x), live = help_spawn(longer, &x);
+	uint32_t proc, live;
 
 	assert_int_equal(sandbox_extend(longer, 100, &e), 0);
-	assert_int_equal(sandbox_proc_wait(sb, proc, 10000, &r, &e), 0);
+	live = help_spawn(longer, &x);
+	sb = help_create(&s);
+	proc = help_spawn(sb, &x);
+	assert_int_equal(sandbox_proc_wait(sb, proc, 20000, &r, &e), 0);
 	assert_int_equal(r.cause, SANDBOX_TIMEOUT);
 	sandbox_result_free(&r);
 	help_refused(sb, ARGV("true"), ERR_UNAVAILABLE, "its time is over");

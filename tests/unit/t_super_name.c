@@ -129,13 +129,13 @@ static void
 lives_on_alone_for_its_linger_and_no_longer(void **state UNUSED)
 {
 	const char *name = name_make("linger");
-	struct sandbox_spec s = {.name = name, .limits.linger_s = 1};
+	struct sandbox_spec s = {.name = name, .limits.linger_s = 3};
 	struct sandbox *sb;
 	struct err e = {0};
 	pid_t pid;
 
 	sb = help_named(&s, &pid, 0);
-	(void)poll(NULL, 0, 1200); /* not alone: its caller is there */
+	(void)poll(NULL, 0, 3500); /* not alone: its caller is there */
 	help_ends(sb, ARGV("true"), SANDBOX_EXITED, 0);
 	sandbox_detach(sb);
 	assert_int_equal(sandbox_attach(name, &sb, &e), 0); /* begins anew */
