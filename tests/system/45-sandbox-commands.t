@@ -109,9 +109,9 @@ def ours():
 def supervisors_kill():
     """Not their janitors, which have the same name and are their children."""
     both = [pid for pid, cmd in processes() if cmd == "cofferdam-sandbox"]
-    for pid in both:
-        if int(open("/proc/%d/stat" % pid).read().rsplit(") ", 1)[1].split()[1]) not in both:
-            os.kill(pid, signal.SIGKILL)
+    tops = [p for p in both if int(open("/proc/%d/stat" % p).read().rsplit(") ", 1)[1].split()[1]) not in both]
+    for pid in tops:
+        os.kill(pid, signal.SIGKILL)
 
 
 def groups():
