@@ -17,8 +17,7 @@ tells(struct part *p, struct answer *a, const char *words)
 
 		if (strstr(all, words) != NULL)
 			return;
-		if (poll(&f, 1, HANGS_MS) <= 0 ||
-		    (k = read(p->out, room, sizeof(room))) <= 0) {
+		if (poll(&f, 1, HANGS_MS) <= 0 || (k = read(p->out, room, sizeof(room))) <= 0) {
 			(void)kill(p->pid, SIGKILL);
 			fail_msg("no %s in:\n%s", words, all);
 		}
