@@ -203,7 +203,7 @@ BENCH	= $(patsubst tests/bench/%.c,$(B)/bench_%,$(wildcard tests/bench/*.c))
 $(B)/bench_%: $(B)/tests/bench/%.o $(TESTLIBS)
 	$(call say,LD,$@)$(CC) $(LD_) $(LDFLAGS) -o $@ $< -Wl,--start-group $(TESTLIBS) -Wl,--end-group $(TESTEXT)
 
-tests: all $(UNIT:%=$(B)/%) $(REPLAY) $(TOOLS) $(B)/test_init_scan $(B)/walls_probe
+tests: all $(UNIT:%=$(B)/%) $(REPLAY) $(TOOLS) $(B)/test_init_scan $(B)/walls_probe layers
 unit: tests
 	$(Q)CMOCKA_MESSAGE_OUTPUT=TAP prove --merge -e '' $(UNIT:%=$(B)/%)
 

@@ -17,20 +17,21 @@
 	{                                                             \
 		return failed(open(path_, O_WRONLY | O_CREAT, 0644)); \
 	}
-WALL_CREATE("F1-root", f1_root, "mounts landlock user", "/x", "nothing can be made in /")
-WALL_CREATE("F1-usr", f1_usr, "mounts landlock user", "/usr/x", "nothing can be made in /usr")
-WALL_CREATE("F1-program", f1_env, "mounts landlock user", "/usr/bin/env",
+WALL_CREATE("F1-root", f1_root, "mounts landlock userns", "/x", "nothing can be made in /")
+WALL_CREATE("F1-usr", f1_usr, "mounts landlock userns", "/usr/x", "nothing can be made in /usr")
+WALL_CREATE("F1-program", f1_env, "mounts landlock userns", "/usr/bin/env",
     "no program of the host can be written")
-WALL_CREATE("F1-library", f1_lib, "mounts landlock user", "/usr/lib/x.so", "no library can be made")
-WALL_CREATE("F1-etc", f1_etc, "mounts landlock user", "/etc/x", "nothing can be made in /etc")
 WALL_CREATE(
-    "F1-hosts", f1_hosts, "mounts landlock user", "/etc/hosts", "/etc/hosts can not be written")
-WALL_CREATE("F1-dev", f1_dev, "mounts landlock user", "/dev/x", "nothing can be made in /dev")
-WALL_CREATE("F1-opt", f1_opt, "mounts landlock user", "/opt/x", "nothing can be made in /opt")
-WALL_CREATE("F1-sysctl", f1_sysctl, "mounts landlock user", "/proc/sys/kernel/hostname",
+    "F1-library", f1_lib, "mounts landlock userns", "/usr/lib/x.so", "no library can be made")
+WALL_CREATE("F1-etc", f1_etc, "mounts landlock userns", "/etc/x", "nothing can be made in /etc")
+WALL_CREATE(
+    "F1-hosts", f1_hosts, "mounts landlock userns", "/etc/hosts", "/etc/hosts can not be written")
+WALL_CREATE("F1-dev", f1_dev, "mounts landlock userns", "/dev/x", "nothing can be made in /dev")
+WALL_CREATE("F1-opt", f1_opt, "mounts landlock userns", "/opt/x", "nothing can be made in /opt")
+WALL_CREATE("F1-sysctl", f1_sysctl, "mounts landlock userns", "/proc/sys/kernel/hostname",
     "no sysctl can be written")
-WALL_CREATE("F1-netns-sysctl", f1_net, "mounts landlock user caps", "/proc/sys/net/ipv4/ip_forward",
-    "not even one of its own network namespace")
+WALL_CREATE("F1-netns-sysctl", f1_net, "mounts landlock userns caps",
+    "/proc/sys/net/ipv4/ip_forward", "not even one of its own network namespace")
 
 /* Everything that was bound read-only at the test's wish. */
 WALL("F1-bind", f1_bind, "mounts landlock",
@@ -45,7 +46,7 @@ WALL("F1-bind", f1_bind, "mounts landlock",
 	       failed(symlink("x", room));
 }
 
-WALL("F1-change", f1_change, "mounts landlock user",
+WALL("F1-change", f1_change, "mounts landlock userns",
     "nothing of the host's can be removed, renamed or given another mode")
 {
 	return failed(unlink("/usr/bin/env")) || failed(rename("/usr/bin/env", "/work/env")) ||
@@ -54,7 +55,7 @@ WALL("F1-change", f1_change, "mounts landlock user",
 }
 
 #define WALL_HIDDEN(id_, fn_, path_, what_)                                                      \
-	WALL(id_, fn_, "mounts user", what_)                                                     \
+	WALL(id_, fn_, "mounts userns", what_)                                                   \
 	{                                                                                        \
 		struct stat st_;                                                                 \
 		return failed(stat(path_, &st_) == 0 ? 0 : -1) || failed(open(path_, O_RDONLY)); \
@@ -87,7 +88,7 @@ WALL("F2-broker-state", f2_state, "mounts", "the broker's keys, policy and log a
 	return p == NULL ? SKIPPED : failed(access(p, F_OK));
 }
 
-WALL("F3-aliases", f3_aliases, "mounts pid", "nor are they by any roundabout path")
+WALL("F3-aliases", f3_aliases, "mounts pidns", "nor are they by any roundabout path")
 {
 	static const char *const via[] = {"/proc/self/root/..", "/proc/1/root", "/proc/1/cwd",
 	    "/proc/self/cwd/../..", "/proc/1/cwd/..", "/work/../..", "/proc/thread-self/root/../..",
@@ -106,7 +107,7 @@ WALL("F3-aliases", f3_aliases, "mounts pid", "nor are they by any roundabout pat
 	return canary("path", 0) == NULL ? SKIPPED : REFUSED;
 }
 
-WALL("F3-other-pids", f3_pids, "mounts pid", "nor through the root of any process number")
+WALL("F3-other-pids", f3_pids, "mounts pidns", "nor through the root of any process number")
 {
 	const char *p = canary("path", 0);
 
@@ -145,7 +146,7 @@ WALL("F3-spelling", f3_case, "mounts", "nor by another spelling of the name")
 	return REFUSED;
 }
 
-WALL("F6-hardlink", f6_link, "mounts landlock user",
+WALL("F6-hardlink", f6_link, "mounts landlock userns",
     "a file of the host's can not be hard-linked into the workspace")
 {
 	(void)unlink("/work/env");
@@ -264,7 +265,7 @@ WALL("F10-dotdot", f10_dotdot, "mounts", "no number of .. leads above the root")
 	       a.st_dev != b.st_dev;
 }
 
-WALL("F11-mount-points", f11_points, "mounts landlock user",
+WALL("F11-mount-points", f11_points, "mounts landlock userns",
     "the writable directories can not be moved away or removed")
 {
 	return failed(rename("/work", "/tmp/w")) || failed(rename("/tmp", "/work/t")) ||
@@ -309,7 +310,7 @@ WALL("F14-maps", f14_maps, "mounts init", "the map of memory names no directory 
 	return strstr(room, p) != NULL;
 }
 
-WALL("F14-host-name", f14_host, "uts", "the host's name is not told")
+WALL("F14-host-name", f14_host, "utsns", "the host's name is not told")
 {
 	const char *host = canary("hostname", 0);
 	char now[256] = "";
@@ -339,7 +340,7 @@ WALL("F14-host-users", f14_users, "mounts", "nor who its users are")
 	return slurp("/etc/passwd", room, sizeof(room)) && strstr(room, "daemon") != NULL;
 }
 
-WALL("F16-truncate", f16_truncate, "mounts landlock user",
+WALL("F16-truncate", f16_truncate, "mounts landlock userns",
     "a read-only file can not be made shorter")
 {
 	const char *p = canary("bindfile", 0);
@@ -380,7 +381,8 @@ WALL("F16-reopen", f16_reopen, "mounts landlock",
 	return failed(open(path, O_RDWR));
 }
 
-WALL("F16-attributes", f16_attr, "mounts seccomp landlock user", "nor have its attributes changed")
+WALL(
+    "F16-attributes", f16_attr, "mounts seccomp landlock userns", "nor have its attributes changed")
 {
 	const char *p = canary("bindfile", 0);
 
@@ -390,7 +392,7 @@ WALL("F16-attributes", f16_attr, "mounts seccomp landlock user", "nor have its a
 	       failed(utimensat(AT_FDCWD, p, NULL, 0)) || failed(removexattr(p, "user.x"));
 }
 
-ALONE("F12-overlay", f12_overlay, "mounts", "--overlay --workspace @ws",
+ALONE("F12-overlay", f12_overlay, "mounts", "--overlay @ws",
     "what is changed in an overlay stays in it")
 {
 	int fd = open("/work/kept", O_WRONLY | O_TRUNC);

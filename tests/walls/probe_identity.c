@@ -47,10 +47,10 @@ STATUS("I2-no-new-privileges", i2_nnp, "caps", "NoNewPrivs", "1", "no_new_privs 
 STATUS("I3-mode", i3_mode, "seccomp", "Seccomp", "2", "a system call filter is in force")
 STATUS("I7-blocked", i7_blocked, "reset", "SigBlk", ZERO16, "no signal of the caller's is blocked")
 STATUS("I7-ignored", i7_ignored, "reset", "SigIgn", ZERO16, "no signal of the caller's is ignored")
-STATUS("I10-uid", i10_uid, "user", "Uid", "1000\t1000\t1000\t1000",
+STATUS("I10-uid", i10_uid, "userns", "Uid", "1000\t1000\t1000\t1000",
     "the user is a plain one, in all four ids")
-STATUS(
-    "I10-gid", i10_gid, "user", "Gid", "1000\t1000\t1000\t1000", "so is the group, in all four ids")
+STATUS("I10-gid", i10_gid, "userns", "Gid", "1000\t1000\t1000\t1000",
+    "so is the group, in all four ids")
 
 WALL("I1-raise", i1_raise, "caps", "a capability can not be made ambient or permitted again")
 {
@@ -84,14 +84,14 @@ run_inner(const char *path)
 	return WIFEXITED(st) ? WEXITSTATUS(st) != 0 : WTERMSIG(st) != SIGSYS;
 }
 
-WALL("I2-setuid-program", i2_setuid, "caps mounts user", "a setuid root program gives nothing")
+WALL("I2-setuid-program", i2_setuid, "caps mounts userns", "a setuid root program gives nothing")
 {
 	const char *p = canary("suid", 0);
 
 	return p == NULL ? SKIPPED : run_inner(p);
 }
 
-WALL("I2-file-capabilities", i2_filecaps, "caps mounts user",
+WALL("I2-file-capabilities", i2_filecaps, "caps mounts userns",
     "a program with file capabilities gives nothing")
 {
 	const char *p = canary("fcap", 0);
@@ -217,7 +217,7 @@ WALL("I7-oom-score", i7_oom, "reset caps", "it can not make others die of memory
 	return fd >= 0 && failed(write(fd, "-900", 4));
 }
 
-WALL("I8-groups", i8_groups, "user", "no supplementary group is left")
+WALL("I8-groups", i8_groups, "userns", "no supplementary group is left")
 {
 	gid_t g[64];
 	int n = getgroups(64, g);
@@ -230,7 +230,7 @@ WALL("I8-groups", i8_groups, "user", "no supplementary group is left")
 	return n > 0 && canary("root", 0) != NULL && !(n == 1 && g[0] == 1000);
 }
 
-WALL("I8-groups-set", i8_set, "caps user", "no group can be taken")
+WALL("I8-groups-set", i8_set, "caps userns", "no group can be taken")
 {
 	gid_t g = 0, h = 6;
 
@@ -242,30 +242,30 @@ CALL("I9-add-key", i9_add_key, "no key can be added", SYS_add_key, BAD, BAD, BAD
 CALL(
     "I9-request-key", i9_request_key, "no key can be asked for", SYS_request_key, BAD, BAD, BAD, -2)
 
-WALL("I9-session-key", i9_session, "seccomp reset user",
+WALL("I9-session-key", i9_session, "seccomp reset userns",
     "the key in the caller's session keyring is not found")
 {
 	const char *name = canary("key", 0);
 
 	if (name == NULL)
 		return SKIPPED;
-	return failed(syscall(SYS_keyctl, 10 /* SEARCH */, -3, "user", name, 0)) ||
-	       failed(syscall(SYS_request_key, "user", name, NULL, 0));
+	return failed(syscall(SYS_keyctl, 10 /* SEARCH */, -3, "userns", name, 0)) ||
+	       failed(syscall(SYS_request_key, "userns", name, NULL, 0));
 }
 
-WALL("I10-small-pid", i10_pid, "pid", "process numbers are the sandbox's own")
+WALL("I10-small-pid", i10_pid, "pidns", "process numbers are the sandbox's own")
 {
 	detail("pid %d, parent %d", getpid(), getppid());
 	return getpid() > 2000;
 }
 
-WALL("I10-root", i10_root, "user caps", "the user can not become root or another")
+WALL("I10-root", i10_root, "userns caps", "the user can not become root or another")
 {
 	return failed(setresuid(0, 0, 0)) || failed(setuid(0)) || failed(setreuid(1001, 1001)) ||
 	       failed(setfsuid(0) == 0 && setfsuid(-1u) == 0 ? 0 : -1);
 }
 
-WALL("I10-map", i10_map, "user", "root of the host is not in the map of users")
+WALL("I10-map", i10_map, "userns", "root of the host is not in the map of users")
 {
 	unsigned long in, out, n;
 	char *p = room, *end;

@@ -284,12 +284,12 @@ hold(void)
 }
 
 #define TIMED "--timeout 1"
-ALONE("L5-sleeper", l5_sleeper, "supervisor pid", TIMED, "the time limit ends a sleeper")
+ALONE("L5-sleeper", l5_sleeper, "supervisor pidns", TIMED, "the time limit ends a sleeper")
 {
 	return hold();
 }
 
-ALONE("L5-double-fork", l5_daemon, "supervisor pid", TIMED,
+ALONE("L5-double-fork", l5_daemon, "supervisor pidns", TIMED,
     "also what forked twice into a session of its own")
 {
 	for (int i = 0; i < 3; i++)
@@ -302,7 +302,7 @@ ALONE("L5-double-fork", l5_daemon, "supervisor pid", TIMED,
 	return hold();
 }
 
-ALONE("L5-late", l5_late, "pid supervisor", "--timeout 30",
+ALONE("L5-late", l5_late, "pidns supervisor", "--timeout 30",
     "what was left running when the command ended")
 {
 	if (fork() == 0) {
@@ -315,7 +315,7 @@ ALONE("L5-late", l5_late, "pid supervisor", "--timeout 30",
 	return REFUSED;
 }
 
-ALONE("L5-signals-ignored", l5_ignore, "supervisor pid", TIMED,
+ALONE("L5-signals-ignored", l5_ignore, "supervisor pidns", TIMED,
     "also what ignores and blocks every signal")
 {
 	sigset_t all;
@@ -327,7 +327,7 @@ ALONE("L5-signals-ignored", l5_ignore, "supervisor pid", TIMED,
 	return hold();
 }
 
-ALONE("L5-stopped", l5_stopped, "supervisor pid", TIMED, "also a tree that has stopped itself")
+ALONE("L5-stopped", l5_stopped, "supervisor pidns", TIMED, "also a tree that has stopped itself")
 {
 	for (int i = 0; i < 3; i++)
 		if (fork() == 0) {
@@ -341,7 +341,7 @@ ALONE("L5-stopped", l5_stopped, "supervisor pid", TIMED, "also a tree that has s
 	return hold();
 }
 
-ALONE("L5-init-stopped", l5_init, "supervisor pid", TIMED,
+ALONE("L5-init-stopped", l5_init, "supervisor pidns", TIMED,
     "also when it does what it can to stop pid 1")
 {
 	for (int s = 1; s < 65; s++)
@@ -350,7 +350,7 @@ ALONE("L5-init-stopped", l5_init, "supervisor pid", TIMED,
 	return hold();
 }
 
-ALONE("L5-busy", l5_busy, "supervisor pid", TIMED, "also busy loops on every processor")
+ALONE("L5-busy", l5_busy, "supervisor pidns", TIMED, "also busy loops on every processor")
 {
 	for (int i = 0; i < 8; i++)
 		if (fork() == 0)
@@ -361,7 +361,7 @@ ALONE("L5-busy", l5_busy, "supervisor pid", TIMED, "also busy loops on every pro
 	return REACHED;
 }
 
-ALONE("L5-forking", l5_forking, "supervisor pid limits", TIMED,
+ALONE("L5-forking", l5_forking, "supervisor pidns limits", TIMED,
     "also one that forks faster than it is killed")
 {
 	rename_self();
@@ -372,7 +372,7 @@ ALONE("L5-forking", l5_forking, "supervisor pid limits", TIMED,
 	return REACHED;
 }
 
-ALONE("L5-hundred", l5_hundred, "supervisor pid", TIMED, "also a hundred children")
+ALONE("L5-hundred", l5_hundred, "supervisor pidns", TIMED, "also a hundred children")
 {
 	for (int i = 0; i < 100; i++)
 		if (fork() == 0)
@@ -380,7 +380,7 @@ ALONE("L5-hundred", l5_hundred, "supervisor pid", TIMED, "also a hundred childre
 	return hold();
 }
 
-ALONE("L5-vfork", l5_vfork, "supervisor pid", TIMED,
+ALONE("L5-vfork", l5_vfork, "supervisor pidns", TIMED,
     "also a parent that waits in vfork, which takes no signal")
 {
 	if (fork() == 0) {

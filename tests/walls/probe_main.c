@@ -159,7 +159,8 @@ main(int argc, char **argv)
 	(void)setvbuf(stdout, NULL, _IOLBF, 0);
 	if (argc > 1 && strcmp(argv[1], "list") == 0)
 		return table_print();
-	if (access("/etc/cofferdam", F_OK) != 0) {
+	/* What the test says when it has turned the layer off that makes this file. */
+	if (access("/etc/cofferdam", F_OK) != 0 && canary("unmounted", 0) == NULL) {
 		(void)printf("not in a sandbox: nothing is tried\n");
 		return 99;
 	}

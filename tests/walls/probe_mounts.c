@@ -87,7 +87,7 @@ WALL("M4-cgroup-files", m4_files, "mounts", "there is no cgroup file system")
 		   strstr(room, " - cgroup") != NULL);
 }
 
-WALL("M4-cgroup-name", m4_name, "cgroup", "the names of the host's groups are not told")
+WALL("M4-cgroup-name", m4_name, "cgroupns", "the names of the host's groups are not told")
 {
 	char *p;
 
@@ -122,19 +122,19 @@ masked(const char *via)
 	return REFUSED;
 }
 
-WALL("M6-masks", m6_masks, "mounts user", "what is masked in /proc is empty or not there")
+WALL("M6-masks", m6_masks, "mounts userns", "what is masked in /proc is empty or not there")
 {
 	return masked("/proc");
 }
 
-WALL("M6-masks-around", m6_around, "mounts user", "also by other ways into /proc")
+WALL("M6-masks-around", m6_around, "mounts userns", "also by other ways into /proc")
 {
 	return masked("/proc/self/root/proc") || masked("/proc/self/cwd/../proc") ||
 	       masked("/proc/self/../") || masked("/proc/thread-self/../../..") ||
 	       masked("/proc/self/task/../..");
 }
 
-WALL("M6-proc-writable", m6_ro, "mounts landlock user",
+WALL("M6-proc-writable", m6_ro, "mounts landlock userns",
     "no file of the kernel's in /proc can be written")
 {
 	static const char *const files[] = {"/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger",

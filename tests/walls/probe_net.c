@@ -71,30 +71,30 @@ udp_to(const char *address, int port)
 	return failed(sendto(fd, "x", 1, 0, (const struct sockaddr *)&a, sizeof(a)));
 }
 
-WALL("N1-metadata", n1_meta, "net", "the metadata address of a cloud is not reached")
+WALL("N1-metadata", n1_meta, "netns", "the metadata address of a cloud is not reached")
 {
 	return tcp_to("169.254.169.254", 80) || tcp_to("169.254.170.2", 80) ||
 	       tcp_to("100.100.100.200", 80) || tcp6_to("fd00:ec2::254", 80);
 }
 
-WALL("N1-private", n1_lan, "net", "no private address is reached")
+WALL("N1-private", n1_lan, "netns", "no private address is reached")
 {
 	return tcp_to("10.0.0.1", 443) || tcp_to("172.17.0.1", 2375) || tcp_to("192.168.1.1", 80);
 }
 
-WALL("N1-public", n1_public, "net", "no public address is reached")
+WALL("N1-public", n1_public, "netns", "no public address is reached")
 {
 	return tcp_to("1.1.1.1", 443) || tcp_to("8.8.8.8", 53) || udp_to("1.1.1.1", 443);
 }
 
-WALL("N1-host-address", n1_addr, "net", "the addresses of the host itself are not reached")
+WALL("N1-host-address", n1_addr, "netns", "the addresses of the host itself are not reached")
 {
 	const char *a = canary("address", 0), *port = canary("tcpall", 0);
 
 	return a == NULL || port == NULL ? SKIPPED : tcp_to(a, atoi(port));
 }
 
-WALL("N1-host-loopback", n1_loop, "net", "a listener on the host's loopback is not reached")
+WALL("N1-host-loopback", n1_loop, "netns", "a listener on the host's loopback is not reached")
 {
 	const char *port = canary("tcp", 0);
 
@@ -103,7 +103,7 @@ WALL("N1-host-loopback", n1_loop, "net", "a listener on the host's loopback is n
 				  tcp_to("127.255.255.254", atoi(port));
 }
 
-WALL("N1-host-loopback-udp", n1_udp, "net", "nor one of datagrams")
+WALL("N1-host-loopback-udp", n1_udp, "netns", "nor one of datagrams")
 {
 	const char *port = canary("udp", 0);
 	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -118,13 +118,13 @@ WALL("N1-host-loopback-udp", n1_udp, "net", "nor one of datagrams")
 	return failed(write(fd, "x", 1));
 }
 
-WALL("N1-ipv6", n1_ipv6, "net", "no address of IPv6 is reached")
+WALL("N1-ipv6", n1_ipv6, "netns", "no address of IPv6 is reached")
 {
 	return tcp6_to("2606:4700:4700::1111", 443) || tcp6_to("fe80::1", 80) ||
 	       tcp6_to("::ffff:1.1.1.1", 443);
 }
 
-WALL("N1-ipv6-loopback", n1_six, "net", "nor the host's loopback by it")
+WALL("N1-ipv6-loopback", n1_six, "netns", "nor the host's loopback by it")
 {
 	const char *port = canary("tcp6", 0);
 
@@ -132,7 +132,7 @@ WALL("N1-ipv6-loopback", n1_six, "net", "nor the host's loopback by it")
 			    : tcp6_to("::1", atoi(port)) || tcp6_to("::ffff:127.0.0.1", atoi(port));
 }
 
-WALL("N1-ping", n1_ping, "net seccomp caps", "no echo request can be sent")
+WALL("N1-ping", n1_ping, "netns seccomp caps", "no echo request can be sent")
 {
 	int fd = socket(AF_INET, SOCK_DGRAM, 1);
 	struct sockaddr_in a = {.sin_family = AF_INET};
@@ -142,13 +142,13 @@ WALL("N1-ping", n1_ping, "net seccomp caps", "no echo request can be sent")
 			      sizeof(a)));
 }
 
-WALL("N1-broadcast", n1_cast, "net", "nothing goes out by broadcast or multicast")
+WALL("N1-broadcast", n1_cast, "netns", "nothing goes out by broadcast or multicast")
 {
 	return udp_to("255.255.255.255", 67) || udp_to("224.0.0.251", 5353) ||
 	       udp_to("239.255.255.250", 1900);
 }
 
-WALL("N1-interfaces", n1_dev, "net", "there is no interface but the loopback")
+WALL("N1-interfaces", n1_dev, "netns", "there is no interface but the loopback")
 {
 	int n = 0;
 
@@ -160,7 +160,7 @@ WALL("N1-interfaces", n1_dev, "net", "there is no interface but the loopback")
 	return n != 1 || strstr(room, "lo:") == NULL;
 }
 
-WALL("N1-interface-change", n1_if, "caps net", "no interface can be changed or made")
+WALL("N1-interface-change", n1_if, "caps netns", "no interface can be changed or made")
 {
 	struct ifreq r = {.ifr_name = "lo"};
 	int fd = socket(AF_INET, SOCK_DGRAM, 0);
@@ -171,7 +171,7 @@ WALL("N1-interface-change", n1_if, "caps net", "no interface can be changed or m
 	return failed(ioctl(fd, 0x89a0 /* SIOCBRADDBR */, "br0"));
 }
 
-WALL("N1-bind-device", n1_bind, "net caps", "no address that is not its own can be bound")
+WALL("N1-bind-device", n1_bind, "netns caps", "no address that is not its own can be bound")
 {
 	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(4000)};
 	int fd = socket(AF_INET, SOCK_STREAM, 0), on = 1;
@@ -181,17 +181,17 @@ WALL("N1-bind-device", n1_bind, "net caps", "no address that is not its own can 
 	       failed(bind(fd, (const struct sockaddr *)&a, sizeof(a)));
 }
 
-WALL("N4-dns", n4_dns, "net", "no name server is reached")
+WALL("N4-dns", n4_dns, "netns", "no name server is reached")
 {
 	return udp_to("8.8.8.8", 53) || tcp_to("8.8.8.8", 53) || tcp_to("1.1.1.1", 853);
 }
 
-WALL("N4-local-resolver", n4_local, "net", "nor one on the loopback, as many hosts have it")
+WALL("N4-local-resolver", n4_local, "netns", "nor one on the loopback, as many hosts have it")
 {
 	return tcp_to("127.0.0.53", 53) || tcp_to("127.0.0.54", 53) || tcp_to("127.0.0.1", 53);
 }
 
-WALL("N4-resolv-conf", n4_conf, "mounts net", "the resolver's file names no server that is there")
+WALL("N4-resolv-conf", n4_conf, "mounts netns", "the resolver's file names no server that is there")
 {
 	char text[4096], *p = text, address[64];
 
@@ -226,9 +226,9 @@ unix_to(const char *path, bool abstract, int type)
 		const char *p_ = canary(name_, 0);                           \
 		return p_ == NULL ? SKIPPED : unix_to(p_, abstract_, type_); \
 	}
-UNIX("N7-abstract", n7_abstract, "net landlock", "abstract", true, SOCK_STREAM,
+UNIX("N7-abstract", n7_abstract, "netns landlock", "abstract", true, SOCK_STREAM,
     "an abstract socket of the host is not reached")
-UNIX("N7-abstract-datagram", n7_adgram, "net landlock", "abstractdgram", true, SOCK_DGRAM,
+UNIX("N7-abstract-datagram", n7_adgram, "netns landlock", "abstractdgram", true, SOCK_DGRAM,
     "nor an abstract one of datagrams")
 UNIX("N7-path", n7_path, "mounts", "unix", false, SOCK_STREAM,
     "a socket of the host in the file system is not reached")
@@ -238,7 +238,7 @@ UNIX("N7-docker", n7_docker, "mounts", "docker", false, SOCK_STREAM,
 UNIX("N7-dbus", n7_dbus, "mounts", "dbus", false, SOCK_STREAM, "nor a message bus")
 UNIX("N7-journal", n7_journal, "mounts", "journal", false, SOCK_DGRAM, "nor the system's log")
 
-WALL("N7-well-known", n7_known, "mounts net", "nor any socket at its usual place")
+WALL("N7-well-known", n7_known, "mounts netns", "nor any socket at its usual place")
 {
 	static const char *const paths[] = {"/run/docker.sock", "/var/run/docker.sock",
 	    "/run/containerd/containerd.sock", "/run/podman/podman.sock", "/run/crio/crio.sock",
@@ -260,7 +260,7 @@ WALL("N7-well-known", n7_known, "mounts net", "nor any socket at its usual place
 	return REFUSED;
 }
 
-WALL("N7-socket-list", n7_list, "net", "the list of the host's sockets is not shown")
+WALL("N7-socket-list", n7_list, "netns", "the list of the host's sockets is not shown")
 {
 	const char *name = canary("abstract", 0);
 
@@ -270,17 +270,17 @@ WALL("N7-socket-list", n7_list, "net", "the list of the host's sockets is not sh
 }
 
 /* A second sandbox of the same user, which listens and leaves files; names by canaries. */
-UNIX("N10-abstract", n10_abstract, "net landlock", "peerabstract", true, SOCK_STREAM,
+UNIX("N10-abstract", n10_abstract, "netns landlock", "peerabstract", true, SOCK_STREAM,
     "a socket of another sandbox is not reached")
 
-WALL("N10-tcp", n10_tcp, "net", "nor a port of it")
+WALL("N10-tcp", n10_tcp, "netns", "nor a port of it")
 {
 	const char *port = canary("peertcp", 0);
 
 	return port == NULL ? SKIPPED : tcp_to("127.0.0.1", atoi(port));
 }
 
-WALL("N10-target", n10_target, "net", "nor a listener of another run's target")
+WALL("N10-target", n10_target, "netns", "nor a listener of another run's target")
 {
 	const char *a = canary("peertarget", 0), *port = canary("peertargetport", 0);
 
@@ -300,35 +300,35 @@ WALL("N10-files", n10_files, "mounts", "nor a file of it in /tmp, /work or /dev/
 	return name == NULL ? SKIPPED : REFUSED;
 }
 
-WALL("N10-shared-memory", n10_shm, "ipc", "nor shared memory of it")
+WALL("N10-shared-memory", n10_shm, "ipcns", "nor shared memory of it")
 {
 	const char *key = canary("peershm", 0);
 
 	return key == NULL ? SKIPPED : failed(shmget((key_t)atol(key), 0, 0));
 }
 
-WALL("N11-shared-memory", n11_shm, "ipc", "System V shared memory of the host is not there")
+WALL("N11-shared-memory", n11_shm, "ipcns", "System V shared memory of the host is not there")
 {
 	const char *key = canary("shm", 0);
 
 	return key == NULL ? SKIPPED : failed(shmget((key_t)atol(key), 0, 0));
 }
 
-WALL("N11-semaphores", n11_sem, "ipc", "nor are its semaphores")
+WALL("N11-semaphores", n11_sem, "ipcns", "nor are its semaphores")
 {
 	const char *key = canary("sem", 0);
 
 	return key == NULL ? SKIPPED : failed(semget((key_t)atol(key), 0, 0));
 }
 
-WALL("N11-messages", n11_msg, "ipc", "nor are its message queues")
+WALL("N11-messages", n11_msg, "ipcns", "nor are its message queues")
 {
 	const char *key = canary("msg", 0);
 
 	return key == NULL ? SKIPPED : failed(msgget((key_t)atol(key), 0));
 }
 
-WALL("N11-by-number", n11_ids, "ipc", "also not by their numbers")
+WALL("N11-by-number", n11_ids, "ipcns", "also not by their numbers")
 {
 	const char *id = canary("shmid", 0);
 	void *p;
@@ -339,7 +339,7 @@ WALL("N11-by-number", n11_ids, "ipc", "also not by their numbers")
 	return failed((intptr_t)p == -1 ? -1 : 0);
 }
 
-WALL("N11-posix-queue", n11_mq, "seccomp ipc", "a POSIX queue of the host is not opened")
+WALL("N11-posix-queue", n11_mq, "seccomp ipcns", "a POSIX queue of the host is not opened")
 {
 	const char *name = canary("mq", 0);
 

@@ -12,7 +12,7 @@
 
 #include "tests/walls/walls.h"
 
-WALL("P1-processes", p1_pids, "pid", "no process of the host is listed")
+WALL("P1-processes", p1_pids, "pidns", "no process of the host is listed")
 {
 	DIR *d = opendir("/proc");
 	struct dirent *e;
@@ -24,7 +24,7 @@ WALL("P1-processes", p1_pids, "pid", "no process of the host is listed")
 	return n > 6;
 }
 
-WALL("P1-host-process", p1_host, "pid", "nor is one found by its number")
+WALL("P1-host-process", p1_host, "pidns", "nor is one found by its number")
 {
 	const char *pid = canary("pid", 0), *comm = canary("comm", 0);
 
@@ -69,7 +69,7 @@ WALL("P2-command-line", p2_cmdline, "init", "the command line of pid 1 tells not
 	       (dir != NULL && strstr(room, dir) != NULL);
 }
 
-WALL("P3-secrets", p3_secret, "pid reset init", "no process shows a secret of the caller's")
+WALL("P3-secrets", p3_secret, "pidns reset init", "no process shows a secret of the caller's")
 {
 	static const char *const files[] = {"cmdline", "environ", "comm", "status"};
 	const char *secret = canary("secret", 0);
@@ -199,17 +199,17 @@ WALL("P6-busy", p6_busy, "init mounts landlock",
 	return fd >= 0 && failed(open(path, O_WRONLY));
 }
 
-WRITABLE("P7-core-pattern", p7_core, "mounts landlock user", "/proc/sys/kernel/core_pattern",
+WRITABLE("P7-core-pattern", p7_core, "mounts landlock userns", "/proc/sys/kernel/core_pattern",
     "core_pattern can not be written")
-WRITABLE("P7-modprobe", p7_modprobe, "mounts landlock user", "/proc/sys/kernel/modprobe",
+WRITABLE("P7-modprobe", p7_modprobe, "mounts landlock userns", "/proc/sys/kernel/modprobe",
     "nor modprobe's path")
-WRITABLE("P7-sysrq", p7_sysrq, "mounts landlock user", "/proc/sysrq-trigger", "nor sysrq-trigger")
+WRITABLE("P7-sysrq", p7_sysrq, "mounts landlock userns", "/proc/sysrq-trigger", "nor sysrq-trigger")
 WRITABLE("P7-binfmt", p7_binfmt, "mounts", "/proc/sys/fs/binfmt_misc/register",
     "nor a format of programs registered")
 WRITABLE("P7-ns-last-pid", p7_last, "mounts landlock caps", "/proc/sys/kernel/ns_last_pid",
     "nor the next process number")
 
-WALL("P7-uid-map", p7_map, "mounts landlock user", "the map of users can not be written")
+WALL("P7-uid-map", p7_map, "mounts landlock userns", "the map of users can not be written")
 {
 	int fd = open("/proc/self/uid_map", O_WRONLY);
 
@@ -224,7 +224,7 @@ WALL("P7-other-oom", p7_oom, "init mounts landlock", "nor can the memory score o
 }
 
 #define UNREADABLE(id_, fn_, path_, what_)                                         \
-	WALL(id_, fn_, "mounts user", what_)                                       \
+	WALL(id_, fn_, "mounts userns", what_)                                     \
 	{                                                                          \
 		bool there_ = slurp(path_, room, sizeof(room)) && room[0] != '\0'; \
 		detail("%.200s", room);                                            \
@@ -240,7 +240,7 @@ UNREADABLE("P8-boot-line", p8_cmdline, "/proc/cmdline", "nor its command line")
 UNREADABLE("P8-memory-map", p8_iomem, "/proc/iomem", "nor its map of memory")
 UNREADABLE("P8-firmware", p8_firmware, "/sys/firmware/dmi/tables/DMI", "nor the firmware's tables")
 
-WALL("P8-sysv-table", p8_sysv, "ipc mounts", "nor the table of shared memory of the host")
+WALL("P8-sysv-table", p8_sysv, "ipcns mounts", "nor the table of shared memory of the host")
 {
 	const char *key = canary("shm", 0);
 
@@ -249,7 +249,7 @@ WALL("P8-sysv-table", p8_sysv, "ipc mounts", "nor the table of shared memory of 
 	return slurp("/proc/sysvipc/shm", room, sizeof(room)) && strstr(room, key) != NULL;
 }
 
-WALL("P9-signal-host", p9_kill, "pid", "no process of the host can be signalled")
+WALL("P9-signal-host", p9_kill, "pidns", "no process of the host can be signalled")
 {
 	const char *pid = canary("pid", 0), *same = canary("samepid", 0);
 
@@ -260,7 +260,7 @@ WALL("P9-signal-host", p9_kill, "pid", "no process of the host can be signalled"
 }
 
 /* Sent, but a pid namespace's first process takes no signal from inside: it must still serve. */
-WALL("P9-signal-init", p9_init, "pid", "pid 1 takes no signal from inside")
+WALL("P9-signal-init", p9_init, "pidns", "pid 1 takes no signal from inside")
 {
 	(void)kill(1, SIGSTOP);
 	(void)kill(1, SIGKILL);
@@ -270,7 +270,7 @@ WALL("P9-signal-init", p9_init, "pid", "pid 1 takes no signal from inside")
 	return kill(1, 0) != 0 && errno != EPERM;
 }
 
-WALL("P9-signal-parent-group", p9_group, "pid", "the caller's process group is not reached")
+WALL("P9-signal-parent-group", p9_group, "pidns", "the caller's process group is not reached")
 {
 	detail("group %d session %d", getpgid(0), getsid(0));
 	/* 0 is a leader outside: a group or session that it shares with the caller */
@@ -284,8 +284,8 @@ WALL("P9-limit-init", p9_limit, "seccomp", "the limits of pid 1 can not be chang
 	return failed(prlimit(1, RLIMIT_NOFILE, &r, NULL));
 }
 
-ALONE(
-    "P9-signal-all", p9_all, "pid", "", "a signal to all ends what is inside, and nothing outside")
+ALONE("P9-signal-all", p9_all, "pidns", "",
+    "a signal to all ends what is inside, and nothing outside")
 {
 	(void)kill(-1, SIGKILL);
 	return REFUSED;

@@ -60,10 +60,10 @@ WALL("N13-files", n13_files, "mounts", "no file in the whole sandbox has a secre
 	return secret == NULL ? SKIPPED : in_tree("/", secret, DEPTH);
 }
 
-WALL("N13-processes", n13_proc, "pid init reset", "nor has any file of any process in /proc")
+WALL("N13-processes", n13_proc, "pidns init reset", "nor has any file of any process in /proc")
 {
 	static const char *const files[] = {"environ", "cmdline", "maps", "stat", "status",
-	    "mountinfo", "wchan", "stack", "attr/current", "cgroup", "fdinfo/0", "fdinfo/3"};
+	    "mountinfo", "wchan", "stack", "attr/current", "cgroupns", "fdinfo/0", "fdinfo/3"};
 	const char *secret = canary("secret", 0);
 
 	if (secret == NULL)
@@ -112,7 +112,8 @@ in_memory(int pid, const char *needle)
 	return found;
 }
 
-WALL("N13-memory", n13_memory, "pid init", "the memory of no other process can be searched for it")
+WALL(
+    "N13-memory", n13_memory, "pidns init", "the memory of no other process can be searched for it")
 {
 	const char *secret = canary("secret", 0);
 

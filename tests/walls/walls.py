@@ -95,6 +95,19 @@ def namespaces(kind):
     return len(seen)
 
 
+# A host whose /work, /tmp and /opt may be written to, for what runs with the layer of mounts off: then the
+# sandbox sees this in place of the machine that the test runs on.
+BARE_HOST = """
+T=$1; R=$T/bare; shift
+mkdir -p "$R" && mount -t tmpfs none "$R" && cd "$R" && mkdir -p usr etc proc dev sys tmp work opt/probe opt/bound run root old ".$T"
+for l in bin sbin lib lib64; do ln -s usr/$l $l; done
+for d in usr etc proc dev sys; do mount --rbind /$d $d; done
+chmod 1777 work tmp; chmod 700 root
+mount --bind "$T" ".$T"; mount --bind "$T/probe" opt/probe; mount --bind "$T/bound" opt/bound
+pivot_root . old && umount -l old && cd / && exec "$@"
+"""
+
+
 class Host:
     """Canaries of every kind, and who has touched them."""
 
@@ -276,7 +289,8 @@ class Host:
 class Boxes:
     """Commands in sandboxes of one build, back end and user."""
 
-    def __init__(self, host, build, options=(), user=None, env=None):
+    def __init__(self, host, build, options=(), user=None, env=None, bare=False):
+        self.bare = ["unshare", "--mount", "sh", "-c", BARE_HOST, "sh", host.t] if bare else []
         self.host, self.options, self.user, self.env = host, list(options), user, env or {}
         self.bin = os.path.join(host.t, "bin-" + os.path.basename(build))
         if not os.path.isdir(self.bin):
@@ -290,7 +304,7 @@ class Boxes:
     def command(self, *argv, opts=()):
         who = [] if self.user is None else ["setpriv", "--reuid", str(self.user), "--regid", str(self.user),
                                             "--clear-groups"]
-        return who + self.cli + ["exec"] + self.options + list(opts) + ["--"] + list(argv)
+        return self.bare + who + self.cli + ["exec"] + self.options + list(opts) + ["--"] + list(argv)
 
     def run(self, *argv, opts=(), **kw):
         kw.setdefault("timeout", 120)
@@ -324,6 +338,7 @@ class Boxes:
     def probe(self, *args, opts=(), **kw):
         """Words of the probe by check: "refused", "REACHED", "works", "BROKEN", "skipped"; and its notes."""
         h = self.host
+        args += ("unmounted=1",) if self.bare else ()
         r = self.run("/opt/probe/probe", *args, *h.args, opts=list(h.binds) + list(opts), env=h.environment(),
                      cwd=h.t + "/home", close_fds=False, preexec_fn=h.hostile, **kw)
         said, notes = {}, {}
