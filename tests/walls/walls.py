@@ -39,11 +39,15 @@ def outer():
 
 
 def processes():
-    """(pid, comm, command line) of everything in the outer pid namespace."""
+    """(pid, comm, command line) of everything that lives in the outer pid namespace."""
     out = []
     for d in os.listdir("/proc"):
         if d.isdigit():
             try:
+                # The test is pid 1 here: what loses its parent and ends waits for it, and is no process.
+                with open("/proc/%s/stat" % d, "rb") as f:
+                    if f.read().rsplit(b")", 1)[1].split()[0] == b"Z":
+                        continue
                 with open("/proc/%s/cmdline" % d, "rb") as f:
                     line = f.read().replace(b"\0", b" ").decode("latin1").strip()
                 with open("/proc/%s/comm" % d, "rb") as f:
@@ -161,9 +165,7 @@ class Host:
                   ".pgpass", ".docker/config.json", ".npmrc", ".git-credentials"):
             self.say(path=self.write("home/" + f, self.secret))
         self.say(state=self.write("state/keys/log.key", self.secret))
-        # Writable by anybody on the host: only the wall's own layers make it read-only inside.
-        self.write("bound/file", "x" * 8192, 0o666)
-        os.chmod(t + "/bound", 0o777)
+        self.bound()
         self.say(bind="/opt/bound", bindfile="/opt/bound/file", hostdir=os.path.basename(t), secret=self.secret,
                  hostname=socket.gethostname())
         if os.path.exists("/etc/machine-id"):
@@ -272,11 +274,19 @@ class Host:
         if socket.gethostname() != [a[9:] for a in self.args if a.startswith("hostname=")][0]:
             out.append("the host's name was changed")
         with open(self.t + "/bound/file", encoding="ascii") as f:
-            if f.read() != "x" * 8192:
+            if f.read() != "x" * 8192 or os.stat(self.t + "/bound/file").st_mode != 0o100666:
                 out.append("a file of the host's was changed")
         if sorted(os.listdir(self.t + "/bound")) != ["file"]:
             out.append("a file of the host's was made")
+        self.bound()
         return out
+
+    def bound(self):
+        """A file and a directory that are writable by anybody on the host: only the wall's own layers make them
+        read-only inside."""
+        shutil.rmtree(self.t + "/bound", ignore_errors=True)
+        self.write("bound/file", "x" * 8192, 0o666)
+        os.chmod(self.t + "/bound", 0o777)
 
     def end(self):
         for p in (self.bystander, self.same):
