@@ -27,6 +27,7 @@ static struct {
 	pid_t pid;
 	uint32_t proc;
 	bool deaf, keep;
+	char code[128];
 } pid1_procs[PID1_PROCS];
 
 static void
@@ -216,6 +217,9 @@ pid1_run(uint32_t proc, const struct inside_spawn *s, const char *cwd, char **ar
 		while (pid1_procs[at].proc != 0)
 			at++;
 		pid1_procs[at].pid = pid;
+		pid1_procs[at].code[0] = '\0';
+		if (s->code_size != 0)
+			memcpy(pid1_procs[at].code, argv[s->argc], strlen(argv[s->argc]) + 1);
 		pid1_procs[at].keep = (s->flags & INSIDE_KEEP) != 0;
 		pid1_procs[at].proc = proc;
 		for (int i = 1; i < 4; i++)
@@ -271,6 +275,8 @@ pid1_reap(void)
 				if (!pid1_procs[i].keep)
 					(void)kill(-pid, SIGKILL);
 				pid1_exited(pid1_procs[i].proc, status, &u, 0);
+				if (pid1_procs[i].code[0] != '\0')
+					(void)unlink(pid1_procs[i].code);
 				pid1_procs[i].pid = 0;
 				pid1_procs[i].proc = 0;
 			}
