@@ -424,6 +424,22 @@ run(struct box *b, uint32_t proc, const struct spawn *s, char *out, size_t size)
 	return (int)e.status;
 }
 
+/* KiB of pid 1's memory: that is really there, or all that is mapped. */
+static inline long
+box_kib(const struct box *b, bool resident)
+{
+	char path[64];
+	long size = 0, rss = -1;
+	FILE *f;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/statm", (int)b->pid);
+	f = fopen(path, "re");
+	assert_non_null(f);
+	assert_int_equal(fscanf(f, "%ld %ld", &size, &rss), 2);
+	(void)fclose(f);
+	return (resident ? rss : size) * 4;
+}
+
 /* A line of the shell. */
 #define SH(line) ((struct spawn){.flags = INSIDE_MERGE, .argv = {"/bin/sh", "-c", line}})
 

@@ -246,6 +246,7 @@ a_long_order_arrives_whole(void **state UNUSED)
 	    .argv = {"/bin/sh", "-c", "echo ${#1}; wc -c <$2", "sh", arg},
 	    .code_path = "/tmp/.code/long",
 	    .code = code};
+	long size = box_kib(&b, false);
 
 	memset(code, 'c', 1 << 20);
 	code[1 << 20] = '\0';
@@ -254,6 +255,7 @@ a_long_order_arrives_whole(void **state UNUSED)
 	for (uint32_t i = 1; i < 4; i++) {
 		assert_int_equal(run(&b, i, &s, out, sizeof(out)), 0);
 		assert_string_equal(out, "100000\n1048576\n");
+		assert_int_equal(box_kib(&b, false), size);
 	}
 	(void)box_end(&b);
 }

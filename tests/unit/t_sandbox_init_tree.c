@@ -551,22 +551,6 @@ two_hundred_and_fifty_six_live_at_once(void **state UNUSED)
 	(void)box_end(&b);
 }
 
-/* KiB of memory that is really there. */
-static long
-resident(const struct box *b)
-{
-	char path[64];
-	long size = 0, rss = -1;
-	FILE *f;
-
-	(void)snprintf(path, sizeof(path), "/proc/%d/statm", (int)b->pid);
-	f = fopen(path, "re");
-	assert_non_null(f);
-	assert_int_equal(fscanf(f, "%ld %ld", &size, &rss), 2);
-	(void)fclose(f);
-	return rss * 4;
-}
-
 static void
 execs_leave_nothing_in_pid_1(void **state UNUSED)
 {
@@ -580,11 +564,11 @@ execs_leave_nothing_in_pid_1(void **state UNUSED)
 		(void)start(&b, i, &s);
 		assert_int_equal(exited(&b, i), 0);
 		if (i == 10)
-			before = resident(&b);
+			before = box_kib(&b, true);
 	}
 	only_pid_1_is_left(&b);
 	only_its_own_descriptors_are_left(&b);
-	assert_true(resident(&b) <= before);
+	assert_true(box_kib(&b, true) <= before);
 	assert_true(before < 200);
 	(void)box_end(&b);
 }
