@@ -8,38 +8,35 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mount.h>
-#include <sys/stat.h>
 
 #include "common/banned.h"
 
 #define FLAGS (MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
 
 /*
- * Kernel state that no program needs. A file that only its owner may use (the host's root, who is
- * nobody here) is left as it is: a mask over it would hide nothing and cost a mount.
+ * Kernel state that no program needs and that anybody could read. What only its owner may open (the
+ * host's root, who is nobody here: kcore, kmsg, kpage*, slabinfo, sysrq-trigger, timer_list,
+ * vmallocinfo) is left as it is: a mask over it would hide nothing and cost a mount.
  */
-static const char *const masks[] = {"proc/cmdline", "proc/config.gz", "proc/interrupts",
-    "proc/iomem", "proc/ioports", "proc/kallsyms", "proc/kcore", "proc/key-users", "proc/keys",
-    "proc/kmsg", "proc/kpagecgroup", "proc/kpagecount", "proc/kpageflags", "proc/latency_stats",
-    "proc/modules", "proc/sched_debug", "proc/slabinfo", "proc/sysrq-trigger", "proc/timer_list",
-    "proc/vmallocinfo", "proc/acpi", "proc/asound", "proc/bus", "proc/driver", "proc/fs",
-    "proc/irq", "proc/scsi", "proc/sysvipc", "proc/tty"};
+static const struct {
+	const char *path;
+	bool dir;
+} masks[] = {{"proc/cmdline", false}, {"proc/config.gz", false}, {"proc/interrupts", false},
+    {"proc/iomem", false}, {"proc/ioports", false}, {"proc/kallsyms", false},
+    {"proc/key-users", false}, {"proc/keys", false}, {"proc/latency_stats", false},
+    {"proc/modules", false}, {"proc/sched_debug", false}, {"proc/acpi", true},
+    {"proc/asound", true}, {"proc/bus", true}, {"proc/driver", true}, {"proc/fs", true},
+    {"proc/irq", true}, {"proc/scsi", true}, {"proc/sysvipc", true}, {"proc/tty", true}};
 
+/* This kernel may not have it. */
 static int
-mask(const char *path, struct err *err)
+mask(const char *path, bool dir, struct err *err)
 {
-	struct stat st;
 	AUTO_FD int fd = -1;
 
-	if (fstatat(AT_FDCWD, path, &st, AT_SYMLINK_NOFOLLOW) != 0) {
-		if (errno == ENOENT)
-			return 0;
-		return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox: mask of /%s", path);
-	}
-	if ((st.st_mode & 0077) == 0)
+	if (faccessat(AT_FDCWD, path, F_OK, 0) != 0 && errno == ENOENT)
 		return 0;
-	fd = open_tree(AT_FDCWD, S_ISDIR(st.st_mode) ? "run" : "dev/null",
-	    OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	fd = open_tree(AT_FDCWD, dir ? "run" : "dev/null", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 	if (fd < 0)
 		return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox: mask of /%s", path);
 	return native_attach(fd, path, err);
@@ -57,7 +54,7 @@ native_proc_mount(struct err *err)
 		    "in a container: start that with an unmasked /proc, e.g. --security-opt "
 		    "systempaths=unconfined");
 	for (size_t i = 0; i < ARRAY_LEN(masks); i++) {
-		int rc = mask(masks[i], err);
+		int rc = mask(masks[i].path, masks[i].dir, err);
 
 		if (rc != 0)
 			return rc;

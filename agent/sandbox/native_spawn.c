@@ -25,6 +25,9 @@
 #define MAP_KIND MAP_PRIVATE
 #endif
 
+#define READY ((size_t)16 << 10)
+#define POPULATE_WRITE 23
+
 int
 native_region_make(size_t size, size_t shared, struct native_region *ret, struct err *err)
 {
@@ -33,6 +36,8 @@ native_region_make(size_t size, size_t shared, struct native_region *ret, struct
 
 	if (p == MAP_FAILED)
 		return err_sys(err, ERR_SYSTEM, errno, "sandbox: stack for a child");
+	/* What will be touched, at once instead of fault by fault; since 5.14. */
+	(void)madvise((char *)p + (size - READY), READY, POPULATE_WRITE);
 	*ret = (struct native_region){.base = p, .size = size, .shared = (shared + 63) & ~63ul};
 	return 0;
 }
