@@ -191,24 +191,32 @@ word_in(const struct buf *b, const char *word)
 	}
 }
 
-/* May groups below `dir` have the three controllers? Switches them on where it can. */
+/* All three controllers in one file of a group. */
+static bool
+v2_has(const char *dir, const char *file)
+{
+	AUTO_FREE char *path = xasprintf("%s/%s", dir, file);
+	AUTO_BUF struct buf b = BUF(4096);
+	struct err ignored;
+
+	return native_slurp(path, &b, &ignored) == 0 && word_in(&b, "memory") &&
+	       word_in(&b, "pids") && word_in(&b, "cpu");
+}
+
+/* May groups below `dir` have them? Switches them on where it can. */
 static bool
 v2_parent_fits(const char *dir)
 {
 	AUTO_FREE char *path = xasprintf("%s/cgroup.subtree_control", dir);
-	AUTO_BUF struct buf b = BUF(4096);
-	struct err ignored;
 
-	for (int try = 0; try < 2; try++) {
-		buf_reset(&b);
-		if (native_slurp(path, &b, &ignored) != 0)
-			return false;
-		if (word_in(&b, "memory") && word_in(&b, "pids") && word_in(&b, "cpu"))
-			return access(dir, W_OK) == 0;
-		if (put_at(AT_FDCWD, path, "+memory +pids +cpu") != 0)
-			return false;
-	}
-	return false;
+	/* Where version 1 has them, version 2 does not, and asking would wait for a lock. */
+	if (!v2_has(dir, "cgroup.controllers"))
+		return false;
+	if (!v2_has(dir, "cgroup.subtree_control") &&
+	    (put_at(AT_FDCWD, path, "+memory +pids +cpu") != 0 ||
+		!v2_has(dir, "cgroup.subtree_control")))
+		return false;
+	return access(dir, W_OK) == 0;
 }
 
 static int
