@@ -69,6 +69,9 @@ struct backend {
 	/* A listener inside the sandbox's network and its name in /etc/hosts. */
 	int (*listen)(
 	    struct backend_box *b, const struct spec_target *t, int *ret_fd, struct err *err);
+	/* No descriptor comes out of it: pipes are made outside and go in with the order
+	 * (INSIDE_GIVEN), and there is no terminal. */
+	bool pipes_in;
 	/* Writes /etc/hosts anew for these targets. */
 	int (*hosts)(struct backend_box *b, const struct spec_target *t, size_t n, struct err *err);
 };

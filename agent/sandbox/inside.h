@@ -45,6 +45,8 @@ enum inside_flags {
 	INSIDE_STDIN = 4,
 	INSIDE_TTY = 8,
 	INSIDE_HELPER = 16, /* run INSIDE_HELPER_FD instead of argv[0] */
+	INSIDE_GIVEN = 32,  /* the first descriptors are its stdout, stderr unless merged, stdin if
+			       wanted; SPAWNED then has none; never a terminal */
 };
 
 /* Behind it: cwd, argc arguments, envc variables, each with its NUL; then, if code_size is not 0,

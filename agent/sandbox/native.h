@@ -62,7 +62,7 @@ enum native_role {
 	NATIVE_TIME = 8, /* counts processor time */
 	NATIVE_FREEZE = 16,
 };
-#define NATIVE_GROUPS_MAX 5
+#define NATIVE_GROUPS_MAX 6
 struct native_group {
 	char *path;
 	int fd; /* the directory */
@@ -85,6 +85,9 @@ char *native_cgroup_own(const char *mountinfo, const char *self, const char *con
  */
 int native_cgroup_create(const struct sandbox_limits *l, unsigned may_lack, struct native_cgroup *c,
     unsigned *ret_lacks, struct err *err);
+/* One more group, of a version 1 controller that limits nothing of ours. NULL: it is not there, or
+ * there is no place. */
+struct native_group *native_cgroup_extra(const char *controller, struct native_cgroup *c);
 /* The group of a role; NULL: none. */
 struct native_group *native_cgroup_role(struct native_cgroup *c, unsigned role);
 /* Descriptor of the version 2 group to be born in; -1: none. */
@@ -161,18 +164,27 @@ int native_point_make(int root, const char *inside, bool dir, struct err *err);
 /* In the child: mounts the root over everything and enters it. */
 int native_root_enter(const struct super_spec *spec, struct native_view *v, struct err *err);
 int native_proc_mount(struct err *err);
+/* What is masked of /proc, without the first slash; NULL behind the last. */
+const char *native_proc_mask(size_t i);
 /* The detached mount fd at `inside` beneath the current directory. */
 int native_attach(int fd, const char *inside, struct err *err);
 /* /work as an overlay over v's workspace; the image's /etc beneath ours. */
 int native_overlay_work(unsigned mib, struct native_view *v, struct err *err);
 int native_overlay_etc(struct native_view *v, struct err *err);
 /* A workspace's owner on disk becomes the id `outside`. */
+/* A user namespace with these maps of users and of groups, as /proc/PID/uid_map takes them; nobody
+ * is in it. */
+int native_userns_make(const char *users, const char *groups, int *ret, struct err *err);
 int native_idmap(int mount, const char *host, uid_t outside, struct err *err);
 
 /* --- native_net.c ------------------------------------------------------------------------- */
 int native_net_up(struct err *err);
 int native_listener_make(const struct spec_target *t, int *ret, struct err *err);
 int native_listen(struct backend_box *b, const struct spec_target *t, int *ret, struct err *err);
+/* In the namespaces of the box's child that flags name. */
+int native_listen_in(
+    const struct backend_box *b, int flags, const struct spec_target *t, int *ret, struct err *err);
+int native_hosts_write(int root, const struct spec_target *t, size_t n, struct err *err);
 int native_hosts(struct backend_box *b, const struct spec_target *t, size_t n, struct err *err);
 
 /* --- native_lock.c: what the child gives up ----------------------------------------------- */
@@ -206,6 +218,14 @@ struct native {	   /* backend_box.own */
 };
 int native_child_main(void *arg); /* struct native_start */
 
+/* Beside the running one: an O_PATH descriptor. */
+int native_program_open(const char *name, struct err *err);
+/* Root of the host's own namespace can map any id; root of a container may not. */
+bool native_can_map(uid_t first, unsigned count);
+/* A host id of the range, another one each time. */
+uid_t native_uid_spare(void);
+/* Adds what the file system of fd has used, if counted, and whether it is full. */
+void native_disk_usage(int fd, bool counted, struct backend_usage *ret);
 /* Everything that a missing layer says: ERR_UNAVAILABLE with what to do. */
 int native_missing(struct err *err, int errnum, const char *layer, const char *fix);
 /* Whole small file into *out, NUL-terminated behind its end. */

@@ -84,8 +84,8 @@ namespaces(void)
 }
 
 /* Root of the host's own namespace can map any id; root of a container may not. */
-static bool
-can_map(uid_t first)
+bool
+native_can_map(uid_t first, unsigned count)
 {
 	AUTO_BUF struct buf b = BUF(4096);
 	struct err ignored;
@@ -94,26 +94,31 @@ can_map(uid_t first)
 	if (geteuid() != 0 || native_slurp("/proc/self/uid_map", &b, &ignored) != 0)
 		return false;
 	return sscanf((const char *)b.p, "%u %u %u", &in, &out, &n) == 3 && in == 0 &&
-	       n >= first + NATIVE_UID_COUNT;
+	       n >= first + count;
+}
+
+uid_t
+native_uid_spare(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_BOOTTIME, &ts);
+	return NATIVE_UID_BASE +
+	       ((unsigned)getpid() + (unsigned)ts.tv_nsec / 1024) % NATIVE_UID_COUNT;
 }
 
 static void
 identity_choose(struct native *n)
 {
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_BOOTTIME, &ts);
-	n->root = can_map(NATIVE_UID_BASE);
-	n->uid = n->root ? NATIVE_UID_BASE +
-			       ((unsigned)getpid() + (unsigned)ts.tv_nsec / 1024) % NATIVE_UID_COUNT
-			 : geteuid();
+	n->root = native_can_map(NATIVE_UID_BASE, NATIVE_UID_COUNT);
+	n->uid = n->root ? native_uid_spare() : geteuid();
 	if (native_layer_off("userns"))
 		n->uid = NATIVE_UID_INSIDE;
 	n->gid = n->root ? n->uid : getegid();
 }
 
-static int
-program_open(const char *name, struct err *err)
+int
+native_program_open(const char *name, struct err *err)
 {
 	AUTO_FREE char *path = proc_program(name);
 	int fd = open(path, O_PATH | O_CLOEXEC);
@@ -197,8 +202,8 @@ static int
 box_build(const struct super_spec *spec, struct backend_box *b, struct err *err)
 {
 	struct native *n = b->own;
-	AUTO_FD int init = program_open("cofferdam-init", err);
-	AUTO_FD int inside = program_open("cofferdam-inside", err);
+	AUTO_FD int init = native_program_open("cofferdam-init", err);
+	AUTO_FD int inside = native_program_open("cofferdam-inside", err);
 	AUTO_FD int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	AUTO_FD int wire = -1;
 	struct native_start *s = &((struct shared *)native_region_shared(&n->region))->start;
@@ -324,8 +329,8 @@ native_freeze(struct backend_box *b, bool on, struct err *err)
 	return native_cgroup_freeze(&((struct native *)b->own)->cgroup, on, err);
 }
 
-static void
-disk_usage(int fd, bool counted, struct backend_usage *ret)
+void
+native_disk_usage(int fd, bool counted, struct backend_usage *ret)
 {
 	struct statfs s;
 
@@ -348,8 +353,8 @@ native_usage(struct backend_box *b, struct backend_usage *ret)
 	if (n == NULL)
 		return;
 	native_cgroup_usage(&n->cgroup, ret);
-	disk_usage(n->view.tmp, true, ret);
-	disk_usage(n->view.work, n->view.limited, ret);
+	native_disk_usage(n->view.tmp, true, ret);
+	native_disk_usage(n->view.work, n->view.limited, ret);
 }
 
 const struct backend backend_native = {

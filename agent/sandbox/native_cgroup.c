@@ -330,6 +330,22 @@ native_cgroup_create(const struct sandbox_limits *l, unsigned may_lack, struct n
 	return 0;
 }
 
+struct native_group *
+native_cgroup_extra(const char *controller, struct native_cgroup *c)
+{
+	AUTO_BUF struct buf mi = BUF(1 << 20), self = BUF(65536);
+	AUTO_FREE char *parent = NULL;
+	struct err ignored;
+
+	if (c->n == NATIVE_GROUPS_MAX || native_slurp("/proc/self/mountinfo", &mi, &ignored) != 0 ||
+	    native_slurp("/proc/self/cgroup", &self, &ignored) != 0)
+		return NULL;
+	parent = native_cgroup_own((char *)mi.p, (char *)self.p, controller);
+	if (parent == NULL || group_make(parent, 1, 0, c, &ignored) != 0)
+		return NULL;
+	return &c->g[c->n - 1];
+}
+
 int
 native_cgroup_into(const struct native_cgroup *c)
 {

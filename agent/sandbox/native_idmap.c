@@ -16,15 +16,14 @@
 #include "common/banned.h"
 
 static int
-map_write(pid_t pid, const char *file, uid_t inside, uid_t outside)
+map_write(pid_t pid, const char *file, const char *text)
 {
-	char path[64], text[64];
-	int n = snprintf(text, sizeof(text), "%u %u 1", inside, outside);
 	AUTO_FD int fd = -1;
+	char path[64];
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
 	fd = open(path, O_WRONLY | O_CLOEXEC);
-	return fd >= 0 && write(fd, text, (size_t)n) == n ? 0 : -errno;
+	return fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text) ? 0 : -errno;
 }
 
 /* Stands in the new namespace until its pipe closes. Beside the supervisor: raw calls only. */
@@ -40,9 +39,8 @@ holder_main(void *arg)
 	return 0;
 }
 
-/* A user namespace that only carries a map: on-disk owner <-> the sandbox's host id. */
-static int
-namespace_make(const struct stat *st, uid_t outside, int *ret, struct err *err)
+int
+native_userns_make(const char *users, const char *groups, int *ret, struct err *err)
 {
 	struct clone_args a = {.flags = CLONE_NEWUSER};
 	struct native_region r = {0};
@@ -59,22 +57,23 @@ namespace_make(const struct stat *st, uid_t outside, int *ret, struct err *err)
 	pid = native_spawn(&r, &a, holder_main, hold);
 	(void)close(hold[0]);
 	(void)snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
-	rc = pid < 0 ? (int)pid : map_write(pid, "uid_map", st->st_uid, outside);
+	rc = pid < 0 ? (int)pid : map_write(pid, "uid_map", users);
 	if (rc == 0)
-		rc = map_write(pid, "gid_map", st->st_gid, outside);
+		rc = map_write(pid, "gid_map", groups);
 	if (rc == 0 && (*ret = open(path, O_RDONLY | O_CLOEXEC)) < 0)
 		rc = -errno;
 	(void)close(hold[1]);
 	while (pid > 0 && waitpid(pid, NULL, (int)__WCLONE) < 0 && errno == EINTR)
 		continue;
 	native_region_free(&r);
-	return rc == 0 ? 0 : err_sys(err, ERR_SYSTEM, -rc, "sandbox: id map of the workspace");
+	return rc == 0 ? 0 : err_sys(err, ERR_SYSTEM, -rc, "sandbox: id map of a user namespace");
 }
 
 int
 native_idmap(int mount, const char *host, uid_t outside, struct err *err)
 {
 	struct mount_attr a = {.attr_set = MOUNT_ATTR_IDMAP};
+	char users[64], groups[64];
 	AUTO_FD int ns = -1;
 	struct stat st;
 	int rc;
@@ -83,7 +82,10 @@ native_idmap(int mount, const char *host, uid_t outside, struct err *err)
 		return err_sys(err, ERR_SYSTEM, errno, "sandbox: workspace %s", host);
 	if (st.st_uid == outside)
 		return 0;
-	if ((rc = namespace_make(&st, outside, &ns, err)) != 0)
+	/* It only carries the map: on-disk owner <-> the sandbox's host id. */
+	(void)snprintf(users, sizeof(users), "%u %u 1", st.st_uid, outside);
+	(void)snprintf(groups, sizeof(groups), "%u %u 1", st.st_gid, outside);
+	if ((rc = native_userns_make(users, groups, &ns, err)) != 0)
 		return rc;
 	a.userns_fd = (unsigned)ns;
 	if (mount_setattr(mount, "", AT_EMPTY_PATH, &a, sizeof(a)) != 0)

@@ -48,7 +48,7 @@ native_listener_make(const struct spec_target *t, int *ret, struct err *err)
 
 struct listen_order {
 	const struct spec_target *target;
-	int pidfd, fd;
+	int pidfd, flags, fd;
 	struct err err;
 };
 
@@ -57,9 +57,8 @@ static int
 listen_main(void *arg)
 {
 	struct listen_order *o = arg;
-	int flags = CLONE_NEWNET | (native_layer_off("userns") ? 0 : CLONE_NEWUSER);
 
-	if (setns(o->pidfd, native_layer_off("netns") ? flags & ~CLONE_NEWNET : flags) != 0) {
+	if (setns(o->pidfd, o->flags) != 0) {
 		(void)err_sys(&o->err, errno == ESRCH ? ERR_UNAVAILABLE : ERR_SYSTEM, errno,
 		    "sandbox: its network namespace");
 		return 1;
@@ -69,7 +68,8 @@ listen_main(void *arg)
 
 /* The descriptor of pid 1 is from its birth: no number is looked up again. */
 int
-native_listen(struct backend_box *b, const struct spec_target *t, int *ret, struct err *err)
+native_listen_in(
+    const struct backend_box *b, int flags, const struct spec_target *t, int *ret, struct err *err)
 {
 	struct native_region r = {0};
 	struct listen_order *o;
@@ -80,7 +80,7 @@ native_listen(struct backend_box *b, const struct spec_target *t, int *ret, stru
 	if ((rc = native_region_make(64 << 10, sizeof(*o), &r, err)) != 0)
 		return rc;
 	o = native_region_shared(&r);
-	*o = (struct listen_order){.target = t, .pidfd = b->pidfd, .fd = -1};
+	*o = (struct listen_order){.target = t, .pidfd = b->pidfd, .flags = flags, .fd = -1};
 	rc = native_call(&r, listen_main, o);
 	if (rc == 0)
 		*ret = o->fd;
@@ -92,13 +92,21 @@ native_listen(struct backend_box *b, const struct spec_target *t, int *ret, stru
 	return rc;
 }
 
+int
+native_listen(struct backend_box *b, const struct spec_target *t, int *ret, struct err *err)
+{
+	int flags = (native_layer_off("userns") ? 0 : CLONE_NEWUSER) |
+		    (native_layer_off("netns") ? 0 : CLONE_NEWNET);
+
+	return native_listen_in(b, flags, t, ret, err);
+}
+
 /* In place: the file must stay the one that the sandbox may have open or below an overlay. */
 int
-native_hosts(struct backend_box *b, const struct spec_target *t, size_t n, struct err *err)
+native_hosts_write(int root, const struct spec_target *t, size_t n, struct err *err)
 {
-	const struct native *own = b->own;
 	AUTO_BUF struct buf text = BUF(1 << 17);
-	AUTO_FD int fd = openat(own->view.root, "etc/hosts", O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+	AUTO_FD int fd = openat(root, "etc/hosts", O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
 
 	backend_hosts_text(t, n, &text);
 	if (buf_over(&text))
@@ -107,4 +115,10 @@ native_hosts(struct backend_box *b, const struct spec_target *t, size_t n, struc
 	    ftruncate(fd, (off_t)text.n) != 0)
 		return err_sys(err, ERR_SYSTEM, errno, "sandbox: /etc/hosts");
 	return 0;
+}
+
+int
+native_hosts(struct backend_box *b, const struct spec_target *t, size_t n, struct err *err)
+{
+	return native_hosts_write(((struct native *)b->own)->view.root, t, n, err);
 }

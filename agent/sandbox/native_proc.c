@@ -28,6 +28,12 @@ static const struct {
     {"proc/asound", true}, {"proc/bus", true}, {"proc/driver", true}, {"proc/fs", true},
     {"proc/irq", true}, {"proc/scsi", true}, {"proc/sysvipc", true}, {"proc/tty", true}};
 
+const char *
+native_proc_mask(size_t i)
+{
+	return i < ARRAY_LEN(masks) ? masks[i].path : NULL;
+}
+
 /* This kernel may not have it. */
 static int
 mask(const char *path, bool dir, struct err *err)

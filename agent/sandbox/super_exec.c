@@ -44,6 +44,7 @@ exec_forget(struct super_exec *x)
 	*at = x->next;
 	x->next = x->s->dead_execs;
 	x->s->dead_execs = x;
+	super_fds_close(x->given, &x->ngiven);
 	super_log_close(x);
 	super_waiters_lost(x);
 }
@@ -145,6 +146,26 @@ exec_new(struct super_conn *c, uint32_t tag, uint32_t proc, struct super_order *
 	return x;
 }
 
+static void
+order_send(
+    struct super_exec *x, struct super_order *o, const int *fds, size_t nfds, struct err *err)
+{
+	int all[ARRAY_LEN(x->given) + SANDBOX_EXEC_FDS_MAX];
+	const uint32_t flags = x->flags | INSIDE_GIVEN;
+	size_t inner = 0;
+
+	if (x->s->box.backend->pipes_in) {
+		memcpy(o->frame.p + offsetof(struct inside_spawn, flags), &flags, sizeof(flags));
+		(void)super_pipes_make(x, all, &inner, err);
+	}
+	for (size_t i = 0; i < nfds; i++)
+		all[inner + i] = fds[i];
+	if (err->code == 0)
+		(void)super_inside_send(
+		    x->s, INSIDE_SPAWN, x->proc, 0, buf_str(&o->frame), all, inner + nfds);
+	super_fds_close(all, &inner);
+}
+
 void
 super_exec_start(struct super_conn *c, uint32_t tag, struct rd *r, int *fds, size_t nfds)
 {
@@ -173,8 +194,12 @@ super_exec_start(struct super_conn *c, uint32_t tag, struct rd *r, int *fds, siz
 		return;
 	}
 	x = exec_new(c, tag, ++s->next_proc, &o, spawn == 1);
-	(void)super_inside_send(s, INSIDE_SPAWN, x->proc, 0, buf_str(&o.frame), fds, nfds);
+	order_send(x, &o, fds, nfds, &e);
 	super_order_free(&o);
+	if (e.code != 0) {
+		super_conn_error(c, tag, e.code, "%s", e.msg);
+		exec_forget(x);
+	}
 }
 
 /* A spawned one's start is answered, its end is asked for. */

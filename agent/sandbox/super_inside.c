@@ -87,6 +87,8 @@ spawned_is_fit(const struct super *s, const struct super_exec *x)
 	want += (x->flags & INSIDE_STDIN) != 0 ? 1 : 0;
 	if ((x->flags & INSIDE_TTY) != 0)
 		want = outs = 1;
+	if (x->ngiven != 0)
+		want = outs = 0;
 	if (s->inside_nfds != want || s->head.size != 0 || (int32_t)s->head.a <= 0)
 		return false;
 	for (size_t i = 0; i < want; i++)
@@ -104,7 +106,11 @@ exec_answer(struct super *s, struct super_exec *x)
 	if (x == NULL || x->state == SUPER_ENDED)
 		return false;
 	if (s->head.type == INSIDE_SPAWNED && x->state == SUPER_ASKED && spawned_is_fit(s, x)) {
-		super_exec_started(x, s->inside_fds, s->inside_nfds);
+		if (x->ngiven != 0)
+			super_exec_started(x, x->given, x->ngiven);
+		else
+			super_exec_started(x, s->inside_fds, s->inside_nfds);
+		super_fds_close(x->given, &x->ngiven);
 		return true;
 	}
 	if (s->inside_nfds != 0)

@@ -19,10 +19,13 @@ static const struct {
     {SANDBOX_LAYER_NOTIFY, "no-notify"},
 };
 
-/* "full", or each layer that it lacks: "no-limits,no-freezer". */
+/* "full", or each layer that it lacks: "no-limits,no-freezer". Another back end's wall is not ours,
+ * so its level begins with its name. */
 static void
-level_name(unsigned lacks, struct buf *out)
+level_name(const char *backend, unsigned lacks, struct buf *out)
 {
+	if (strcmp(backend, "native") != 0)
+		buf_put_z(out, backend);
 	for (size_t i = 0; i < ARRAY_LEN(layers); i++)
 		if ((lacks & layers[i].layer) != 0) {
 			if (out->n != 0)
@@ -63,7 +66,7 @@ super_level_make(struct super *s, struct buf *out)
 {
 	AUTO_BUF struct buf name = BUF(128);
 
-	level_name(s->box.lacks, &name);
+	level_name(s->box.backend->name, s->box.lacks, &name);
 	buf_printf(out, "{\"back_end\":\"%s\",\"level\":\"%.*s\",", s->box.backend->name,
 	    STR_ARG(buf_str(&name)));
 	if (s->box.level.n != 0) {

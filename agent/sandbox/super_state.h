@@ -103,6 +103,8 @@ struct super_exec {
 	uint32_t value;
 	struct inside_exited end;
 	char *refused; /* NULL: none */
+	int given[3];  /* our ends of what goes in with the order (backend.pipes_in) */
+	size_t ngiven;
 	/* of a spawned one */
 	int out[2], in;
 	struct loop_io *io[2];
@@ -180,6 +182,10 @@ int64_t super_clock(const struct super *s);
 int64_t super_wall_ms(void); /* since 1970, for people */
 void super_time_pause(struct super *s, bool on);
 void super_time_arm(struct super *s); /* before each sleep */
+
+/* super_pipes.c: streams of a program of a back end that hands none out. All ends in `inner` are
+ * the caller's, up to 3; ours go to x. */
+int super_pipes_make(struct super_exec *x, int *inner, size_t *ret_n, struct err *err);
 
 /* --- the sandbox (super_run.c, super_box.c, super_level.c, super_network.c)
  * ------------------------ */

@@ -114,9 +114,43 @@ pipes_make(struct proc *p)
 	return rc == 0 || fail(p, STEP_PIPE, rc);
 }
 
+static int
+given_take(struct proc *p)
+{
+	int fd = p->fds[0];
+
+	p->nfds--;
+	for (int i = 0; i < p->nfds; i++)
+		p->fds[i] = p->fds[i + 1];
+	return fd;
+}
+
+bool
+child_given(struct proc *p)
+{
+	bool merge = (p->order.flags & INSIDE_MERGE) != 0;
+	bool in = (p->order.flags & INSIDE_STDIN) != 0;
+	bool given = (p->order.flags & INSIDE_GIVEN) != 0;
+	int n = given ? 1 + (merge ? 0 : 1) + (in ? 1 : 0) : 0;
+
+	if (p->nfds < n || p->nfds > n + PROC_FDS_MAX ||
+	    (given && (p->order.flags & INSIDE_TTY) != 0))
+		return false;
+	if (!given)
+		return true;
+	p->out[1] = given_take(p);
+	if (!merge)
+		p->err[1] = given_take(p);
+	if (in)
+		p->in[0] = given_take(p);
+	return true;
+}
+
 bool
 child_streams(struct proc *p)
 {
+	if ((p->order.flags & INSIDE_GIVEN) != 0)
+		return true;
 	return (p->order.flags & INSIDE_TTY) != 0 ? tty_make(p) : pipes_make(p);
 }
 

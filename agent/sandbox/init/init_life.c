@@ -175,6 +175,24 @@ orphan_gone(int pid, int status, const struct rusage *usage)
 		}
 }
 
+/*
+ * Without sub-reapers what it left is among pid 1's children, and can be told from what others left
+ * only when there are no others: then it is ended before its end is told.
+ */
+static void
+proc_end(struct proc *p)
+{
+	if (!LOOK(minder_lacks) || (p->order.flags & INSIDE_KEEP) != 0 || table_first() != p ||
+	    p->next != NULL) {
+		proc_gone(p);
+		return;
+	}
+	p->minder = 0;
+	p->lost = true;
+	p->urgent_ms = p->urgent_ms != 0 ? p->urgent_ms : awake_ms();
+	urgent = true;
+}
+
 static void
 reap(void)
 {
@@ -191,7 +209,7 @@ reap(void)
 		} else if (p == NULL)
 			orphan_gone(pid, status, &usage);
 		else if (WIFEXITED(status))
-			proc_gone(p);
+			proc_end(p);
 		else
 			proc_lose(p);
 	}

@@ -8,7 +8,9 @@
  *
  * Descriptors: 3 the wire (inside.h), 4 cofferdam-inside or nothing. argv[1], if there: words
  * parted by commas. "landlock": the kernel may lack Landlock. "oci": another run time built the
- * walls; the same is measured, but Landlock may be absent. Any other word is refused.
+ * walls; the same is measured, but for Landlock. "gvisor": as oci, and the kernel is gVisor's,
+ * which takes no descriptors but 0 to 2 from outside and hands none out: the wire is 0,
+ * cofferdam-inside a file, streams come with orders (INSIDE_GIVEN). Any other word is refused.
  */
 #include "agent/sandbox/init/init_life.h"
 #include "agent/sandbox/init/init_measure.h"
@@ -22,22 +24,29 @@
 #include "common/banned.h"
 
 #define SIGNAL_FD 5
+#define GVISOR_HELPER "/run/cofferdam-inside"
 
 static bool have_helper;
 
 /* argv[1]; false: a word that is none. */
 static bool
-words_take(const char *s, bool *ret_landlock)
+words_take(const char *s, enum walls *ret)
 {
+	static const char words[][9] = {
+	    [WALLS_LESS] = "landlock", [WALLS_OCI] = "oci", [WALLS_GVISOR] = "gvisor"};
+
 	while (*s != '\0') {
+		enum walls w;
 		size_t n = 0;
 
 		while (s[n] != '\0' && s[n] != ',')
 			n++;
-		if (!(n == 8 && memcmp(s, "landlock", 8) == 0) &&
-		    !(n == 3 && memcmp(s, "oci", 3) == 0))
+		for (w = WALLS_LESS; w <= WALLS_GVISOR; w++)
+			if (strlen(words[w]) == n && memcmp(s, words[w], n) == 0)
+				break;
+		if (w > WALLS_GVISOR)
 			return false;
-		*ret_landlock = false;
+		*ret = w > *ret ? w : *ret;
 		s += n + (s[n] == ',' ? 1 : 0);
 	}
 	return true;
@@ -50,12 +59,25 @@ fd_place(int fd, int at, int flags)
 		wire_fatal("pid 1 cannot open its descriptors: /dev/null, signalfd");
 }
 
+/* What else is passed on by number, and what this kernel lacks. */
 static void
-fds_set(void)
+gvisor_take(void)
+{
+	if (sys_dup(0, INSIDE_WIRE_FD) < 0)
+		sys_exit(1);
+	minder_may_lack = true;
+	(void)sys_close(INSIDE_HELPER_FD);
+	(void)sys_open(GVISOR_HELPER, O_RDONLY, 0);
+}
+
+static void
+fds_set(enum walls w)
 {
 	uint64_t child = SIGNAL_BIT(SIGCHLD);
 	int fd;
 
+	if (w == WALLS_GVISOR)
+		gvisor_take();
 	if (sys_fcntl(INSIDE_WIRE_FD, F_SETFD, FD_CLOEXEC) < 0)
 		sys_exit(1);
 	have_helper = sys_fcntl(INSIDE_HELPER_FD, F_SETFD, FD_CLOEXEC) == 0;
@@ -77,7 +99,8 @@ start(long argc, char **argv)
 {
 	static char facts[512];
 	struct text t = TEXT(facts);
-	bool landlock = true;
+	enum walls w = WALLS_OURS;
+	bool known;
 
 	if (sys_prctl(PR_SET_DUMPABLE, 0) < 0 || sys_prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
 		sys_exit(1);
@@ -85,11 +108,12 @@ start(long argc, char **argv)
 	for (char **e = argv + argc + 1; *e != NULL; e++)
 		memset(*e, 0, strlen(*e));
 	sys_mask(~(uint64_t)0);
-	fds_set();
+	known = argc < 2 || words_take(argv[1], &w);
+	fds_set(w);
 	(void)sys_call(SYS_umask, 022, 0, 0, 0, 0);
-	if (argc > 1 && !words_take(argv[1], &landlock))
+	if (!known)
 		wire_fatal("pid 1 was told to do without what is neither landlock nor oci");
-	if (!measure(landlock, &t))
+	if (!measure(w, &t))
 		wire_fatal(facts);
 	wire_send_text(INSIDE_READY, 0, 0, facts);
 }

@@ -22,6 +22,8 @@
 /* After so many rounds in which what it kills has always had more children, it wants help. */
 #define ROUNDS_ALONE 32
 
+bool minder_may_lack, minder_lacks;
+
 void
 minder_wake_init(void)
 {
@@ -201,6 +203,11 @@ minder_run(void *proc)
 {
 	struct proc *p = proc;
 	int rc = sys_prctl(PR_SET_CHILD_SUBREAPER, 1);
+
+	if (rc < 0 && minder_may_lack) {
+		TELL(minder_lacks, true);
+		rc = 0;
+	}
 
 	if (rc < 0) {
 		p->step = STEP_PROCESS;

@@ -15,8 +15,9 @@
 #define ORDER_ENV_MAX 4096u
 #define ORDER_CODE_NAME_MAX 200u
 #define ORDER_CODE_DIR "/tmp/.code"
-#define ORDER_FLAGS \
-	((uint32_t)(INSIDE_MERGE | INSIDE_KEEP | INSIDE_STDIN | INSIDE_TTY | INSIDE_HELPER))
+#define ORDER_FLAGS                                                                          \
+	((uint32_t)(INSIDE_MERGE | INSIDE_KEEP | INSIDE_STDIN | INSIDE_TTY | INSIDE_HELPER | \
+		    INSIDE_GIVEN))
 
 struct order {
 	uint32_t flags;

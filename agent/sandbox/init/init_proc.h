@@ -12,8 +12,9 @@
 #include "agent/sandbox/init/init_sys.h"
 
 #define PROC_ALIVE_MAX 256
-#define PROC_SLOTS 512 /* more than alive: of some only what they left running is there (KEEP) */
-#define PROC_FDS_MAX 4
+#define PROC_SLOTS 512	 /* more than alive: of some only what they left running is there (KEEP) */
+#define PROC_FDS_MAX 4	 /* extra ones */
+#define PROC_GIVEN_MAX 3 /* INSIDE_GIVEN */
 #define PROC_FIRST_FD 10
 #define PROC_SMALL 8192 /* an order up to this needs no memory of its own */
 #define PROC_STACK 8192
@@ -54,7 +55,7 @@ struct proc {
 	struct order order;
 	char *big; /* an order over PROC_SMALL */
 	size_t big_size;
-	int fds[PROC_FDS_MAX], nfds;
+	int fds[PROC_FDS_MAX + PROC_GIVEN_MAX], nfds;
 	int out[2], err[2], in[2], tty[2]; /* read end and write end; terminal and its other side */
 	/* the minder's */
 	int state;
@@ -84,10 +85,16 @@ void minder_run(void *proc);
  * it found, dead ones that nobody has waited for as well; -errno when it cannot see them.
  */
 int minder_children_kill(char *scratch, size_t size, bool (*spare)(int pid));
+/* The kernel (an old gVisor) may lack sub-reapers. */
+extern bool minder_may_lack;
+/* It does: who loses its parent comes to pid 1, not to its minder. */
+extern bool minder_lacks;
 /* What pid 1 looks at again: wakes it. */
 void minder_wake_init(void);
 
 /* init_child.c. False: step and error are set. */
+/* Before the rest: what came with the order. False: they are too few, or too many. */
+bool child_given(struct proc *p);
 bool child_streams(struct proc *p); /* pipes or terminal; in pid 1 */
 bool child_start(struct proc *p);   /* in the minder */
 

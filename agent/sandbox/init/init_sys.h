@@ -75,7 +75,10 @@ sys_close(int fd)
 static inline int
 sys_close_from(unsigned first)
 {
-	return (int)sys_call(SYS_close_range, (long)first, (long)~0u, 0, 0, 0);
+	int rc = (int)sys_call(SYS_close_range, (long)first, (long)~0u, 0, 0, 0);
+
+	/* gVisor takes the last for a negative number. */
+	return rc != -EINVAL ? rc : (int)sys_call(SYS_close_range, (long)first, INT32_MAX, 0, 0, 0);
 }
 static inline long
 sys_read(int fd, void *p, size_t n)

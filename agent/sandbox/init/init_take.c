@@ -58,6 +58,8 @@ order_spawn(const struct inside_head *h, const int *fds, int nfds, bool have_hel
 		return;
 	}
 	why = order_receive(p, h->size);
+	if (why == NULL && !child_given(p))
+		why = "it has not the descriptors that it names, or more than 4";
 	if (why == NULL && (p->order.flags & INSIDE_HELPER) != 0 && !have_helper) {
 		why = "this sandbox has no cofferdam-inside";
 		error = ENOENT;
@@ -90,9 +92,9 @@ order_take(bool have_helper)
 {
 	struct inside_head h;
 	struct proc *p;
-	int fds[PROC_FDS_MAX], nfds = 0;
+	int fds[PROC_FDS_MAX + PROC_GIVEN_MAX], nfds = 0;
 
-	wire_read(&h, sizeof(h), fds, &nfds, PROC_FDS_MAX);
+	wire_read(&h, sizeof(h), fds, &nfds, PROC_FDS_MAX + PROC_GIVEN_MAX);
 	if (h.size > INSIDE_ORDER_MAX)
 		wire_fatal("an order of more than 4 MiB");
 	if (h.type == INSIDE_SPAWN) {

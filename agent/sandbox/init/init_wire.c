@@ -8,7 +8,7 @@
 #include "common/banned.h"
 
 #define WIRE_SECONDS 10
-#define WIRE_FDS 4
+#define WIRE_FDS 7
 
 union control {
 	struct cmsghdr head;
