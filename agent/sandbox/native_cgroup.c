@@ -158,7 +158,8 @@ v1_create(
 		size_t same = 0;
 
 		parents[i] = native_cgroup_own(o->mountinfo, o->self, rows[i].name);
-		while (same < i && parents[i] != NULL && strcmp(parents[same], parents[i]) != 0)
+		while (same < i && parents[i] != NULL && parents[same] != NULL &&
+		       strcmp(parents[same], parents[i]) != 0)
 			same++;
 		if (parents[i] == NULL)
 			rc = err_set(err, ERR_SYSTEM, "no cgroup controller \"%s\"", rows[i].name);

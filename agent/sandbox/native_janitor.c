@@ -130,7 +130,7 @@ static int
 janitor_main(void *arg)
 {
 	struct task *t = arg;
-	char order;
+	char order = 0;
 
 	(void)RAW(SYS_setsid);
 	(void)RAW(SYS_prctl, PR_SET_NAME, "cofferdam-tidy");
