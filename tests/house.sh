@@ -4,12 +4,12 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 DIRS=(common policy audit broker agent cmd tests)
 
-# STR_ARG evaluates its argument twice, so rd_lstr() in it would read two strings. What may be
-# called there only looks; any other call, and ++, -- or an assignment, is named.
+# STR_ARG, TAKE_FD and TAKE_PTR evaluate their argument twice, so rd_lstr() in one would read two
+# strings. What may be called there only looks; any other call, and ++, -- or an assignment, is named.
 LOOKS='STR|at|attribute|buf_str|json_at|json_get|json_key|json_str|policy_member_str|policy_name'
 LOOKS+='|policy_tzdata|sizeof|str_mem|str_trim|str_z'
 
-# Prints "FILE:LINE: STR_ARG of ARGUMENT" for each STR_ARG whose argument may do something,
+# Prints "FILE:LINE: STR_ARG of ARGUMENT" for each of these whose argument may do something,
 # beneath directory $1.
 # shellcheck disable=SC2016 # the dollars are perl's
 doubled() {
@@ -17,13 +17,13 @@ doubled() {
 		LOOKS=$LOOKS xargs -0 -r perl -0777 -ne '
 		# Comments, strings and characters: away, but for their line ends.
 		s{/\*.*?\*/|"(?:[^"\\]|\\.)*"|\x27(?:[^\x27\\]|\\.)*\x27}{$& =~ tr/\n//cdr}gse;
-		s/^[ \t]*#[ \t]*define[ \t]+STR_ARG\(.*//mg;
-		while (/\bSTR_ARG\s*(\((?:[^()]++|(?1))*\))/g) {
-			my ($arg, $line) = ($1, 1 + (substr($_, 0, $-[0]) =~ tr/\n//));
+		s/^[ \t]*#[ \t]*define[ \t]+(?:STR_ARG|TAKE_\w+)\((?:.*\\\n)*.*//mg;
+		while (/\b(STR_ARG|TAKE_FD|TAKE_PTR)\s*(\((?:[^()]++|(?2))*\))/g) {
+			my ($name, $arg, $line) = ($1, $2, 1 + (substr($_, 0, $-[0]) =~ tr/\n//));
 			next unless $arg =~ /\b(?!(?:$ENV{LOOKS})\b)[A-Za-z_]\w*\s*\(|\)\s*\(/
 			    || $arg =~ /\+\+|--|;|(?<![=!<>])=(?!=)/;
 			$arg =~ s/\s+/ /g;
-			print "$ARGV:$line: STR_ARG of $arg\n";
+			print "$ARGV:$line: $name of $arg\n";
 		}')
 }
 
@@ -37,7 +37,7 @@ report() { # sentence, detail lines: none means that it holds
 }
 
 echo "1..3"
-report "no argument of STR_ARG does anything" "$(doubled .)"
+report "no argument of STR_ARG, TAKE_FD, TAKE_PTR does anything" "$(doubled .)"
 
 # The test itself: planted effects are found, and their nearest harmless neighbours are not.
 tmp=$(mktemp -d)
@@ -51,13 +51,13 @@ missed=
 effects=('f("%.*s", STR_ARG(rd_lstr(&r)));' 'f(STR_ARG(pgwire_rd_z(&r)));' 'f(STR_ARG(str_trim(rd_lstr(&r))));'
 	$'f(a, STR_ARG(\n\t    rd_lstr(&r)));' 'f(STR_ARG(v[i++]));' 'f(STR_ARG(v[--i]));' 'f(STR_ARG(a = b));'
 	'f(STR_ARG(p->next(p)));' 'f(STR_ARG((*next)(p)));' "c = '\"'; f(STR_ARG(rd_lstr(&r))); d = '\"';"
-	'f(STR_ARG(a), STR_ARG(rd_lstr(&r)));')
+	'f(STR_ARG(a), STR_ARG(rd_lstr(&r)));' 'x = TAKE_FD(m.fds[n++]);' 'x = TAKE_PTR(next(p));')
 for p in "${effects[@]}"; do
 	[ -n "$(planted "$p")" ] || missed+="$p"$'\n'
 done
 report "an argument of STR_ARG that does something is found" "$missed"
 wrong=
-looks=('f("%.*s", STR_ARG(text));' 'f(STR_ARG(buf_str(&b)));' 'f(STR_ARG(v[i + 1]), i++);'
+looks=('f("%.*s", STR_ARG(text));' 'x = TAKE_FD(m.fds[n]);' 'return TAKE_PTR(p->q);' 'f(STR_ARG(buf_str(&b)));' 'f(STR_ARG(v[i + 1]), i++);'
 	'f(STR_ARG(a.n != 0 ? a : STR("-")));' 'f(STR_ARG(x), rd_lstr(&r));' 'f(STR_ARG(json_str(json_at(v, i))));'
 	'f(STR_ARG(json_get(q, "a=b(c);")));' "/* STR_ARG(rd_lstr(&r)), don't */")
 for p in "${looks[@]}"; do
