@@ -59,7 +59,7 @@ ALONE("L1-open-files", l1_files, "reset", "", "open files end at the limit of on
 	for (int n = 0; n < 100000; n++)
 		if (dup(0) < 0) {
 			detail("%d files", n);
-			return n > 70000 || errno != EMFILE;
+			return n > 10000 || errno != EMFILE;
 		}
 	return REACHED;
 }

@@ -6,6 +6,7 @@ here and is noted.
 """
 import ctypes
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -36,6 +37,7 @@ def outer():
         os.environ["COFFERDAM_OUTER"] = "1"
         os.execvp(OUTER[0], OUTER + [sys.executable] + sys.argv)
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    subprocess.run(["ip", "link", "add", "canary0", "type", "veth", "peer", "name", "canary1"], check=True)
 
 
 def processes():
@@ -75,9 +77,13 @@ def groups():
 
 
 def empty_groups(before):
-    """New ones without a process: others may run beside us."""
+    """New ones without a process, of numbers that are given in the outer pid namespace: others may run beside us."""
     out = []
+    with open("/proc/sys/kernel/ns_last_pid", encoding="ascii") as f:
+        last = int(f.read())
     for g in groups():
+        if not 20000 <= int((g.rsplit("/", 1)[1].split("-") + ["0"])[1]) <= last:
+            continue
         try:
             with open(g + "/cgroup.procs", encoding="ascii") as f:
                 if g not in before and not f.read():
@@ -255,6 +261,7 @@ class Host:
         os.umask(0)
         os.nice(3)
         libc.prctl(29, 1000000, 0, 0, 0)  # timer slack
+        resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
         for fd, at in zip(self.leaks, (300, 701, 1023)):
             os.dup2(fd, at)
 
