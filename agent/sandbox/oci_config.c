@@ -43,6 +43,7 @@ mounts_put(struct jcs *j, const struct oci *o)
 	static const char *const pts[] = {
 	    "nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", NULL};
 	static const char *const own[] = {"nosuid", "nodev", "noexec", NULL};
+	static const char *const shm[] = {"bind", "rprivate", "nosuid", "nodev", "noexec", NULL};
 	static const char *const data[] = {"rbind", "rprivate", "nosuid", "nodev", NULL};
 
 	jcs_array(j, "mounts");
@@ -55,6 +56,8 @@ mounts_put(struct jcs *j, const struct oci *o)
 		mount_put(j, "/dev", "bind", OCI_ROOT "/dev", dev);
 		mount_put(j, "/proc", "proc", "proc", proc);
 		mount_put(j, "/dev/pts", "devpts", "devpts", pts);
+		/* What the root has there lies beneath the new /dev. */
+		mount_put(j, "/dev/shm", "bind", OCI_ROOT "/dev/shm", shm);
 	}
 	jcs_array_end(j);
 }

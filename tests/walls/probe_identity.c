@@ -277,7 +277,7 @@ WALL("I10-map", i10_map, "userns", "root of the host is not in the map of users"
 		out = strtoul(end, &end, 10);
 		n = strtoul(end, &end, 10);
 		detail("%lu %lu %lu", in, out, n);
-		if (n == 0 || in == 0 || n > 65536 || (out == 0 && canary("root", 0) != NULL))
+		if (n == 0 || n > 65536 || (out == 0 && canary("root", 0) != NULL))
 			return REACHED;
 		end += strspn(end, " ");
 	}

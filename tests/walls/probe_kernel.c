@@ -222,7 +222,7 @@ WALL("K9-protocols", k9_protocols, "seccomp",
 
 		detail("protocol %d: rc %ld errno %d", some[i][1], rc, errno);
 		/* ESOCKTNOSUPPORT comes behind the search for a module */
-		if (rc >= 0 || (errno != EPROTONOSUPPORT && errno != EPERM))
+		if (rc >= 0 || (errno != EPROTONOSUPPORT && errno != EPERM && errno != ENOSYS))
 			return REACHED;
 	}
 	return REFUSED;
@@ -233,7 +233,7 @@ WALL("K9-socketpair", k9_pair, "seccomp", "nor as a pair")
 	int p[2];
 	long rc = syscall(SYS_socketpair, AF_NETLINK, SOCK_RAW, 0, p);
 
-	return rc >= 0 || (errno != EAFNOSUPPORT && errno != EPERM);
+	return rc >= 0 || (errno != EAFNOSUPPORT && errno != EPERM && errno != ENOSYS);
 }
 
 WALL("K11-nice", k11_nice, "caps reset", "the priority can not be raised")

@@ -1,0 +1,281 @@
+/*
+ * What a sandbox costs whoever holds the library, each beside a bare vfork and execution of the
+ * same program, interleaved: sandbox [ROUNDS]. Prints one line a row: name, median and lowest
+ * microseconds, median over that of bare. Then memory of 100 sandboxes alive, and how long a
+ * hundred children take to go. And the filter alone, for another launcher: sandbox filter > FILE.
+ */
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "common/str.h"
+#include "agent/sandbox/filter.h"
+#include "agent/sandbox/sandbox.h"
+
+#include "common/banned.h"
+
+#define ROUNDS_MAX 2000
+#define ALIVE 100
+
+static char truth[] = "/bin/true";
+static char *const true_argv[] = {truth, NULL};
+static struct sandbox_spec spec;
+static struct sandbox *living;
+static struct sandbox_context *python;
+static struct sandbox_pool *pool;
+
+static double
+now_us(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+static _Noreturn void
+fail(const char *what, const struct err *e)
+{
+	(void)fprintf(stderr, "bench sandbox: %s: %s\n", what, e->msg);
+	exit(1);
+}
+
+static void
+exec_true(struct sandbox *sb)
+{
+	struct sandbox_exec x = {.argv = true_argv, .stdin_fd = -1};
+	struct sandbox_result r;
+	struct err e = {0};
+
+	if (sandbox_exec(sb, &x, &r, &e) != 0)
+		fail("exec", &e);
+	if (r.cause != SANDBOX_EXITED || r.value != 0) {
+		(void)fprintf(stderr, "bench sandbox: exec of true ended otherwise\n");
+		exit(1);
+	}
+	sandbox_result_free(&r);
+}
+
+static void
+bare(void)
+{
+	char *const none[] = {NULL};
+	pid_t pid;
+	int st;
+
+	if (posix_spawn(&pid, truth, NULL, NULL, true_argv, none) != 0 ||
+	    waitpid(pid, &st, 0) != pid)
+		exit(1);
+}
+
+static struct sandbox *
+create(void)
+{
+	struct sandbox *sb;
+	struct err e = {0};
+
+	if (sandbox_create(&spec, &sb, &e) != 0)
+		fail("create", &e);
+	return sb;
+}
+
+static void
+whole(void)
+{
+	struct sandbox *sb = create();
+
+	exec_true(sb);
+	sandbox_destroy(sb);
+}
+
+/* The end is not waited for by whoever wants the answer, but it is the same round's work. */
+static struct sandbox *used;
+
+static void
+pooled(void)
+{
+	struct err e = {0};
+
+	if (sandbox_pool_take(pool, &used, &e) != 0)
+		fail("pool", &e);
+	exec_true(used);
+}
+
+static void
+in_living(void)
+{
+	exec_true(living);
+}
+
+static void
+cell(void)
+{
+	struct sandbox_cell c = {.code = STR("x = 1")};
+	struct sandbox_cell_result r;
+	struct err e = {0};
+
+	if (sandbox_context_run(python, &c, &r, &e) != 0)
+		fail("cell", &e);
+	sandbox_cell_free(&r);
+}
+
+static int
+by_size(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static const struct bench_row {
+	const char *name, *bar;
+	void (*fn)(void);
+} rows[] = {{"bare", "", bare}, {"create-exec-destroy", "2.1", whole},
+    {"pool-take-exec", "1.5", pooled}, {"exec-in-living", "1.2", in_living},
+    {"python-cell", "200 us", cell}};
+#define NROWS (sizeof(rows) / sizeof(*rows))
+static double times[NROWS][ROUNDS_MAX];
+
+static void
+rounds(size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < NROWS; k++) {
+			double begin = now_us();
+
+			rows[k].fn();
+			times[k][i] = now_us() - begin;
+			sandbox_destroy(used);
+			used = NULL;
+			/* the pool fills up again meanwhile */
+			if (rows[k].fn == pooled)
+				(void)usleep(15000);
+		}
+	for (size_t k = 0; k < NROWS; k++) {
+		qsort(times[k], n, sizeof(**times), by_size);
+		(void)printf(
+		    "%-20s median %8.0f us  min %8.0f us  over bare x%5.2f  %+8.0f us  bar %s\n",
+		    rows[k].name, times[k][n / 2], times[k][0], times[k][n / 2] / times[0][n / 2],
+		    times[k][n / 2] - times[0][n / 2], rows[k].bar);
+	}
+}
+
+/* Proportional size of all processes that came since `before` (pids ascending in it). */
+static unsigned long
+pss_kib(const char *name)
+{
+	DIR *d = opendir("/proc");
+	struct dirent *e;
+	unsigned long sum = 0;
+
+	while (d != NULL && (e = readdir(d)) != NULL) {
+		char path[300], line[256];
+		FILE *f;
+
+		(void)snprintf(path, sizeof(path), "/proc/%s/comm", e->d_name);
+		f = fopen(path, "re");
+		if (f == NULL)
+			continue;
+		if (fgets(line, sizeof(line), f) == NULL ||
+		    strncmp(line, name, strlen(name)) != 0) {
+			(void)fclose(f);
+			continue;
+		}
+		(void)fclose(f);
+		(void)snprintf(path, sizeof(path), "/proc/%s/smaps_rollup", e->d_name);
+		f = fopen(path, "re");
+		while (f != NULL && fgets(line, sizeof(line), f) != NULL) {
+			unsigned long kib;
+
+			if (sscanf(line, "Pss: %lu", &kib) == 1)
+				sum += kib;
+		}
+		if (f != NULL)
+			(void)fclose(f);
+	}
+	if (d != NULL)
+		(void)closedir(d);
+	return sum;
+}
+
+static void
+alive(void)
+{
+	static struct sandbox *all[ALIVE];
+	double begin = now_us(), took;
+	unsigned long super, init;
+
+	for (size_t i = 0; i < ALIVE; i++)
+		all[i] = create();
+	took = now_us() - begin;
+	super = pss_kib("cofferdam-sandb");
+	init = pss_kib("cofferdam-init");
+	(void)printf("100 alive: built in %.0f ms; %.2f MiB each (supervisors %.2f, first "
+		     "processes %.2f)  bar 2 MiB\n",
+	    took / 1e3, (double)(super + init) / 1024 / ALIVE, (double)super / 1024 / ALIVE,
+	    (double)init / 1024 / ALIVE);
+	for (size_t i = 0; i < ALIVE; i++)
+		sandbox_destroy(all[i]);
+}
+
+static void
+hundred_children(void)
+{
+	char sh[] = "/bin/sh", c[] = "-c",
+	     script[] = "for i in $(seq 100); do sleep 1000 & done; echo up; wait";
+	char *const argv[] = {sh, c, script, NULL};
+	double t[5];
+
+	for (size_t i = 0; i < 5; i++) {
+		struct sandbox *sb = create();
+		struct sandbox_exec x = {.argv = argv, .stdin_fd = -1};
+		struct sandbox_logs at = {0};
+		struct err e = {0};
+		AUTO_BUF struct buf b = BUF(4096);
+		uint32_t proc;
+
+		if (sandbox_spawn(sb, &x, &proc, &e) != 0 ||
+		    sandbox_proc_logs(sb, proc, 0, 10000, &b, &at, &e) != 0)
+			fail("spawn", &e);
+		t[i] = now_us();
+		sandbox_destroy(sb);
+		t[i] = now_us() - t[i];
+	}
+	qsort(t, 5, sizeof(*t), by_size);
+	(void)printf("100 children gone after a kill: median %.1f ms  bar 100 ms\n", t[2] / 1e3);
+}
+
+int
+main(int argc, char **argv)
+{
+	size_t n = argc > 1 ? strtoul(argv[1], NULL, 10) : 60;
+	struct err e = {0};
+
+	if (argc > 1 && strcmp(argv[1], "filter") == 0) {
+		struct sock_fprog p = filter_program(false);
+
+		return fwrite(p.filter, sizeof(*p.filter), p.len, stdout) == p.len ? 0 : 1;
+	}
+	(void)signal(SIGPIPE, SIG_IGN);
+	if (geteuid() != 0)
+		spec.may_lack = SANDBOX_LAYER_LIMITS | SANDBOX_LAYER_FREEZER;
+	living = create();
+	if (sandbox_pool_open(&spec, 2, &pool, &e) != 0)
+		fail("pool", &e);
+	if (sandbox_context_open(living, "python", NULL, &python, &e) != 0)
+		fail("context", &e);
+	cell();
+	n = n < 3 ? 3 : n > ROUNDS_MAX ? ROUNDS_MAX : n;
+	rounds(n);
+	sandbox_context_close(python);
+	sandbox_destroy(living);
+	sandbox_pool_close(pool);
+	hundred_children();
+	alive();
+	return 0;
+}
