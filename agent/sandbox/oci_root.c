@@ -116,9 +116,9 @@ work_make(const struct super_spec *spec, struct oci *o, struct err *err)
 		return o->view.work >= 0 ? 0 : fail(err, "/work");
 	}
 	rc = native_overlay_work(spec->limits.workspace_mib, &o->view, err);
-	/* Its attributes are those of the overlay's own. */
-	if (rc == 0 && fchownat(o->view.work, "upper", o->uid, o->uid, AT_SYMLINK_NOFOLLOW) != 0)
-		return fail(err, "upper side of /work");
+	/* By the overlay, which would not see a new owner of its upper side. */
+	if (rc == 0 && lchown("work", o->uid, o->uid) != 0)
+		return fail(err, "owner of /work");
 	return rc;
 }
 
