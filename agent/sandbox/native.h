@@ -145,6 +145,8 @@ struct native_view {
 	int root;      /* tmpfs; once the child has its root: a writable copy for the supervisor */
 	int work, tmp; /* for fstatfs; of an overlay its upper side */
 	bool limited;  /* work has a size of ours */
+	uid_t maker;   /* another host id that makes files in the workspace, and gives them away; 0:
+			  none */
 };
 
 /* What the sandbox sees of the host, or of the image. */
@@ -175,7 +177,7 @@ int native_overlay_etc(struct native_view *v, struct err *err);
 /* A user namespace with these maps of users and of groups, as /proc/PID/uid_map takes them; nobody
  * is in it. */
 int native_userns_make(const char *users, const char *groups, int *ret, struct err *err);
-int native_idmap(int mount, const char *host, uid_t outside, struct err *err);
+int native_idmap(int mount, const char *host, uid_t outside, uid_t maker, struct err *err);
 
 /* --- native_net.c ------------------------------------------------------------------------- */
 int native_net_up(struct err *err);

@@ -69,8 +69,17 @@ native_userns_make(const char *users, const char *groups, int *ret, struct err *
 	return rc == 0 ? 0 : err_sys(err, ERR_SYSTEM, -rc, "sandbox: id map of a user namespace");
 }
 
+static void
+map_text(char *out, size_t size, unsigned disk, uid_t outside, uid_t maker)
+{
+	int n = snprintf(out, size, "%u %u 1\n", disk, outside);
+
+	if (maker != 0 && maker != disk)
+		(void)snprintf(out + n, size - (size_t)n, "%u %u 1\n", maker, maker);
+}
+
 int
-native_idmap(int mount, const char *host, uid_t outside, struct err *err)
+native_idmap(int mount, const char *host, uid_t outside, uid_t maker, struct err *err)
 {
 	struct mount_attr a = {.attr_set = MOUNT_ATTR_IDMAP};
 	char users[64], groups[64];
@@ -83,8 +92,8 @@ native_idmap(int mount, const char *host, uid_t outside, struct err *err)
 	if (st.st_uid == outside)
 		return 0;
 	/* It only carries the map: on-disk owner <-> the sandbox's host id. */
-	(void)snprintf(users, sizeof(users), "%u %u 1", st.st_uid, outside);
-	(void)snprintf(groups, sizeof(groups), "%u %u 1", st.st_gid, outside);
+	map_text(users, sizeof(users), st.st_uid, outside, maker);
+	map_text(groups, sizeof(groups), st.st_gid, outside, maker);
 	if ((rc = native_userns_make(users, groups, &ns, err)) != 0)
 		return rc;
 	a.userns_fd = (unsigned)ns;

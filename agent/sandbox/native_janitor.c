@@ -2,8 +2,8 @@
  * The janitor: a process that outlives a killed supervisor by a moment, to remove the control
  * groups that nothing else would. It shares the supervisor's memory and sleeps on a pipe whose
  * other end only that holds; no signal but SIGKILL reaches it. While the supervisor waits for the
- * starting child it also writes that child's id maps, with the supervisor's rights. It kills
- * nothing: pid 1 of the sandbox dies with the supervisor by itself. It runs beside the supervisor,
+ * starting child it also writes that child's id maps, with the supervisor's rights. Pid
+ * 1 of the sandbox dies with the supervisor by itself. It runs beside the supervisor,
  * so it uses native_raw.h and its own stack, and nothing else.
  */
 #include "agent/sandbox/native.h"
@@ -103,7 +103,8 @@ maps_write(struct native_idmap *m)
 	(void)RAW(SYS_futex, &m->state, FUTEX_WAKE, 1);
 }
 
-/* A frozen group of version 1 does not let its processes die. */
+/* A frozen group of version 1 does not let its processes die; of version 2 what is left is killed,
+ * as a run time's processes do not all die with the supervisor. */
 static void
 groups_remove(const struct task *t)
 {
@@ -116,6 +117,8 @@ groups_remove(const struct task *t)
 		(void)put_text(path + n, "/freezer.state");
 		if (t->g[i].thaw)
 			(void)file_put(path, "THAWED", 6);
+		(void)put_text(path + n, "/cgroup.kill");
+		(void)file_put(path, "1", 1);
 	}
 	for (size_t i = 0; i < t->n; i++)
 		for (int k = 0; k < TURNS; k++) {

@@ -204,7 +204,7 @@ native_view_plan(const struct super_spec *spec, struct native_view *v, struct er
 }
 
 static int
-source_open(struct native_source *s, bool overlay, uid_t outside, struct err *err)
+source_open(struct native_source *s, bool overlay, uid_t outside, uid_t maker, struct err *err)
 {
 	struct mount_attr a = {.attr_set = MOUNT_ATTR_NOSUID, .propagation = MS_PRIVATE};
 
@@ -219,7 +219,7 @@ source_open(struct native_source *s, bool overlay, uid_t outside, struct err *er
 	a.attr_set |= (s->writable && !overlay) || s->device ? 0 : MOUNT_ATTR_RDONLY;
 	a.attr_set |= s->exec ? 0 : MOUNT_ATTR_NOEXEC;
 	if (s->writable && outside != 0) {
-		int rc = native_idmap(s->fd, s->host, outside, err);
+		int rc = native_idmap(s->fd, s->host, outside, maker, err);
 
 		if (rc != 0)
 			return rc;
@@ -264,7 +264,7 @@ native_view_open(
 	for (size_t i = 0; i < v->n; i++) {
 		struct native_source *s = &v->s[i];
 
-		if ((rc = source_open(s, spec->overlay, outside, err)) != 0)
+		if ((rc = source_open(s, spec->overlay, outside, v->maker, err)) != 0)
 			return rc;
 		if (s->fd >= 0 && (rc = native_point_make(v->root, s->inside, s->dir, err)) != 0)
 			return rc;

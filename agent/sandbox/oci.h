@@ -18,6 +18,7 @@
 #define OCI_STATE OCI_HOME "/state"
 #define OCI_BUNDLE OCI_HOME "/bundle"
 #define OCI_ROOT OCI_BUNDLE "/rootfs"
+#define OCI_SHM OCI_BUNDLE "/shm"
 #define OCI_DEVICES "/sys/fs/cgroup/devices"
 #define OCI_ID "sandbox"
 #define OCI_INIT "/run/cofferdam-init"

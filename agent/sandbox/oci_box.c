@@ -247,6 +247,7 @@ box_build(const struct super_spec *spec, struct backend_box *b, struct err *err)
 	s->init = init;
 	s->inside = inside;
 	s->helper = helper;
+	o->view.maker = o->rt->kernel ? OCI_UID_ROOT : 0;
 	if ((rc = limits_make(spec, b, err)) != 0 ||
 	    (rc = native_view_plan(spec, &o->view, err)) != 0 ||
 	    (rc = native_view_open(spec, &o->view, o->uid, err)) != 0 ||

@@ -38,27 +38,25 @@ mount_put(
 static void
 mounts_put(struct jcs *j, const struct oci *o)
 {
-	static const char *const dev[] = {"rbind", "rprivate", "nosuid", "noexec", "ro", NULL};
+	static const char *const dev[] = {"bind", "rprivate", "nosuid", "noexec", "ro", NULL};
 	static const char *const proc[] = {"nosuid", "nodev", "noexec", "ro", "hidepid=2", NULL};
 	static const char *const pts[] = {
 	    "nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", NULL};
 	static const char *const own[] = {"nosuid", "nodev", "noexec", NULL};
-	static const char *const shm[] = {"bind", "rprivate", "nosuid", "nodev", "noexec", NULL};
 	static const char *const data[] = {"rbind", "rprivate", "nosuid", "nodev", NULL};
+	static const char *const shm[] = {"bind", "rprivate", "nosuid", "nodev", "noexec", NULL};
 
 	jcs_array(j, "mounts");
 	if (o->rt->kernel) {
 		mount_put(j, "/proc", "proc", "proc", own);
 		mount_put(j, "/tmp", "bind", OCI_ROOT "/tmp", data);
-		mount_put(j, "/dev/shm", "bind", OCI_ROOT "/dev/shm", data);
 		mount_put(j, "/work", "bind", OCI_ROOT "/work", data);
 	} else {
 		mount_put(j, "/dev", "bind", OCI_ROOT "/dev", dev);
 		mount_put(j, "/proc", "proc", "proc", proc);
 		mount_put(j, "/dev/pts", "devpts", "devpts", pts);
-		/* What the root has there lies beneath the new /dev. */
-		mount_put(j, "/dev/shm", "bind", OCI_ROOT "/dev/shm", shm);
 	}
+	mount_put(j, "/dev/shm", "bind", OCI_SHM, shm);
 	jcs_array_end(j);
 }
 

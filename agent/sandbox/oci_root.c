@@ -28,7 +28,8 @@ fail(struct err *err, const char *what)
 static int
 home_make(const struct oci *o, struct err *err)
 {
-	static const char *const dirs[] = {OCI_STATE, OCI_BUNDLE, OCI_ROOT, OCI_HOME "/cgroup"};
+	static const char *const dirs[] = {
+	    OCI_STATE, OCI_BUNDLE, OCI_ROOT, OCI_SHM, OCI_HOME "/cgroup"};
 	AUTO_FD int devices = -1;
 
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
@@ -157,7 +158,7 @@ oci_root_make(struct oci_start *s, struct err *err)
 	    (s->o->rt->kernel && (rc = program_copy(s->inside, OCI_INSIDE + 1, err)) != 0) ||
 	    (rc = sources_attach(s->spec, v, err)) != 0 ||
 	    (rc = tmpfs_at(s->o, "tmp", mib, "1777", 0, &v->tmp, err)) != 0 ||
-	    (rc = tmpfs_at(s->o, "dev/shm", NATIVE_SHM_MIB, "1777", MS_NOEXEC, NULL, err)) != 0)
+	    (rc = tmpfs_at(s->o, OCI_SHM, NATIVE_SHM_MIB, "1777", MS_NOEXEC, NULL, err)) != 0)
 		return rc;
 	return work_make(s->spec, s->o, err);
 }
