@@ -219,18 +219,25 @@ agent_run(const struct agent_options *o)
 	    .state = o->state,
 	    .socket = o->socket,
 	    .unsafe = o->workspace_unsafe};
+	struct sandbox_spec given = {
+	    .workspace = o->workspace, .binds = o->binds, .nbinds = o->nbinds};
+	struct agent_options judged = *o;
 	AUTO(model) struct model *m = NULL;
 	struct err e = {0};
 	int status = 1;
 
-	if (options_check(o, &e) != 0 || sandbox_workspace_check(&guard, &ws, &e) != 0 ||
+	/* As it was given: the real paths behind it have no dots and are never relative. */
+	if (options_check(o, &e) != 0 || sandbox_spec_check(&given, &e) != 0 ||
+	    sandbox_workspace_check(&guard, &ws, &e) != 0 ||
 	    (o->script != NULL && model_script_open(o->script, &m, &e) != 0)) {
 		log_error("%s", e.msg);
 		return 2;
 	}
 	if ((warning = sandbox_workspace_warning(&ws)) != NULL)
 		log_warn("%s", warning);
-	if (run_inside(o, &ws, m, &status, &e) != 0) {
+	sandbox_workspace_apply(&ws, judged.binds, &given);
+	judged.workspace = given.workspace;
+	if (run_inside(&judged, &ws, m, &status, &e) != 0) {
 		log_error("%s", e.msg);
 		return status != 0 ? status : 1;
 	}

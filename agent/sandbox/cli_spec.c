@@ -67,13 +67,16 @@ guard(const struct cli *c, struct sandbox_workspace *ret, struct err *err)
 int
 cli_create(const struct cli *c, const char *name, bool here, struct sandbox **ret, char **ret_level)
 {
-	const struct sandbox_spec spec = spec_of(c, name);
+	struct sandbox_spec spec = spec_of(c, name);
+	struct sandbox_bind binds[SANDBOX_BINDS_MAX];
 	AUTO_WORKSPACE struct sandbox_workspace ws = {0};
 	AUTO_FREE char *warning = NULL;
 	struct err e = {0};
 
-	if (guard(c, &ws, &e) != 0)
+	/* As it was given: the real paths behind it have no dots and are never relative. */
+	if (sandbox_spec_check(&spec, &e) != 0 || guard(c, &ws, &e) != 0)
 		return cli_fail(&e);
+	sandbox_workspace_apply(&ws, binds, &spec);
 	if ((warning = sandbox_workspace_warning(&ws)) != NULL)
 		log_warn("%s", warning);
 	if ((here ? sandbox_create_here : sandbox_create)(&spec, ret, &e) != 0) {

@@ -127,7 +127,8 @@ int native_janitor_map(const struct native_janitor *j, struct native_idmap *map,
 struct native_source {
 	const char *host, *inside;
 	bool dir, optional, device, writable, exec;
-	int fd; /* detached mount */
+	bool plain; /* its path may have no link */
+	int fd;	    /* detached mount */
 };
 #define NATIVE_SOURCES_MAX 80
 struct native_link {

@@ -9,9 +9,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/openat2.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include "common/xalloc.h"
 
@@ -170,6 +172,7 @@ workspace_add(const struct super_spec *spec, struct native_view *v, struct err *
 			  .inside = "work",
 			  .dir = true,
 			  .writable = true,
+			  .plain = true,
 			  .exec = true});
 	return 0;
 }
@@ -198,9 +201,25 @@ native_view_plan(const struct super_spec *spec, struct native_view *v, struct er
 		source_add(v, (struct native_source){.host = b->host_path,
 				  .inside = b->inside + 1,
 				  .dir = S_ISDIR(st.st_mode),
+				  .plain = true,
 				  .exec = true});
 	}
 	return workspace_add(spec, v, err);
+}
+
+/* What the caller chose is taken by a path without links: a link is one that was put there since.
+ */
+static int
+tree_open(const struct native_source *s)
+{
+	const struct open_how how = {
+	    .flags = O_PATH | O_CLOEXEC, .resolve = s->plain ? RESOLVE_NO_SYMLINKS : 0};
+	AUTO_FD int fd = (int)syscall(SYS_openat2, AT_FDCWD, s->host, &how, sizeof(how));
+
+	return fd < 0 ? -1
+		      : open_tree(fd, "",
+			    AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC |
+				(s->writable ? 0 : AT_RECURSIVE));
 }
 
 static int
@@ -208,10 +227,12 @@ source_open(struct native_source *s, bool overlay, uid_t outside, uid_t maker, s
 {
 	struct mount_attr a = {.attr_set = MOUNT_ATTR_NOSUID, .propagation = MS_PRIVATE};
 
-	s->fd = open_tree(AT_FDCWD, s->host,
-	    OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | (s->writable ? 0 : AT_RECURSIVE));
+	s->fd = tree_open(s);
 	if (s->fd < 0 && s->optional && (errno == ENOENT || errno == ENOTDIR))
 		return 0;
+	if (s->fd < 0 && errno == ELOOP)
+		return err_set(err, ERR_INVALID,
+		    "sandbox: %s has a link in it: give the path that it leads to", s->host);
 	if (s->fd < 0)
 		return native_missing(err, errno, s->host,
 		    "the kernel must be 5.12 or later and let this user make mount namespaces");

@@ -205,11 +205,19 @@ workspace_check(const struct sandbox_spec *s, struct err *err)
 	    "/proc", "/root", "/run", "/sbin", "/sys", "/tmp", "/usr", "/var", "/var/tmp",
 	    "/var/lib"};
 
+	static const char *const kernel[] = {"/dev/", "/proc/", "/sys/"};
+
 	if (s->workspace == NULL)
 		return 0;
 	if (!path_is_plain(s->workspace))
 		return err_set(err, ERR_INVALID,
 		    "sandbox: workspace \"%s\" is not a plain absolute path", s->workspace);
+	for (size_t i = 0; i < ARRAY_LEN(kernel); i++)
+		if (strncmp(s->workspace, kernel[i], strlen(kernel[i])) == 0)
+			return err_set(err, ERR_INVALID,
+			    "sandbox: workspace \"%s\" is the kernel's own: make a directory for "
+			    "it",
+			    s->workspace);
 	for (size_t i = 0; i < ARRAY_LEN(never); i++)
 		if (strcmp(s->workspace, never[i]) == 0)
 			return err_set(err, ERR_INVALID,

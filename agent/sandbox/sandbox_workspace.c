@@ -7,6 +7,8 @@
 #include "agent/sandbox/sandbox_workspace.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <string.h>
@@ -88,10 +90,27 @@ socket_state(const char *socket)
 	return NULL;
 }
 
+/* What a path names now. Whoever opens the answer and follows no link opens that, or nothing. */
 static int
-states_check(const struct sandbox_guard *g, const char *option, const char *given, struct err *err)
+real_take(const char *option, const char *given, int flags, char **ret, struct err *err)
 {
-	AUTO_FREE char *real = realpath(given, NULL);
+	char at[32], real[PATH_MAX];
+	AUTO_FD int fd = open(given, O_PATH | O_CLOEXEC | flags);
+	ssize_t n = -1;
+
+	(void)snprintf(at, sizeof(at), "/proc/self/fd/%d", fd);
+	if (fd < 0 || (n = readlink(at, real, sizeof(real) - 1)) < 0)
+		return err_sys(err, ERR_INVALID, errno, "%s %s", option, given);
+	real[n] = '\0';
+	*ret = xstrdup(real);
+	return 0;
+}
+
+static int
+states_check(const struct sandbox_guard *g, const char *option, const char *given, const char *path,
+    struct err *err)
+{
+	AUTO_FREE char *real = realpath(path, NULL);
 	AUTO_FREE char *of_socket =
 	    socket_state(g->socket != NULL ? g->socket : SANDBOX_BROKER_SOCKET);
 	int rc;
@@ -153,7 +172,7 @@ home_of_user(void)
 static int
 homes_check(const struct sandbox_guard *g, struct sandbox_workspace *w, struct err *err)
 {
-	AUTO_FREE char *real = realpath(g->workspace, NULL);
+	AUTO_FREE char *real = realpath(w->workspace, NULL);
 	AUTO_FREE char *names = NULL, *own = home_of_user();
 	const char *home = getenv("HOME");
 
@@ -179,12 +198,20 @@ sandbox_workspace_check(
 	int rc = 0;
 
 	*ret = (struct sandbox_workspace){0};
-	for (size_t i = 0; rc == 0 && i < g->nbinds; i++)
-		rc = states_check(g, "--ro-bind", g->binds[i].host_path, err);
+	for (size_t i = 0; rc == 0 && i < g->nbinds && i < SANDBOX_BINDS_MAX; i++) {
+		const char *path = g->binds[i].host_path;
+
+		rc = real_take("--ro-bind", path, 0, &ret->binds[i], err);
+		if (rc == 0)
+			rc = states_check(g, "--ro-bind", path, ret->binds[i], err);
+	}
 	if (rc == 0 && g->image != NULL)
-		rc = states_check(g, "--image", g->image, err);
+		rc = states_check(g, "--image", g->image, g->image, err);
 	if (rc == 0 && g->workspace != NULL)
-		rc = states_check(g, g->workspace_option, g->workspace, err);
+		rc = real_take(g->workspace_option, g->workspace, O_NOFOLLOW | O_DIRECTORY,
+		    &ret->workspace, err);
+	if (rc == 0 && g->workspace != NULL)
+		rc = states_check(g, g->workspace_option, g->workspace, ret->workspace, err);
 	if (rc == 0 && g->workspace != NULL)
 		rc = homes_check(g, ret, err);
 	return rc;
@@ -202,8 +229,25 @@ sandbox_workspace_warning(const struct sandbox_workspace *w)
 }
 
 void
+sandbox_workspace_apply(const struct sandbox_workspace *w,
+    struct sandbox_bind room[SANDBOX_BINDS_MAX], struct sandbox_spec *spec)
+{
+	if (w->workspace != NULL)
+		spec->workspace = w->workspace;
+	for (size_t i = 0; i < spec->nbinds && i < SANDBOX_BINDS_MAX; i++) {
+		room[i] = spec->binds[i];
+		if (w->binds[i] != NULL)
+			room[i].host_path = w->binds[i];
+	}
+	spec->binds = room;
+}
+
+void
 sandbox_workspace_free(struct sandbox_workspace *w)
 {
+	free(w->workspace);
+	for (size_t i = 0; i < SANDBOX_BINDS_MAX; i++)
+		free(w->binds[i]);
 	for (size_t i = 0; i < w->nholds; i++)
 		free(w->holds[i]);
 }

@@ -10,6 +10,9 @@
 struct sandbox_workspace {
 	char *holds[WORKSPACE_HOLDS_MAX]; /* the caller's own secrets in the workspace */
 	size_t nholds;
+	/* What was judged, without any link: this goes into the spec, since a name can be given to
+	 * something else meanwhile. NULL: none. */
+	char *workspace, *binds[SANDBOX_BINDS_MAX];
 };
 
 /* What is asked for, by the options that name it. */
@@ -29,6 +32,9 @@ struct sandbox_guard {
  */
 int sandbox_workspace_check(
     const struct sandbox_guard *g, struct sandbox_workspace *ret, struct err *err);
+/* Puts what was judged into a spec; room is for its binds, and both must outlive it. */
+void sandbox_workspace_apply(const struct sandbox_workspace *w,
+    struct sandbox_bind room[SANDBOX_BINDS_MAX], struct sandbox_spec *spec);
 void sandbox_workspace_free(struct sandbox_workspace *w);
 #define AUTO_WORKSPACE __attribute__((cleanup(sandbox_workspace_free)))
 /* What to warn of; NULL: nothing. The caller frees. */

@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/shm.h>
 #include <sys/socket.h>
@@ -266,12 +267,8 @@ rename_self(void)
 {
 	const char *m = canary("mark", 0);
 
-	if (m != NULL) {
-		int fd = open("/proc/self/comm", O_WRONLY);
-
-		(void)!write(fd, m, strlen(m));
-		(void)close(fd);
-	}
+	if (m != NULL)
+		(void)prctl(PR_SET_NAME, m);
 }
 
 static int

@@ -25,6 +25,7 @@ PROBE = os.path.join(BUILD, "walls_probe")
 WORLD = ("1.1.1.1", "8.8.8.8", "169.254.169.254", "169.254.170.2", "100.100.100.200", "10.0.0.1", "172.17.0.1",
          "192.168.1.1", "198.51.100.7", "255.255.255.255")
 WORLD6 = ("2606:4700:4700::1111", "fd00:ec2::254")
+GROUPS = []
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -36,8 +37,64 @@ def outer():
     if "COFFERDAM_OUTER" not in os.environ:
         os.environ["COFFERDAM_OUTER"] = "1"
         os.execvp(OUTER[0], OUTER + [sys.executable] + sys.argv)
+    own_groups()
+    serve_as_first()
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     subprocess.run(["ip", "link", "add", "canary0", "type", "veth", "peer", "name", "canary1"], check=True)
+
+
+def own_groups():
+    """Control groups of the test's own, so that what is left beneath them is its own as well."""
+    with open("/proc/self/cgroup", encoding="ascii") as f:
+        for line in f:
+            _, names, path = line.rstrip("\n").split(":", 2)
+            for base in ["/sys/fs/cgroup/" + n for n in (names or "unified").split(",")] + ["/sys/fs/cgroup"]:
+                d = base + path.rstrip("/")
+                if os.path.exists(d + "/cgroup.procs"):
+                    GROUPS.append("%s/walls-%d-%d" % (d, os.getppid(), time.monotonic_ns()))
+                    break
+
+
+def serve_as_first():
+    """What is pid 1 takes the dead; the test itself goes on in a child, in groups of its own."""
+    made = []
+    for d in GROUPS:
+        try:
+            os.mkdir(d)
+            made.append(d)
+        except OSError:
+            pass
+    GROUPS[:] = made
+    child = os.fork()
+    if child == 0:
+        for d in GROUPS:
+            try:
+                with open(d + "/cgroup.procs", "w", encoding="ascii") as f:
+                    f.write(str(os.getpid()))
+            except OSError:
+                pass
+        return
+    for s in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(s, lambda *_: os.kill(child, signal.SIGTERM))
+    while True:
+        pid, status = os.wait()
+        if pid == child:
+            break
+    for _ in range(100):
+        left = [d for d in GROUPS if not rmdir(d)]
+        if not left:
+            break
+        time.sleep(0.05)
+    os._exit(os.waitstatus_to_exitcode(status) & 0xff)
+
+
+def rmdir(d):
+    for base, _, _ in os.walk(d, topdown=False):
+        try:
+            os.rmdir(base)
+        except OSError:
+            return False
+    return True
 
 
 def processes():
@@ -69,28 +126,8 @@ def ours():
 
 
 def groups():
-    """Directories of our names in every cgroup hierarchy."""
-    found = []
-    for base, dirs, _ in os.walk("/sys/fs/cgroup"):
-        found += [os.path.join(base, d) for d in dirs if d.startswith("cofferdam")]
-    return found
-
-
-def empty_groups(before):
-    """New ones without a process, of numbers that are given in the outer pid namespace: others may run beside us."""
-    out = []
-    with open("/proc/sys/kernel/ns_last_pid", encoding="ascii") as f:
-        last = int(f.read())
-    for g in groups():
-        if not 20000 <= int((g.rsplit("/", 1)[1].split("-") + ["0"])[1]) <= last:
-            continue
-        try:
-            with open(g + "/cgroup.procs", encoding="ascii") as f:
-                if g not in before and not f.read():
-                    out.append(g)
-        except OSError:
-            pass
-    return out
+    """Directories that sandboxes made beneath the test's own groups."""
+    return [os.path.join(base, d) for top in GROUPS for base, dirs, _ in os.walk(top) for d in dirs]
 
 
 def namespaces(kind):
