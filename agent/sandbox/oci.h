@@ -31,8 +31,8 @@ struct oci_runtime {
 	 * but 0 to 2, hands none out, knows neither errors of filters nor all of /proc. */
 	bool kernel;
 	bool devices; /* does not start without cgroup version 1's devices */
-	/* What it uses of the limits itself: so much more is given. */
-	unsigned pids, memory_mib;
+	/* What it uses of the limits itself: so much more is given. spare: once it waits. */
+	unsigned pids, spare, memory_mib;
 };
 
 struct oci { /* backend_box.own */
@@ -65,6 +65,8 @@ struct oci_start {
 void oci_config(const struct super_spec *s, const struct oci *o, struct buf *out);
 /* oci_root.c: in the child, in its own mount namespace: bundle and root file system. */
 int oci_root_make(struct oci_start *s, struct err *err);
+/* oci_end.c: undoes whatever was begun. */
+void oci_end(struct backend_box *b);
 /* oci_child.c */
 int oci_child_main(void *arg); /* struct oci_start */
 

@@ -14,8 +14,6 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 
 #include "common/proc_paths.h"
 #include "common/xalloc.h"
@@ -30,8 +28,6 @@ struct shared {
 	struct oci oci;
 	struct oci_start start;
 };
-
-static void oci_end(struct backend_box *b);
 
 /* Its own places, as nobody's PATH may choose what root executes. */
 static char *
@@ -189,6 +185,26 @@ answer_wait(const struct backend_box *b, struct err *err)
 	return runtime_failed(o, err);
 }
 
+/*
+ * Once it waits for pid 1, and that is the only one inside, it is known how many it has itself; few
+ * more are left to it, for it ends when it cannot have a thread.
+ */
+static void
+pids_tighten(const struct super_spec *spec, struct oci *o)
+{
+	const struct native_group *g = native_cgroup_role(&o->cgroup, NATIVE_PIDS);
+	struct backend_usage u = {0};
+	char text[32];
+
+	if (o->rt->kernel || g == NULL)
+		return;
+	native_cgroup_usage(&o->cgroup, &u);
+	(void)snprintf(text, sizeof(text), "%llu",
+	    (unsigned long long)(spec->limits.pids + u.pids - 1 + o->rt->spare));
+	/* It stays as it was, wider, if that fails. */
+	(void)native_group_put(g, "pids.max", text);
+}
+
 static int
 child_prepare(const struct super_spec *spec, struct backend_box *b, struct oci_start *s,
     const char *path, struct err *err)
@@ -255,9 +271,11 @@ box_build(const struct super_spec *spec, struct backend_box *b, struct err *err)
 		return rc;
 	native_view_close(&o->view);
 	native_cgroup_joined(&o->cgroup);
-	if ((rc = answer_wait(b, err)) == 0)
-		level_put(spec, b);
-	return rc;
+	if ((rc = answer_wait(b, err)) != 0)
+		return rc;
+	pids_tighten(spec, o);
+	level_put(spec, b);
+	return 0;
 }
 
 static int
@@ -285,96 +303,6 @@ start(const struct backend *self, const struct oci_runtime *rt, const struct sup
 	if (rc != 0)
 		oci_end(b);
 	return rc;
-}
-
-/* --- end ------------------------------------------------------------------------------- */
-
-static void
-one_close(int *fd)
-{
-	if (*fd >= 0)
-		(void)close(*fd);
-	*fd = -1;
-}
-
-/* All that is in a group of version 1; they are thawed, as a frozen one does not die. */
-static void
-group_kill(const struct native_group *g)
-{
-	AUTO_BUF struct buf b = BUF(1 << 20);
-	AUTO_FREE char *path = xasprintf("%s/cgroup.procs", g->path);
-	struct err ignored;
-	struct str text, line;
-	uint64_t pid;
-
-	if (native_slurp(path, &b, &ignored) != 0)
-		return;
-	text = buf_str(&b);
-	while (str_cut(&text, '\n', &line))
-		if (str_to_u64(line, INT32_MAX, &pid) && pid > 1)
-			(void)kill((pid_t)pid, SIGKILL);
-}
-
-/*
- * The run time dies, and pid 1 with it; but it is not the only one between us and them (gVisor has
- * several), so everything in the groups is killed, where it must be also one by one.
- */
-static void
-tree_end(struct backend_box *b, struct oci *o)
-{
-	const struct native_group *g = native_cgroup_role(&o->cgroup, NATIVE_FREEZE);
-
-	if (b->child <= 0)
-		return;
-	(void)syscall(SYS_pidfd_send_signal, b->pidfd, SIGKILL, NULL, 0);
-	for (size_t i = 0; i < o->cgroup.n; i++)
-		if (o->cgroup.g[i].version != 2 ||
-		    native_group_put(&o->cgroup.g[i], "cgroup.kill", "1") != 0)
-			group_kill(&o->cgroup.g[i]);
-	if (g != NULL && g->version == 1)
-		(void)native_group_put(g, "freezer.state", "THAWED");
-	while (waitpid(b->child, NULL, 0) < 0 && errno == EINTR)
-		continue;
-	b->child = 0;
-}
-
-/* Without groups it is the wire that shows the end of the last who holds it. */
-static void
-wire_end_wait(const struct backend_box *b)
-{
-	struct pollfd p = {.fd = b->inside, .events = 0};
-
-	if (b->inside >= 0)
-		(void)poll(&p, 1, 10000);
-}
-
-static void
-oci_end(struct backend_box *b)
-{
-	struct oci *o = b->own;
-	struct native_region region;
-
-	if (o == NULL)
-		return;
-	if (b->child > 0) {
-		tree_end(b, o);
-		wire_end_wait(b);
-	}
-	one_close(&b->pidfd);
-	one_close(&b->inside);
-	for (size_t i = 0; i < b->nlisteners; i++)
-		one_close(&b->listeners[i]);
-	b->nlisteners = 0;
-	native_view_free(&o->view);
-	native_cgroup_remove(&o->cgroup);
-	native_janitor_end(&o->janitor);
-	one_close(&o->log);
-	free(o->devices);
-	buf_free(&b->level);
-	memset(b->cgroups, 0, sizeof(b->cgroups));
-	region = o->region;
-	native_region_free(&region);
-	b->own = NULL;
 }
 
 /* --- between --------------------------------------------------------------------------- */
@@ -435,7 +363,7 @@ oci_hosts(struct backend_box *b, const struct spec_target *t, size_t n, struct e
 static const struct oci_runtime runtime_crun = {
     .name = "crun", .argv = {"--cgroup-manager=disabled"}, .pids = 4, .memory_mib = 8};
 static const struct oci_runtime runtime_runc = {
-    .name = "runc", .devices = true, .pids = 32, .memory_mib = 32};
+    .name = "runc", .devices = true, .pids = 32, .spare = 3, .memory_mib = 32};
 static const struct oci_runtime runtime_runsc = {.name = "runsc",
     .argv = {"--network=host", "--ignore-cgroups", "--file-access=shared", "--oci-seccomp"},
     .kernel = true,

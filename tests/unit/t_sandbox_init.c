@@ -135,6 +135,54 @@ streams_are_apart_or_one_and_stdin_only_if_wanted(void **state UNUSED)
 	(void)box_end(&b);
 }
 
+static void
+streams_may_come_with_the_order(void **state UNUSED)
+{
+	struct box b = box_ready(&(struct box_want){0});
+	struct spawn s = {.argv = {"/bin/bash", "-c", "echo out; echo err >&2; cat; cat <&10"},
+	    .flags = INSIDE_GIVEN | INSIDE_STDIN,
+	    .nfds = 4};
+	int o[2], e[2], i[2], x[2];
+	char err[64];
+	struct frame f;
+
+	assert_true(pipe(o) == 0 && pipe(e) == 0 && pipe(i) == 0 && pipe(x) == 0);
+	s.fds[0] = o[1];
+	s.fds[1] = e[1];
+	s.fds[2] = i[0];
+	s.fds[3] = x[0];
+	spawn_send(&b, 1, &s);
+	(void)close(o[1]);
+	(void)close(e[1]);
+	(void)close(i[0]);
+	(void)close(x[0]);
+	frame_want(&b, &f, INSIDE_SPAWNED, 1);
+	assert_int_equal(f.nfds, 0);
+	assert_int_equal(write(i[1], "in\n", 3), 3);
+	assert_int_equal(write(x[1], "ten\n", 4), 4);
+	(void)close(i[1]);
+	(void)close(x[1]);
+	assert_string_equal(text_of(&o[0], out, sizeof(out)), "out\nin\nten\n");
+	assert_string_equal(text_of(&e[0], err, sizeof(err)), "err\n");
+	frame_want(&b, &f, INSIDE_EXITED, 1);
+
+	/* Fewer than it names, more than may come, and a terminal are refused. */
+	for (unsigned k = 0; k < 3; k++) {
+		struct spawn bad = {.argv = {"/bin/true"},
+		    .flags = INSIDE_GIVEN | (k == 2 ? (unsigned)INSIDE_TTY : 0),
+		    .nfds = k == 0   ? 1
+			    : k == 1 ? 7
+				     : 2};
+
+		for (size_t n = 0; n < bad.nfds; n++)
+			bad.fds[n] = 0;
+		spawn_send(&b, 2 + k, &bad);
+		frame_want(&b, &f, INSIDE_FAILED, 2 + k);
+		assert_int_equal(f.h.a, EINVAL);
+	}
+	(void)box_end(&b);
+}
+
 /* I7 of the negative checks: what was wrong with whoever started pid 1 is not passed on. */
 static void
 a_program_begins_clean(void **state UNUSED)
@@ -375,6 +423,7 @@ main(void)
 	    cmocka_unit_test(a_program_runs_and_its_end_is_told),
 	    cmocka_unit_test(its_time_and_memory_are_told),
 	    cmocka_unit_test(streams_are_apart_or_one_and_stdin_only_if_wanted),
+	    cmocka_unit_test(streams_may_come_with_the_order),
 	    cmocka_unit_test(a_program_begins_clean),
 	    cmocka_unit_test(stdout_can_be_opened_again),
 	    cmocka_unit_test(extra_descriptors_stand_at_ten),
