@@ -200,7 +200,7 @@ pids_tighten(const struct super_spec *spec, struct oci *o)
 		return;
 	native_cgroup_usage(&o->cgroup, &u);
 	(void)snprintf(text, sizeof(text), "%llu",
-	    (unsigned long long)(spec->limits.pids + u.pids - 1 + o->rt->spare));
+	    (unsigned long long)u.pids - 1 + spec->limits.pids + o->rt->spare);
 	/* It stays as it was, wider, if that fails. */
 	(void)native_group_put(g, "pids.max", text);
 }
@@ -357,7 +357,7 @@ oci_hosts(struct backend_box *b, const struct spec_target *t, size_t n, struct e
 	    .usage = oci_usage,                                                  \
 	    .listen = oci_listen,                                                \
 	    .hosts = oci_hosts,                                                  \
-	    .pipes_in = in,                                                      \
+	    .pipes_in = (in),                                                    \
 	}
 
 static const struct oci_runtime runtime_crun = {

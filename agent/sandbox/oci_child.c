@@ -70,9 +70,8 @@ static int
 descriptors_take(struct oci_start *s, struct err *err)
 {
 	bool kernel = s->o->rt->kernel;
-	int log, *const up[] = {&s->wire, &s->helper, &s->null, &log};
+	int log = s->o->log, *const up[] = {&s->wire, &s->helper, &s->null, &log};
 
-	log = s->o->log;
 	if (close_range(~0u, ~0u, CLOSE_RANGE_UNSHARE) != 0)
 		return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox: own descriptors");
 	for (size_t i = 0; i < ARRAY_LEN(up); i++)

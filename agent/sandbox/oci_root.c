@@ -154,8 +154,8 @@ oci_root_make(struct oci_start *s, struct err *err)
 	/* gVisor's server of files makes it read-only, and forgets what it may not take off. */
 	if (s->o->rt->kernel && mount_setattr(AT_FDCWD, ".", 0, &plain, sizeof(plain)) != 0)
 		return fail(err, OCI_ROOT);
-	if ((rc = program_copy(s->init, OCI_INIT + 1, err)) != 0 ||
-	    (s->o->rt->kernel && (rc = program_copy(s->inside, OCI_INSIDE + 1, err)) != 0) ||
+	if ((rc = program_copy(s->init, &OCI_INIT[1], err)) != 0 ||
+	    (s->o->rt->kernel && (rc = program_copy(s->inside, &OCI_INSIDE[1], err)) != 0) ||
 	    (rc = sources_attach(s->spec, v, err)) != 0 ||
 	    (rc = tmpfs_at(s->o, "tmp", mib, "1777", 0, &v->tmp, err)) != 0 ||
 	    (rc = tmpfs_at(s->o, OCI_SHM, NATIVE_SHM_MIB, "1777", MS_NOEXEC, NULL, err)) != 0)
