@@ -361,14 +361,14 @@ oci_hosts(struct backend_box *b, const struct spec_target *t, size_t n, struct e
 	}
 
 static const struct oci_runtime runtime_crun = {
-    .name = "crun", .argv = {"--cgroup-manager=disabled"}, .pids = 4, .memory_mib = 8};
+    .name = "crun", .argv = {"--cgroup-manager=disabled"}, .pids = 4, .memory_mib = 4};
 static const struct oci_runtime runtime_runc = {
-    .name = "runc", .devices = true, .pids = 32, .spare = 3, .memory_mib = 32};
+    .name = "runc", .devices = true, .pids = 32, .spare = 3, .memory_mib = 16};
 static const struct oci_runtime runtime_runsc = {.name = "runsc",
     .argv = {"--network=host", "--ignore-cgroups", "--file-access=shared", "--oci-seccomp"},
     .kernel = true,
     .pids = 128,
-    .memory_mib = 128};
+    .memory_mib = 64};
 BACKEND(crun, false);
 BACKEND(runc, false);
 BACKEND(runsc, true);

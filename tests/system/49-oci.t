@@ -161,8 +161,8 @@ def streams(b):
     os.chown(T + "/%s/f" % b.name, 61234, 61234)
     r = b.exec("--workspace", T + "/" + b.name, "--", "sh", "-c", "cat f; echo new > g; id -u")
     st = os.stat(T + "/%s/g" % b.name)
-    b.eq((r.stdout, st.st_uid, open(T + "/%s/g" % b.name).read()), ("data\n1000\n", 61234, "new\n"),
-         "a workspace is written to, as its owner")
+    b.ok((r.stdout, st.st_uid, open(T + "/%s/g" % b.name).read()) == ("data\n1000\n", 61234, "new\n"),
+         "a workspace is written to, as its owner", (st.st_uid, r.all))
     r = b.exec("--overlay", T + "/" + b.name, "--", "sh", "-c", "cat g; rm f; echo over > g; cat g")
     b.eq((r.stdout, open(T + "/%s/g" % b.name).read(), os.path.exists(T + "/%s/f" % b.name)), ("new\nover\n", "new\n", True),
          "an overlaid one is not changed")
