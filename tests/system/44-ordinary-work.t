@@ -278,5 +278,5 @@ if there("strace"):
                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
     tap.ok(r.returncode != 0 and "ptrace" in r.stdout and "strace" in r.stdout, "strace is refused, and --explain names the call and the program", r.stdout)
 r = subprocess.run(CLI + ["--explain", "--", "true"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
-tap.eq((r.returncode, r.stdout), (0, ""), "and of a program that was refused nothing it says nothing")
+tap.ok(r.returncode == 0 and "no system call was refused" in r.stdout, "and of a program that was refused nothing it says that", r.stdout)
 tap.done()
