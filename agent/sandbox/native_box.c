@@ -212,9 +212,14 @@ box_build(const struct super_spec *spec, struct backend_box *b, struct err *err)
 	if (init < 0 || inside < 0)
 		return ERR_UNAVAILABLE;
 	identity_choose(n);
+	s->map.uid = n->uid;
+	s->map.gid = n->gid;
+	/* The janitor follows at once: what is made before it a kill of ours would leave. */
 	if ((!native_layer_off("limits") &&
 		(rc = native_cgroup_create(
 		     &spec->limits, spec->may_lack, &n->cgroup, &b->lacks, err)) != 0) ||
+	    ((n->root || n->cgroup.n != 0) &&
+		(rc = native_janitor_start(&n->janitor, &n->cgroup, &s->map, err)) != 0) ||
 	    (rc = native_view_plan(spec, &n->view, err)) != 0 ||
 	    (n->root && (rc = native_view_open(spec, &n->view, n->uid, err)) != 0))
 		return rc;
@@ -229,11 +234,6 @@ box_build(const struct super_spec *spec, struct backend_box *b, struct err *err)
 	s->inside = inside;
 	s->null = null;
 	s->notify = -1;
-	s->map.uid = n->uid;
-	s->map.gid = n->gid;
-	if ((n->root || n->cgroup.n != 0) &&
-	    (rc = native_janitor_start(&n->janitor, &n->cgroup, &s->map, err)) != 0)
-		return rc;
 	for (size_t i = 0; i < n->cgroup.n; i++)
 		b->cgroups[i] = n->cgroup.g[i].path;
 	rc = child_run(s, b, err);
