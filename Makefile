@@ -24,6 +24,12 @@ HARD	= -fstack-protector-strong -fstack-clash-protection -fcf-protection=full -f
 HGCC	= -ftrivial-auto-var-init=zero -fzero-call-used-regs=used-gpr
 # What starts and stands inside sandboxes: nothing to load, so nothing to wait for.
 STATIC	= $(if $(findstring fsanitize,$(LD_)),,-static-pie)
+# And musl where it is there: glibc's start asks the processor for its caches, and in a virtual machine
+# each such question goes to the host: together they take longer than all of a sandbox's namespaces.
+MULTI	:= $(shell gcc -print-multiarch)
+MUSL	:= $(if $(filter gcc:opt gcc:layers,$(notdir $(CC)):$(MODE)),$(patsubst %/musl-gcc.specs,%,$(wildcard \
+	   /usr/lib/$(subst -gnu,-musl,$(MULTI))/musl-gcc.specs)))
+MUSLI	= $(subst /usr/lib/,/usr/include/,$(MUSL))
 LHARD	= -pie -Wl,-z,relro,-z,now,-z,noexecstack,-z,separate-code,--as-needed,--build-id=sha1
 REPRO	= -ffile-prefix-map=$(CURDIR)=. -Werror=date-time
 ifeq ($(findstring clang,$(notdir $(CC))),)
@@ -119,6 +125,33 @@ LIBS	+= cmd
 
 all: $(PROGS:%=$(B)/%)
 
+# The programs that are static, and their libraries: built a second time with musl.
+SMALL	= cofferdam-sandbox cofferdam-inside cofferdam
+SMALLC	= $(shell grep -LE '<(openssl/|cjson/|seccomp|sodium)|"common/ossl' common/*.c)
+MUSLF	= -nostdinc -isystem common/musl -isystem $(MUSLI) -isystem $(B)/musl/linux \
+	  -isystem $(shell $(CC) -print-file-name=include)
+ifneq ($(MUSL),)
+$(B)/musl/linux/done:
+	@mkdir -p $(@D)
+	$(Q)for d in linux asm-generic; do ln -sfn /usr/include/$$d $(@D)/$$d; done
+	$(Q)ln -sfn /usr/include/$(MULTI)/asm $(@D)/asm && touch $@
+$(B)/musl/%.o: %.c Makefile $(B)/musl/linux/done
+	@mkdir -p $(@D)
+	$(call say,CC,$@)$(CC) $(filter-out -D_FORTIFY_SOURCE=%,$(CFLAGS_ALL)) -Wno-sign-compare -Wno-conversion -Wno-sign-conversion -Wno-arith-conversion $(MUSLF) -c -o $@ $<
+$(B)/musl/lib%.a:
+	$(call say,AR,$@)rm -f $@ && $(AR) rcsD $@ $^
+$(foreach l,sandbox super inside cli,$(eval $(B)/musl/lib$(l).a: $(SRC_$(l):%.c=$(B)/musl/%.o)))
+$(B)/musl/libcommon.a: $(SMALLC:%.c=$(B)/musl/%.o)
+define small
+$(B)/$(1): $(MAIN_$(1):%.c=$(B)/musl/%.o) $(USE_$(1):%=$(B)/musl/lib%.a)
+	$$(call say,LD,$$@)$(CC) -nostdlib -nostartfiles -static-pie $(filter-out -pie,$(LD_)) $(LDFLAGS) -o $$@ $(MUSL)/rcrt1.o $(MUSL)/crti.o \
+		$$^ $(USE_$(1):%=$(B)/musl/lib%.a) $(MUSL)/libc.a -lgcc $(MUSL)/crtn.o
+endef
+$(foreach p,$(SMALL),$(eval $(call small,$(p))))
+$(B)/musl/agent/sandbox/filter.o: $(B)/agent/sandbox/filter_bpf.h
+$(B)/musl/agent/sandbox/sandbox_context.o: $(B)/agent/sandbox/context_drivers.h
+endif
+
 objs	= $(patsubst %.c,$(B)/%.o,$(1))
 $(B)/%.o: %.c Makefile
 	@mkdir -p $(@D)
@@ -133,7 +166,7 @@ define program
 $(B)/$(1): $(call objs,$(MAIN_$(1))) $(call lib,$(USE_$(1)))
 	$$(call say,LD,$$@)$(CC) $(LD_) $(LDFLAGS) -o $$@ $(call objs,$(MAIN_$(1))) $(call lib,$(USE_$(1))) $(EXT_$(1))
 endef
-$(foreach p,$(filter-out cofferdam-init,$(PROGS)),$(eval $(call program,$(p))))
+$(foreach p,$(filter-out cofferdam-init $(if $(MUSL),$(SMALL)),$(PROGS)),$(eval $(call program,$(p))))
 # Pid 1 of a sandbox: no C library, no sanitizer, in every mode.
 SRC_init	= $(wildcard agent/sandbox/init/*.c)
 CFLAGS_init	= $(STD) -D_GNU_SOURCE -Os $(WARN) $(WERROR) $(REPRO) -I. -ffreestanding -fno-builtin -fno-stack-protector \

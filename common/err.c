@@ -76,6 +76,16 @@ err_set(struct err *err, int code, const char *fmt, ...)
 	return code;
 }
 
+static const char *
+error_text(int errnum, char *room, size_t size)
+{
+#ifdef __GLIBC__
+	return strerror_r(errnum, room, size);
+#else
+	return strerror_r(errnum, room, size) == 0 ? room : "unknown error";
+#endif
+}
+
 int
 err_sys(struct err *err, int code, int errnum, const char *fmt, ...)
 {
@@ -89,7 +99,7 @@ err_sys(struct err *err, int code, int errnum, const char *fmt, ...)
 	va_end(ap);
 	if (err == NULL)
 		return code;
-	s = strerror_r(errnum, text, sizeof(text));
+	s = error_text(errnum, text, sizeof(text));
 	n = strlen(err->msg);
 	(void)snprintf(err->msg + n, sizeof(err->msg) - n, ": %s", s);
 	return code;
