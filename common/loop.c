@@ -391,13 +391,13 @@ loop_before_sleep(struct loop *l, loop_fn *fn, void *arg)
 }
 
 static void
-turn(struct loop *l)
+turn(struct loop *l, int timeout_ms)
 {
 	struct epoll_event ev[EVENTS_PER_TURN];
 	int n;
 
 	arm(l);
-	n = epoll_wait(l->epfd, ev, EVENTS_PER_TURN, -1);
+	n = epoll_wait(l->epfd, ev, EVENTS_PER_TURN, timeout_ms);
 	if (n < 0 && errno != EINTR)
 		fatal("epoll_wait: %s", strerror(errno));
 	l->now = boot_ms();
@@ -410,19 +410,40 @@ turn(struct loop *l)
 	bury(l);
 }
 
+static void
+before_sleep(struct loop *l)
+{
+	for (size_t i = 0; i < l->before_n; i++)
+		l->before[i].fn(l->before[i].arg);
+}
+
 int
 loop_run(struct loop *l)
 {
 	for (;;) {
 		/* Also after the last turn: what came in is synced and answered before the end. */
-		for (size_t i = 0; i < l->before_n; i++)
-			l->before[i].fn(l->before[i].arg);
+		before_sleep(l);
 		if (l->stopped) {
 			l->stopped = false;
 			return l->rc;
 		}
-		turn(l);
+		turn(l, -1);
 	}
+}
+
+bool
+loop_turn(struct loop *l)
+{
+	turn(l, 0);
+	before_sleep(l);
+	arm(l);
+	return l->stopped;
+}
+
+int
+loop_fd(const struct loop *l)
+{
+	return l->epfd;
 }
 
 void

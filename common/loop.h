@@ -7,6 +7,7 @@
 #ifndef COMMON_LOOP_H
 #define COMMON_LOOP_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/epoll.h>
 #include <sys/types.h>
@@ -26,6 +27,10 @@ void loop_free(struct loop *l);
 /* Runs until loop_stop; returns the value given there. */
 int loop_run(struct loop *l);
 void loop_stop(struct loop *l, int rc);
+/* For who waits elsewhere: one turn that does not wait, after which the descriptor is readable when
+ * there is something to do. True: loop_stop was called. */
+bool loop_turn(struct loop *l);
+int loop_fd(const struct loop *l);
 uint64_t loop_now_ms(const struct loop *l); /* CLOCK_BOOTTIME, of this turn */
 
 /* The fd stays the caller's; delete the io before closing the fd. */

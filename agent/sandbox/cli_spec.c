@@ -79,7 +79,7 @@ cli_create(const struct cli *c, const char *name, bool here, struct sandbox **re
 	sandbox_workspace_apply(&ws, binds, &spec);
 	if ((warning = sandbox_workspace_warning(&ws)) != NULL)
 		log_warn("%s", warning);
-	if ((here ? sandbox_create_here : sandbox_create)(&spec, ret, &e) != 0) {
+	if ((here ? sandbox_create_once : sandbox_create)(&spec, ret, &e) != 0) {
 		log_error("%s", e.msg);
 		return e.code == ERR_INVALID || e.code == ERR_EXISTS ? CLI_USAGE : CLI_UNAVAILABLE;
 	}

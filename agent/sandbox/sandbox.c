@@ -279,8 +279,8 @@ sandbox_destroy(struct sandbox *sb)
 	if (sb->supervisor > 0)
 		supervisor_reap(sb);
 	cleanup_close_fd(&sb->wire);
-	if (sb->here)
-		(void)pthread_join(sb->thread, NULL);
+	if (sb->here != NULL)
+		sb->end(sb);
 	client_free(sb);
 }
 
@@ -290,7 +290,7 @@ sandbox_detach(struct sandbox *sb)
 	AUTO_WIRE struct wire_msg m = WIRE_MSG;
 	struct err e;
 
-	if (sb == NULL || !sb->named || sb->here) {
+	if (sb == NULL || !sb->named || sb->here != NULL) {
 		sandbox_destroy(sb);
 		return;
 	}

@@ -93,6 +93,11 @@ struct sandbox;
 int sandbox_create(const struct sandbox_spec *spec, struct sandbox **ret, struct err *err);
 /* The same in a thread of this process, and so faster: for one command from the command line. */
 int sandbox_create_here(const struct sandbox_spec *spec, struct sandbox **ret, struct err *err);
+/*
+ * And without that thread at first: until something else than sandbox_exec, sandbox_streams_run,
+ * sandbox_level and sandbox_destroy is called, the sandbox's time is kept inside of these alone.
+ */
+int sandbox_create_once(const struct sandbox_spec *spec, struct sandbox **ret, struct err *err);
 /* A named sandbox of this user. ERR_NOT_FOUND: there is none (any more). */
 int sandbox_attach(const char *name, struct sandbox **ret, struct err *err);
 /* Ends every process inside and waits until nothing is left. NULL is fine. */

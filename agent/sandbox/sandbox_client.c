@@ -7,10 +7,15 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 #include "common/xalloc.h"
 
 #include "common/banned.h"
+
+#define SEND_FITS ((size_t)16384) /* into the socket, whoever reads it */
 
 struct client_parked {
 	uint32_t tag;
@@ -32,6 +37,52 @@ gone(struct err *err, const struct err *why)
 	return err_set(err, ERR_UNAVAILABLE, "sandbox: it went away (%s)", why->msg);
 }
 
+/* What sandbox_create, sandbox_exec and sandbox_destroy ask for: they give it its turns. */
+static bool
+is_of_one_command(uint8_t type)
+{
+	return type == CALL_CREATE || type == CALL_EXEC || type == CALL_KILL ||
+	       type == CALL_PROCS || type == CALL_END;
+}
+
+void
+client_leave(struct sandbox *sb)
+{
+	if (sb->turn != NULL)
+		sb->leave(sb);
+}
+
+/* What does not wait is done at once. Not every file can say whether it would. */
+ssize_t
+client_read(struct sandbox *sb, int fd, void *p, size_t n)
+{
+	struct iovec iov = {p, n};
+	ssize_t k;
+
+	if (sb->turn != NULL) {
+		k = syscall(SYS_preadv2, fd, &iov, 1, -1L, -1L, RWF_NOWAIT);
+		if (k >= 0)
+			return k;
+		client_leave(sb);
+	}
+	return read(fd, p, n);
+}
+
+ssize_t
+client_write(struct sandbox *sb, int fd, const void *p, size_t n)
+{
+	struct iovec iov = {(void *)(uintptr_t)p, n};
+	ssize_t k;
+
+	if (sb->turn != NULL) {
+		k = syscall(SYS_pwritev2, fd, &iov, 1, -1L, -1L, RWF_NOWAIT);
+		if (k >= 0)
+			return k;
+		client_leave(sb);
+	}
+	return write(fd, p, n);
+}
+
 int
 client_send(struct sandbox *sb, uint8_t type, const struct buf *body, const int *fds, size_t nfds,
     uint32_t *ret_tag, struct err *err)
@@ -49,6 +100,8 @@ client_send(struct sandbox *sb, uint8_t type, const struct buf *body, const int 
 	if (buf_over(&b) || (body != NULL && buf_over(body)))
 		return err_set(
 		    err, ERR_TOO_LARGE, "sandbox: a request of more than %zu bytes", WIRE_BODY_MAX);
+	if (b.n > SEND_FITS || !is_of_one_command(type))
+		client_leave(sb);
 	if (wire_send(sb->wire, type, &b, fds, nfds, &e) != 0)
 		return gone(err, &e);
 	*ret_tag = sb->tag;
@@ -113,6 +166,29 @@ something_there(int fd)
 	return poll(&p, 1, 0) > 0 ? 0 : ERR_TIMEOUT;
 }
 
+/* As wire_wait, and meanwhile a supervisor of this thread has its turns. */
+static int
+answer_wait(struct sandbox *sb, int64_t deadline, struct err *err)
+{
+	while (sb->turn != NULL) {
+		struct pollfd p[2] = {
+		    {.fd = sb->wire, .events = POLLIN}, {.fd = sb->turn_fd, .events = POLLIN}};
+		int64_t left = deadline < 0 ? 60000 : deadline - wire_now_ms();
+		int rc;
+
+		if (left <= 0)
+			return err_set(err, ERR_TIMEOUT, "sandbox wire: no progress in time");
+		rc = poll(p, 2, left > 60000 ? 60000 : (int)left);
+		if (rc < 0 && errno != EINTR)
+			return err_sys(err, ERR_SYSTEM, errno, "sandbox wire: poll");
+		if (rc > 0 && p[0].revents != 0)
+			return 0;
+		if (rc > 0)
+			sb->turn(sb);
+	}
+	return wire_wait(sb->wire, POLLIN, deadline, err);
+}
+
 int
 client_answer(struct sandbox *sb, uint32_t tag, uint8_t want, int timeout_ms, struct wire_msg *ret,
     struct err *err)
@@ -126,8 +202,7 @@ client_answer(struct sandbox *sb, uint32_t tag, uint8_t want, int timeout_ms, st
 
 		if (sb->wire < 0)
 			return err_set(err, ERR_UNAVAILABLE, "sandbox: already ended");
-		rc = timeout_ms == 0 ? something_there(sb->wire)
-				     : wire_wait(sb->wire, POLLIN, deadline, &e);
+		rc = timeout_ms == 0 ? something_there(sb->wire) : answer_wait(sb, deadline, &e);
 		if (rc == ERR_TIMEOUT)
 			return err_set(err, ERR_TIMEOUT, "sandbox: no answer in %d ms", timeout_ms);
 		if ((rc = client_turn(sb, err)) != 0)

@@ -19,8 +19,14 @@
 struct sandbox {
 	int wire;
 	pid_t supervisor; /* a child of this process; 0: none */
-	pthread_t thread; /* when `here` */
-	bool here, named;
+	/* A supervisor of this process (sandbox_here.c). As long as it is one of this thread it has
+	 * its turns whenever something is waited for: `turn` is not NULL, and turn_fd is readable
+	 * when it is to be called. */
+	struct super *here;
+	void (*turn)(struct sandbox *sb), (*leave)(struct sandbox *sb), (*end)(struct sandbox *sb);
+	int turn_fd;
+	pthread_t thread; /* once it has one of its own */
+	bool threaded, named;
 	uint32_t tag;
 	char *level;
 	int listeners[SANDBOX_TARGETS_MAX];
@@ -44,6 +50,12 @@ int client_created(struct sandbox *sb, uint32_t tag, size_t ntargets, struct err
 int client_create(struct sandbox *sb, const struct sandbox_spec *s, struct err *err);
 /* ERR_NOT_FOUND: nobody listens there. */
 int client_connect(const char *path, int *ret, struct err *err);
+/* Before anything that may take time but is not waiting here: a supervisor of this thread gets one
+ * of its own. */
+void client_leave(struct sandbox *sb);
+/* read(2) and write(2) of what is not ours, and may take time. */
+ssize_t client_read(struct sandbox *sb, int fd, void *p, size_t n);
+ssize_t client_write(struct sandbox *sb, int fd, const void *p, size_t n);
 /* All but the wire and the supervisor. */
 void client_free(struct sandbox *sb);
 /* Sends `type` with a fresh tag before `body` (may be NULL). */

@@ -54,6 +54,7 @@ interpreter_start(struct sandbox_context *c, struct err *err)
 	argv[n] = NULL;
 	memcpy(&x.argv, &(const char *const *){argv}, sizeof(x.argv));
 	x.fds = &theirs;
+	client_leave(c->sb);
 	return client_start(c->sb, &x, false, &c->st, err);
 }
 

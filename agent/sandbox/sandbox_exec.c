@@ -126,7 +126,7 @@ input_take(struct running *g)
 {
 	static const char end[] = {4}; /* VEOF of a fresh terminal */
 	uint8_t *room = g->room + ROOM;
-	ssize_t k = read(g->x->stdin_fd, room, ROOM);
+	ssize_t k = client_read(g->sb, g->x->stdin_fd, room, ROOM);
 
 	if (k > 0) {
 		g->in_left = str_mem(room, (size_t)k);
@@ -138,7 +138,7 @@ input_take(struct running *g)
 }
 
 static void
-running_polls(struct running *g, struct pollfd p[5])
+running_polls(struct running *g, struct pollfd p[6])
 {
 	bool full = g->in_left.n != 0;
 	int in = input_fd(g);
@@ -150,6 +150,7 @@ running_polls(struct running *g, struct pollfd p[5])
 	p[4] = (struct pollfd){
 	    .fd = g->x->watch_fd != NULL && g->killed == SANDBOX_NONE ? *g->x->watch_fd : -1,
 	    .events = POLLIN};
+	p[5] = (struct pollfd){.fd = g->sb->turn != NULL ? g->sb->turn_fd : -1, .events = POLLIN};
 	if (in >= 0 && full)
 		p[3] = (struct pollfd){.fd = in, .events = POLLOUT};
 	else if (in >= 0 && g->in_more)
@@ -175,7 +176,7 @@ static int
 running_turn(struct running *g, struct err *err)
 {
 	bool full = g->in_left.n != 0;
-	struct pollfd p[5];
+	struct pollfd p[6];
 	int64_t left = g->deadline - wire_now_ms();
 
 	running_polls(g, p);
@@ -196,6 +197,8 @@ running_turn(struct running *g, struct err *err)
 		input_give(g);
 	if (p[4].revents != 0 && g->x->watch(g->x->watch_arg))
 		running_kill(g, SANDBOX_KILLED);
+	if (p[5].revents != 0 && g->sb->turn != NULL)
+		g->sb->turn(g->sb);
 	return 0;
 }
 

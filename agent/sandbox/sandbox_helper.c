@@ -177,6 +177,7 @@ helper_run(struct sandbox *sb, const struct helper *h, struct err *err)
 		memcpy(&argv[n], &h->argv[n], sizeof(argv[n]));
 	argv[n] = NULL;
 	frame_reader_init(&d.reader, h->ops, h->arg);
+	client_leave(sb);
 	rc = client_start(sb, &x, false, &d.st, &e);
 	if (rc != 0)
 		return err_set(err, e.code, "%s", e.msg);

@@ -18,9 +18,10 @@ int
 sandbox_spawn(struct sandbox *sb, const struct sandbox_exec *x, uint32_t *ret_proc, struct err *err)
 {
 	AUTO_STARTED struct client_started s = CLIENT_STARTED;
-	int rc = client_start(sb, x, true, &s, err);
+	int rc;
 
-	if (rc != 0)
+	client_leave(sb);
+	if ((rc = client_start(sb, x, true, &s, err)) != 0)
 		return rc;
 	*ret_proc = s.proc;
 	return 0;

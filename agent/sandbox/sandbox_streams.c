@@ -17,10 +17,12 @@
 #include <unistd.h>
 
 #include "common/xalloc.h"
+#include "agent/sandbox/sandbox_client.h"
 
 #include "common/banned.h"
 
 struct streams {
+	struct sandbox *sb;
 	struct sandbox_streams *s;
 	int watch; /* what sandbox_exec looks at: one of those below, or a set of them; -1: none */
 	int signals, unread, asked; /* asked: the caller's own, borrowed */
@@ -121,7 +123,7 @@ pass_on(void *arg, int stream, struct str bytes)
 	struct streams *t = arg;
 
 	while (bytes.n != 0 && !t->broken) {
-		ssize_t k = write(stream, bytes.p, bytes.n);
+		ssize_t k = client_write(t->sb, stream, bytes.p, bytes.n);
 
 		if (k > 0) {
 			bytes.p += k;
@@ -222,8 +224,13 @@ int
 sandbox_streams_run(struct sandbox *sb, struct sandbox_streams *s, struct sandbox_result *ret,
     int *ret_status, struct err *err)
 {
-	AUTO_STREAMS struct streams t = {
-	    .s = s, .watch = -1, .signals = -1, .unread = -1, .asked = -1, .terminal = -1};
+	AUTO_STREAMS struct streams t = {.sb = sb,
+	    .s = s,
+	    .watch = -1,
+	    .signals = -1,
+	    .unread = -1,
+	    .asked = -1,
+	    .terminal = -1};
 	const char *kind = getenv("TERM");
 	AUTO_FREE char *term = xasprintf("TERM=%s", kind != NULL ? kind : "dumb");
 	AUTO_FREE const char **env = env_with_term(s->x.env, term);

@@ -12,4 +12,16 @@
  */
 int super_main(int wire, bool process);
 
+/*
+ * The same in the caller's own thread, piece by piece: a turn when the descriptor is readable, the
+ * first at once. True: it is over. super_here_free also ends what is not over. super_here_run: all
+ * turns, as a thread of its own, which then frees it.
+ */
+struct super;
+struct super *super_here(int wire);
+int super_here_fd(const struct super *s);
+bool super_here_turn(struct super *s);
+void super_here_run(struct super *s);
+void super_here_free(struct super *s);
+
 #endif

@@ -274,32 +274,64 @@ super_free(struct super *s)
 	free(s);
 }
 
-int
-super_main(int wire, bool process)
+static struct super *
+super_new(int wire, bool process)
 {
 	struct super *s = xcalloc(1, sizeof(*s));
-	sigset_t pipe_only;
-	int rc;
 
 	(void)fcntl(wire, F_SETFD, FD_CLOEXEC);
 	s->process = process;
 	s->listener = s->name.lock = -1;
 	s->box = (struct backend_box){.inside = -1, .pidfd = -1, .notify = -1};
 	s->box.level = BUF(32768);
-	/* A thread's own mask: writing to a program that is gone must not end the process. */
-	(void)sigemptyset(&pipe_only);
-	(void)sigaddset(&pipe_only, SIGPIPE);
 	if (process)
 		process_prepare(s, wire);
-	else
-		(void)pthread_sigmask(SIG_BLOCK, &pipe_only, NULL);
 	s->loop = loop_new();
 	loop_before_sleep(s->loop, on_turn_end, s);
 	super_conn_new(s, wire, false);
 	if (process)
 		loop_signal_add(s->loop, SIGTERM, on_term, s);
-	rc = s->over ? 1 : loop_run(s->loop);
+	return s;
+}
+
+void
+super_here_free(struct super *s)
+{
 	super_end(s, SANDBOX_KILLED, "sandbox: its supervisor ended");
 	super_free(s);
+}
+
+int
+super_main(int wire, bool process)
+{
+	struct super *s = super_new(wire, process);
+	int rc = s->over ? 1 : loop_run(s->loop);
+
+	super_here_free(s);
 	return rc;
+}
+
+struct super *
+super_here(int wire)
+{
+	return super_new(wire, false);
+}
+
+int
+super_here_fd(const struct super *s)
+{
+	return loop_fd(s->loop);
+}
+
+bool
+super_here_turn(struct super *s)
+{
+	return loop_turn(s->loop);
+}
+
+void
+super_here_run(struct super *s)
+{
+	(void)loop_run(s->loop);
+	super_here_free(s);
 }
