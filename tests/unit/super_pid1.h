@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -157,6 +158,7 @@ pid1_child(
 	sigset_t none;
 	int e;
 
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* as with a real pid 1 */
 	(void)setsid();
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
