@@ -66,6 +66,8 @@ struct backend {
 	void (*end)(struct backend_box *b);
 	int (*freeze)(struct backend_box *b, bool on, struct err *err);
 	void (*usage)(struct backend_box *b, struct backend_usage *ret);
+	/* usage's oom_kills alone; may be NULL. */
+	uint64_t (*ooms)(struct backend_box *b);
 	/* A listener inside the sandbox's network and its name in /etc/hosts. */
 	int (*listen)(
 	    struct backend_box *b, const struct spec_target *t, int *ret_fd, struct err *err);

@@ -1,9 +1,9 @@
 /*
  * The native back end. Order of one start, in the supervisor but where said: find and make the
- * limits' groups; open what the sandbox sees; start the janitor; start the child in new namespaces,
- * which shares our memory and our descriptors while we wait (vfork), joins the groups, has its ids
- * mapped, builds network and mounts, gives up everything and executes cofferdam-init. What it makes
- * for the supervisor (listeners, the filter's notifications) it thus has made here.
+ * limits' groups; start the janitor; open what the sandbox sees; start the child in new namespaces,
+ * which shares our memory and our descriptors, joins the groups, builds network and mounts, gives
+ * up everything and executes cofferdam-init. Meanwhile we map its ids and wait. What the child
+ * makes for the supervisor (listeners, the filter's notifications) it thus has made here.
  */
 #ifndef AGENT_SANDBOX_NATIVE_H
 #define AGENT_SANDBOX_NATIVE_H
@@ -98,29 +98,32 @@ int native_cgroup_join(const struct native_cgroup *c, struct err *err);
 void native_cgroup_joined(struct native_cgroup *c);
 int native_cgroup_freeze(struct native_cgroup *c, bool on, struct err *err);
 void native_cgroup_usage(struct native_cgroup *c, struct backend_usage *ret);
+uint64_t native_cgroup_ooms(struct native_cgroup *c);
 /* Waits a moment for the last process to be gone. */
 void native_cgroup_remove(struct native_cgroup *c);
 int native_group_put(const struct native_group *g, const char *file, const char *text);
 
 /* --- native_janitor.c --------------------------------------------------------------------- */
-/* Removes the groups when the supervisor is gone without having done it. Writes id maps for the
- * child, since the supervisor waits meanwhile. */
+/* Removes the groups when the supervisor is gone without having done it. */
 struct native_janitor {
 	pid_t pid; /* 0: none */
 	int order; /* its pipe */
 	struct native_region region;
 };
 struct native_idmap {
-	volatile uint32_t state; /* 0: asked; else 1 - errno, woken by futex */
-	volatile pid_t child;	 /* as the supervisor sees it */
+	volatile uint32_t state; /* 0: not yet; else 1 - errno, woken by futex */
+	pid_t child;		 /* as the supervisor sees it */
 	uid_t uid;
 	gid_t gid;
 };
-int native_janitor_start(struct native_janitor *j, const struct native_cgroup *c,
-    struct native_idmap *map, struct err *err);
+int native_janitor_start(struct native_janitor *j, const struct native_cgroup *c, struct err *err);
+/* Just before its work is done by others: it goes while they do it. native_janitor_end waits. */
+void native_janitor_stop(struct native_janitor *j);
 void native_janitor_end(struct native_janitor *j);
-/* In the child. */
-int native_janitor_map(const struct native_janitor *j, struct native_idmap *map, struct err *err);
+/* In the supervisor, while the child starts: raw calls alone. */
+void native_map_write(struct native_idmap *map);
+/* In the child: until it is done. */
+int native_map_wait(struct native_idmap *map, struct err *err);
 
 /* --- native_view.c (what is seen), native_fill.c, native_root.c, native_overlay.c, native_idmap.c
  */
@@ -207,6 +210,7 @@ struct native_start {
 	unsigned lacks;
 	int listeners[SANDBOX_TARGETS_MAX];
 	size_t nlisteners;
+	volatile uint32_t running; /* 0: it has executed pid 1, or failed */
 	bool executing;
 	struct err err;
 };

@@ -7,6 +7,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,6 +21,7 @@
 
 #include "common/proc_paths.h"
 #include "agent/sandbox/filter.h"
+#include "agent/sandbox/native_raw.h"
 
 #include "common/banned.h"
 
@@ -131,18 +134,43 @@ native_program_open(const char *name, struct err *err)
 
 /* --- start ----------------------------------------------------------------------------- */
 
+/*
+ * Until the child has executed pid 1 or is gone. It has our memory and this thread's own storage
+ * (errno) meanwhile: raw calls only.
+ */
+static void
+child_wait(const struct native_start *s, int pidfd)
+{
+	const struct timespec turn = {.tv_nsec = 50000000}, none = {0};
+	struct pollfd p = {.fd = pidfd, .events = POLLIN};
+
+	while (s->running != 0)
+		if (RAW(SYS_futex, &s->running, FUTEX_WAIT, 1, &turn) == -ETIMEDOUT &&
+		    RAW(SYS_ppoll, &p, 1, &none, NULL, 0) > 0)
+			break;
+}
+
 static int
 child_start(struct native_start *s, struct backend_box *b, struct err *err)
 {
 	struct native *n = b->own;
 	int into = native_cgroup_into(&n->cgroup);
 	struct clone_args a = {.exit_signal = SIGCHLD,
-	    .flags = namespaces() | CLONE_VFORK | CLONE_FILES | CLONE_PIDFD | CLONE_PARENT_SETTID |
+	    .flags = namespaces() | CLONE_FILES | CLONE_PIDFD | CLONE_CHILD_CLEARTID |
 		     CLONE_CLEAR_SIGHAND | (into >= 0 ? CLONE_INTO_CGROUP : 0),
 	    .pidfd = (uintptr_t)&b->pidfd,
-	    .parent_tid = (uintptr_t)&s->map.child,
+	    .child_tid = (uintptr_t)&s->running,
 	    .cgroup = into >= 0 ? (unsigned)into : 0};
-	pid_t pid = native_spawn(&n->region, &a, native_child_main, s);
+	pid_t pid;
+
+	s->running = 1;
+	pid = native_spawn(&n->region, &a, native_child_main, s);
+	if (pid > 0) {
+		s->map.child = pid;
+		if (n->root)
+			native_map_write(&s->map);
+		child_wait(s, b->pidfd);
+	}
 
 	if (pid < 0)
 		return native_missing(err, -pid, "user, mount, pid, net, ipc and uts namespaces",
@@ -218,8 +246,7 @@ box_build(const struct super_spec *spec, struct backend_box *b, struct err *err)
 	if ((!native_layer_off("limits") &&
 		(rc = native_cgroup_create(
 		     &spec->limits, spec->may_lack, &n->cgroup, &b->lacks, err)) != 0) ||
-	    ((n->root || n->cgroup.n != 0) &&
-		(rc = native_janitor_start(&n->janitor, &n->cgroup, &s->map, err)) != 0) ||
+	    (n->cgroup.n != 0 && (rc = native_janitor_start(&n->janitor, &n->cgroup, err)) != 0) ||
 	    (rc = native_view_plan(spec, &n->view, err)) != 0 ||
 	    (n->root && (rc = native_view_open(spec, &n->view, n->uid, err)) != 0))
 		return rc;
@@ -254,9 +281,8 @@ one_close(int *fd)
 	*fd = -1;
 }
 
-/* Waits until the last process of the pid namespace is gone: the kernel reaps pid 1 last. */
 static void
-tree_end(struct backend_box *b, struct native *n)
+tree_kill(struct backend_box *b, struct native *n)
 {
 	const struct native_group *g = native_cgroup_role(&n->cgroup, NATIVE_FREEZE);
 
@@ -266,7 +292,13 @@ tree_end(struct backend_box *b, struct native *n)
 	/* A frozen process of version 1 dies when it is thawed; version 2 lets it die. */
 	if (g != NULL && g->version == 1)
 		(void)native_group_put(g, "freezer.state", "THAWED");
-	while (waitpid(b->child, NULL, 0) < 0 && errno == EINTR)
+}
+
+/* Until the last process of the pid namespace is gone: the kernel reaps pid 1 last. */
+static void
+tree_wait(struct backend_box *b)
+{
+	while (b->child > 0 && waitpid(b->child, NULL, 0) < 0 && errno == EINTR)
 		continue;
 	b->child = 0;
 }
@@ -279,14 +311,17 @@ native_end(struct backend_box *b)
 
 	if (n == NULL)
 		return;
-	tree_end(b, n);
-	one_close(&b->pidfd);
+	tree_kill(b, n);
+	/* Meanwhile: the last look at a mount takes as long to close as a process to end. */
 	one_close(&b->inside);
 	one_close(&b->notify);
 	for (size_t i = 0; i < b->nlisteners; i++)
 		one_close(&b->listeners[i]);
 	b->nlisteners = 0;
 	native_view_free(&n->view);
+	tree_wait(b);
+	one_close(&b->pidfd);
+	native_janitor_stop(&n->janitor);
 	native_cgroup_remove(&n->cgroup);
 	native_janitor_end(&n->janitor);
 	buf_free(&b->level);
@@ -357,12 +392,21 @@ native_usage(struct backend_box *b, struct backend_usage *ret)
 	native_disk_usage(n->view.work, n->view.limited, ret);
 }
 
+static uint64_t
+native_ooms(struct backend_box *b)
+{
+	struct native *n = b->own;
+
+	return n != NULL ? native_cgroup_ooms(&n->cgroup) : 0;
+}
+
 const struct backend backend_native = {
     .name = "native",
     .start = native_start,
     .end = native_end,
     .freeze = native_freeze,
     .usage = native_usage,
+    .ooms = native_ooms,
     .listen = native_listen,
     .hosts = native_hosts,
 };

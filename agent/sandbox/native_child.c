@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <linux/securebits.h>
 #include <sched.h>
 #include <signal.h>
@@ -17,6 +18,7 @@
 
 #include "agent/sandbox/filter.h"
 #include "agent/sandbox/inside.h"
+#include "agent/sandbox/native_raw.h"
 
 #include "common/banned.h"
 
@@ -55,7 +57,7 @@ ids_map(struct native_start *s, struct err *err)
 	if (native_layer_off("userns"))
 		return 0;
 	if (s->n->root)
-		return native_janitor_map(&s->n->janitor, &s->map, err);
+		return native_map_wait(&s->map, err);
 	(void)snprintf(text, sizeof(text), "%d %u 1", NATIVE_UID_INSIDE, s->n->uid);
 	if ((rc = file_put("/proc/self/uid_map", text, err)) != 0 ||
 	    (rc = file_put("/proc/self/setgroups", "deny", err)) != 0)
@@ -192,6 +194,11 @@ native_child_main(void *arg)
 	if ((s->lacks & SANDBOX_LAYER_LANDLOCK) != 0)
 		argv[1] = word;
 	s->executing = true;
+#ifdef MODE_SANITIZED
+	/* On memory of its own: the kernel tells nobody. */
+	s->running = 0;
+	(void)RAW(SYS_futex, &s->running, FUTEX_WAKE, 1);
+#endif
 	(void)syscall(SYS_execveat, INIT_FD, "", argv, envp, AT_EMPTY_PATH);
 	(void)err_sys(&s->err, ERR_UNAVAILABLE, errno, "sandbox: start of cofferdam-init");
 	s->executing = false;

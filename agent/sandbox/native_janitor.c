@@ -24,12 +24,9 @@
 #define TURNS 500 /* of 10 ms: until everything in a group is gone */
 #define PATHS_MAX 2048
 
-#define ORDER_MAP 'm'
-
 /* Above its stack: the supervisor's own memory may change or go. */
 struct task {
 	int order; /* the pipe's end to read */
-	struct native_idmap *map;
 	size_t n;
 	struct {
 		unsigned path; /* in text */
@@ -92,8 +89,8 @@ map_file(pid_t pid, const char *name, unsigned outside)
 	return file_put(path, text, n);
 }
 
-static void
-maps_write(struct native_idmap *m)
+void
+native_map_write(struct native_idmap *m)
 {
 	long rc = map_file(m->child, "uid_map", m->uid);
 
@@ -141,18 +138,10 @@ janitor_main(void *arg)
 	if (RAW(SYS_dup3, t->order, 0, 0) < 0 && t->order != 0)
 		return 1;
 	(void)RAW(SYS_close_range, 1, ~0u, 0);
-	for (;;) {
-		long k = RAW(SYS_read, 0, &order, 1);
-
-		if (k == -EINTR)
-			continue;
-		if (k == 1 && order == ORDER_MAP) {
-			maps_write(t->map);
-			continue;
-		}
-		groups_remove(t);
-		return 0;
-	}
+	while (RAW(SYS_read, 0, &order, 1) == -EINTR)
+		continue;
+	groups_remove(t);
+	return 0;
 }
 
 static int
@@ -177,8 +166,7 @@ task_fill(struct task *t, const struct native_cgroup *c, struct err *err)
 }
 
 int
-native_janitor_start(struct native_janitor *j, const struct native_cgroup *c,
-    struct native_idmap *map, struct err *err)
+native_janitor_start(struct native_janitor *j, const struct native_cgroup *c, struct err *err)
 {
 	struct clone_args a = {0};
 	struct task *t;
@@ -188,7 +176,6 @@ native_janitor_start(struct native_janitor *j, const struct native_cgroup *c,
 	if ((rc = native_region_make(STACK, sizeof(*t), &j->region, err)) != 0)
 		return rc;
 	t = native_region_shared(&j->region);
-	t->map = map;
 	if ((rc = task_fill(t, c, err)) != 0)
 		return rc;
 	if (pipe2(p, O_CLOEXEC) != 0)
@@ -204,10 +191,10 @@ native_janitor_start(struct native_janitor *j, const struct native_cgroup *c,
 }
 
 int
-native_janitor_map(const struct native_janitor *j, struct native_idmap *m, struct err *err)
+native_map_wait(struct native_idmap *m, struct err *err)
 {
 	const struct timespec limit = {.tv_sec = 10};
-	long rc = write(j->order, &(char){ORDER_MAP}, 1) == 1 ? 0 : -errno;
+	long rc = 0;
 
 	while (rc == 0 && m->state == 0) {
 		rc = RAW(SYS_futex, &m->state, FUTEX_WAIT, 0, &limit);
@@ -224,10 +211,17 @@ native_janitor_map(const struct native_janitor *j, struct native_idmap *m, struc
 }
 
 void
+native_janitor_stop(struct native_janitor *j)
+{
+	if (j->pid > 0)
+		(void)kill(j->pid, SIGKILL);
+}
+
+void
 native_janitor_end(struct native_janitor *j)
 {
+	native_janitor_stop(j);
 	if (j->pid > 0) {
-		(void)kill(j->pid, SIGKILL);
 		while (waitpid(j->pid, NULL, (int)__WCLONE) < 0 && errno == EINTR)
 			continue;
 	}

@@ -49,6 +49,15 @@ named(const struct native_group *g, const char *file, const char *name)
 	return v;
 }
 
+uint64_t
+native_cgroup_ooms(struct native_cgroup *c)
+{
+	const struct native_group *m = native_cgroup_role(c, NATIVE_MEMORY);
+	bool v1 = m != NULL && m->version == 1;
+
+	return named(m, v1 ? "memory.oom_control" : "memory.events", "oom_kill");
+}
+
 void
 native_cgroup_usage(struct native_cgroup *c, struct backend_usage *ret)
 {
@@ -59,7 +68,7 @@ native_cgroup_usage(struct native_cgroup *c, struct backend_usage *ret)
 
 	ret->memory_bytes = number(m, v1 ? "memory.usage_in_bytes" : "memory.current");
 	ret->memory_peak_bytes = number(m, v1 ? "memory.max_usage_in_bytes" : "memory.peak");
-	ret->oom_kills = named(m, v1 ? "memory.oom_control" : "memory.events", "oom_kill");
+	ret->oom_kills = native_cgroup_ooms(c);
 	ret->pids = number(native_cgroup_role(c, NATIVE_PIDS), "pids.current");
 	ret->cpu_us = time != NULL ? named(time, "cpu.stat", "usage_usec")
 				   : number(cpu, "cpuacct.usage") / 1000;

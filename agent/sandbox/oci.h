@@ -41,7 +41,6 @@ struct oci { /* backend_box.own */
 	uid_t uid; /* outside; group as well */
 	struct native_cgroup cgroup;
 	struct native_janitor janitor;
-	struct native_idmap map; /* for the janitor, who is never asked */
 	struct native_view view;
 	char *devices; /* the group for `devices`, below its mount */
 	int log;       /* what the run time says */

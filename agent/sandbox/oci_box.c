@@ -229,8 +229,7 @@ child_prepare(const struct super_spec *spec, struct backend_box *b, struct oci_s
 	s->wire = wire;
 	s->null = null;
 	s->users = users;
-	if (o->cgroup.n != 0 &&
-	    (rc = native_janitor_start(&o->janitor, &o->cgroup, &o->map, err)) != 0)
+	if (o->cgroup.n != 0 && (rc = native_janitor_start(&o->janitor, &o->cgroup, err)) != 0)
 		return rc;
 	for (size_t i = 0; i < o->cgroup.n; i++)
 		b->cgroups[i] = o->cgroup.g[i].path;

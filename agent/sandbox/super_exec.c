@@ -101,6 +101,8 @@ ooms(struct super *s)
 {
 	struct backend_usage u = {0};
 
+	if (s->box.backend->ooms != NULL)
+		return s->box.backend->ooms(&s->box);
 	if (s->box.backend->usage != NULL)
 		s->box.backend->usage(&s->box, &u);
 	return u.oom_kills;
@@ -133,7 +135,7 @@ exec_new(struct super_conn *c, uint32_t tag, uint32_t proc, struct super_order *
 	x->answer_by = super_clock(s) + super_times.spawn;
 	if (o->timeout_ms != 0)
 		x->deadline = super_clock(s) + o->timeout_ms;
-	x->ooms = ooms(s);
+	x->ooms = proc != 1 ? ooms(s) : 0; /* nothing has run before the first */
 	company_note(s, x);
 	if (x->alone && s->refused != NULL) {
 		AUTO_BUF struct buf old = BUF(65536);
@@ -269,16 +271,20 @@ static enum sandbox_cause
 cause_find(const struct super_exec *x, int status)
 {
 	struct backend_usage u = {0};
+	bool oom;
 
 	if (x->killed != SANDBOX_NONE)
 		return x->killed;
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS)
 		return SANDBOX_POLICY;
+	oom = ooms(x->s) > x->ooms;
+	if (oom && (x->alone || by_kill(status)))
+		return SANDBOX_MEMORY;
+	if (status == 0)
+		return SANDBOX_EXITED;
 	if (x->s->box.backend->usage != NULL)
 		x->s->box.backend->usage(&x->s->box, &u);
-	if (u.oom_kills > x->ooms && (x->alone || by_kill(status)))
-		return SANDBOX_MEMORY;
-	if (status != 0 && u.disk_full)
+	if (u.disk_full)
 		return SANDBOX_DISK;
 	return WIFSIGNALED(status) ? SANDBOX_SIGNALLED : SANDBOX_EXITED;
 }
