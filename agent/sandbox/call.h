@@ -24,7 +24,7 @@ enum call_type {
 	 * str exec (sandbox_exec_encode), u8 spawn; fds: those that become SANDBOX_FIRST_FD...
 	 * inside. spawn 0: the pipes go to the caller, and EXITED comes to it. spawn 1: the
 	 * supervisor keeps them. When the caller goes away its execs go on (their pipes are
-	 * closed).
+	 * closed), but for those that were ordered as tied to it.
 	 */
 	CALL_EXEC = 4,
 	CALL_STARTED = 5, /* u32 proc; fds: stdout, stderr unless merged, stdin if wanted; with a

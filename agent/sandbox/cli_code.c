@@ -61,10 +61,13 @@ cell_run(const struct cli *c, struct sandbox_context *x, struct str code, bool *
 	switch (r.end) {
 	case SANDBOX_CELL_OK: break;
 	case SANDBOX_CELL_ERROR:
-		(void)fprintf(stderr, "%s\n",
-		    r.traceback != NULL && r.traceback[0] != '\0' ? r.traceback
-		    : r.error_value != NULL			  ? r.error_value
-								  : "failed");
+		if (r.traceback != NULL && r.traceback[0] != '\0')
+			(void)fprintf(stderr, "%s\n", r.traceback);
+		else if (r.error_name != NULL && strcmp(r.error_name, "exit") == 0)
+			(void)fprintf(stderr, "exit status %s\n", r.error_value);
+		else
+			(void)fprintf(
+			    stderr, "%s\n", r.error_value != NULL ? r.error_value : "failed");
 		break;
 	case SANDBOX_CELL_INTERRUPTED:
 		log_warn(
@@ -110,7 +113,8 @@ cli_code(const struct cli *c)
 
 	if (status != CLI_OK)
 		return status;
-	rc = sandbox_context_open(sb, c->language != NULL ? c->language : "python", c->cwd, &x, &e);
+	rc = sandbox_context_open(sb, c->language != NULL ? c->language : "python", c->cwd,
+	    (uint32_t)c->timeout_s * 1000, &x, &e);
 	while (rc == 0 && cell_read(&code))
 		rc = buf_over(&code)
 			 ? err_set(&e, ERR_TOO_LARGE, "a cell is over %zu bytes", SANDBOX_CODE_MAX)

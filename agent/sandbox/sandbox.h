@@ -148,6 +148,7 @@ struct sandbox_exec {
 	int stdin_fd; /* pumped into that pipe after stdin_bytes until end of file; -1: none */
 	uint32_t timeout_s; /* 0: only the sandbox's own wall limit */
 	bool merge;	    /* stdout and stderr in one stream, in order */
+	bool tied;	    /* it ends when this caller goes, however that ends */
 	bool background;    /* leave what the program started running after it has exited */
 	bool tty;	    /* a terminal inside, of rows and cols; all in one stream */
 	uint16_t rows, cols;
@@ -289,17 +290,19 @@ int sandbox_file_watch(struct sandbox *sb, const char *path, bool tree, int stop
 /* Other programs are stopped meanwhile. At most max bytes. */
 int sandbox_snapshot(struct sandbox *sb, int dst_fd, uint64_t max, struct err *err);
 /*
- * What was in /work is gone after it. ERR_INVALID: not a snapshot, and nothing was changed; or one
- * that is cut or damaged further on, and /work is empty.
+ * /work becomes what the snapshot holds, whole or not at all: it is unpacked beside what is there,
+ * so there must be room for both, and takes its place when all of it was right. ERR_INVALID: not a
+ * snapshot, or one that is cut or damaged. ERR_DISK_FULL: no room. On these nothing was changed.
  */
 int sandbox_restore(struct sandbox *sb, int src_fd, struct err *err);
 
 /* --- stateful contexts (sandbox_context.c): one interpreter that keeps its variables
  * ---------------- */
 struct sandbox_context;
-/* language: python, bash, javascript. ERR_NOT_FOUND: no such interpreter inside. */
+/* language: python, bash, javascript. ERR_NOT_FOUND: no such interpreter inside. ERR_TIMEOUT: it
+ * has not begun in timeout_ms (0, or over 30 s: 30 s), and was ended. */
 int sandbox_context_open(struct sandbox *sb, const char *language, const char *cwd,
-    struct sandbox_context **ret, struct err *err);
+    uint32_t timeout_ms, struct sandbox_context **ret, struct err *err);
 enum sandbox_cell_end {
 	SANDBOX_CELL_OK = 0,
 	SANDBOX_CELL_ERROR,	  /* an exception or a status: an answer, not a failure */
@@ -308,7 +311,8 @@ enum sandbox_cell_end {
 };
 struct sandbox_cell {
 	struct str code;
-	uint32_t timeout_ms; /* 0: none; then interrupt, 2 s later the end of the interpreter */
+	uint32_t timeout_ms; /* 0: none; then interrupt, 2 s later the end of the interpreter; also
+				of the start of one, which has 30 s at most */
 	sandbox_output_fn *output; /* stream 1, 2; NULL: not wanted */
 	/* A result or display: JSON object of MIME type to text (binary types in base64). At most
 	 * 1000 and 64 MiB of a cell. */

@@ -17,9 +17,10 @@
 #include "agent/sandbox/context_drivers.h"
 
 static const struct context_driver drivers[] = {
-    {"python", {"python3", "-u", "-c"}, driver_py, &driver_py_size, {"MPLBACKEND=Agg"}},
-    {"bash", {"bash", "--noprofile", "--norc", "-c"}, driver_sh, &driver_sh_size, {NULL}},
-    {"javascript", {"node", "-e"}, driver_js, &driver_js_size, {NULL}},
+    {"python", {"python3", "-u", "-c"}, driver_py, &driver_py_size, {"MPLBACKEND=Agg"}, NULL},
+    {"bash", {"bash", "--noprofile", "--norc", "-c"}, driver_sh, &driver_sh_size, {NULL},
+	"/dev/fd/211:"},
+    {"javascript", {"node", "-e"}, driver_js, &driver_js_size, {NULL}, NULL},
 };
 
 const struct context_driver *
@@ -36,7 +37,8 @@ interpreter_start(struct sandbox_context *c, struct err *err)
 {
 	AUTO_FREE char *text = str_dup(str_mem(c->driver->text, *c->driver->size));
 	const char *argv[ARRAY_LEN(c->driver->argv) + 2];
-	struct sandbox_exec x = {.cwd = c->cwd, .stdin_fd = -1, .env = c->driver->env, .nfds = 1};
+	struct sandbox_exec x = {
+	    .cwd = c->cwd, .stdin_fd = -1, .env = c->driver->env, .nfds = 1, .tied = true};
 	AUTO_FD int theirs = -1;
 	int pair[2];
 	size_t n = 0;
@@ -58,11 +60,65 @@ interpreter_start(struct sandbox_context *c, struct err *err)
 	return client_start(c->sb, &x, false, &c->st, err);
 }
 
+void
+context_begin_limit(struct sandbox_context *c, uint32_t timeout_ms)
+{
+	c->begin_ms =
+	    timeout_ms != 0 && timeout_ms < CONTEXT_BEGIN_MS ? timeout_ms : CONTEXT_BEGIN_MS;
+}
+
+/* The supervisor's own words: a name or a label in them cannot look like this. */
+static uint64_t
+number_in(const struct buf *json, const char *object, const char *name)
+{
+	const char *at = memmem(json->p, json->n, object, strlen(object));
+	size_t left = at != NULL ? json->n - (size_t)(at - (const char *)json->p) : 0;
+
+	at = at != NULL ? memmem(at, left, name, strlen(name)) : NULL;
+	return at != NULL ? strtoull(at + strlen(name), NULL, 10) : 0;
+}
+
+/* *err with what is likely behind it: an interpreter that cannot make its threads may say so, or
+ * wait for them for ever. */
+static int
+begin_failed(struct sandbox_context *c, const char *said, struct err *err)
+{
+	AUTO_BUF struct buf json = BUF(WIRE_BODY_MAX);
+	struct err why = *err, ignored;
+	uint64_t pids, max;
+
+	if (sandbox_inspect(c->sb, &json, &ignored) != 0)
+		return why.code;
+	buf_put_c(&json, '\0');
+	pids = number_in(&json, "\"usage\":{", "\"pids\":");
+	max = number_in(&json, "\"limits\":{", "\"pids\":");
+	if (max == 0 || (pids + 1 < max && strstr(said, "temporarily unavailable") == NULL &&
+			    strstr(said, "EAGAIN") == NULL))
+		return why.code;
+	return err_set(err, why.code,
+	    "%s; it could not make a process or thread: the limit pids is %llu, %llu are there: "
+	    "end some, or create a sandbox with more",
+	    why.msg, (unsigned long long)max, (unsigned long long)pids);
+}
+
+static const char *
+stderr_take(struct sandbox_context *c, char *said, size_t room)
+{
+	ssize_t k = read(c->st.errs, said, room - 1);
+
+	said[k > 0 ? k : 0] = '\0';
+	for (ssize_t i = 0; i < k; i++)
+		if (said[i] < 0x20 || said[i] > 0x7e)
+			said[i] = ' ';
+	return said;
+}
+
 /* Reads until the greeting. What the interpreter prints meanwhile is why it does not come. */
 static int
 greeting_take(struct sandbox_context *c, struct err *err)
 {
-	int64_t deadline = wire_now_ms() + CONTEXT_BEGIN_MS;
+	int64_t deadline = wire_now_ms() + c->begin_ms;
+	char said[201];
 
 	while (!c->reader.greeted) {
 		int64_t left = deadline - wire_now_ms();
@@ -70,9 +126,12 @@ greeting_take(struct sandbox_context *c, struct err *err)
 		    {.fd = c->wire, .events = POLLIN}, {.fd = c->sb->wire, .events = POLLIN}};
 		ssize_t k;
 
-		if (left <= 0)
-			return err_set(err, ERR_TIMEOUT, "sandbox: %s does not begin in %d s",
-			    c->driver->language, CONTEXT_BEGIN_MS / 1000);
+		if (left <= 0) {
+			(void)err_set(err, ERR_TIMEOUT,
+			    "sandbox: %s has not begun in %u ms, and was ended",
+			    c->driver->language, c->begin_ms);
+			return begin_failed(c, stderr_take(c, said, sizeof(said)), err);
+		}
 		if (poll(p, ARRAY_LEN(p), (int)left) < 0 && errno != EINTR)
 			return err_sys(err, ERR_SYSTEM, errno, "sandbox: poll");
 		if (p[1].revents != 0 && client_turn(c->sb, err) != 0)
@@ -81,12 +140,9 @@ greeting_take(struct sandbox_context *c, struct err *err)
 		if (k > 0 && cell_feed(&c->reader, str_mem(c->room, (size_t)k), err) != 0)
 			return err->code;
 		if (k == 0 || client_has(c->sb, c->st.tag)) {
-			k = read(c->st.errs, c->room, 200);
-			for (ssize_t i = 0; i < k; i++)
-				if (c->room[i] < 0x20 || c->room[i] > 0x7e)
-					c->room[i] = ' ';
-			return err_set(err, ERR_UNAVAILABLE, "sandbox: %s ended at its begin: %.*s",
-			    c->driver->language, k > 0 ? (int)k : 0, (const char *)c->room);
+			(void)err_set(err, ERR_UNAVAILABLE, "sandbox: %s ended at its begin: %s",
+			    c->driver->language, stderr_take(c, said, sizeof(said)));
+			return begin_failed(c, said, err);
 		}
 	}
 	return 0;
@@ -130,7 +186,7 @@ context_end(
 }
 
 int
-sandbox_context_open(struct sandbox *sb, const char *language, const char *cwd,
+sandbox_context_open(struct sandbox *sb, const char *language, const char *cwd, uint32_t timeout_ms,
     struct sandbox_context **ret, struct err *err)
 {
 	const struct context_driver *d = context_driver(language);
@@ -146,6 +202,7 @@ sandbox_context_open(struct sandbox *sb, const char *language, const char *cwd,
 	c->cwd = cwd != NULL ? xstrdup(cwd) : NULL;
 	c->st = CLIENT_STARTED;
 	c->wire = -1;
+	context_begin_limit(c, timeout_ms);
 	cell_reader_init(&c->reader, &context_cell_ops, c);
 	if (context_begin(c, &e) != 0)
 		return err_set(err, e.code, "%s", e.msg);

@@ -24,6 +24,8 @@ struct cell_run {
 	enum sandbox_cause why; /* it was interrupted for; NONE: not */
 	bool ended;		/* the interpreter said so */
 	bool lost;		/* it is gone, or not to be believed any more */
+	size_t matched;		/* of the driver's name of a cell's file, on stream 2 */
+	bool mid;		/* of a line there */
 	bool gone;		/* by itself: its own end says why */
 };
 
@@ -79,6 +81,45 @@ interrupt(struct cell_run *g, enum sandbox_cause why)
 	(void)sandbox_proc_signal(g->c->sb, g->c->st.proc, SIGINT, &ignored);
 }
 
+static void
+output_give(struct cell_run *g, int stream, struct str s)
+{
+	if (g->cell->output != NULL && s.n != 0)
+		g->cell->output(g->cell->arg, stream, s);
+	sandbox_result_add(&g->r->out, s, g->cell->head, g->cell->tail);
+}
+
+/* An interpreter that must read its cells from a file names that in its messages: there it becomes
+ * "cell". What could be the begin of the name waits for more. */
+static void
+errors_give(struct cell_run *g, struct str s, bool last)
+{
+	const char *file = g->c->driver->file;
+	AUTO_BUF struct buf out = BUF(CONTEXT_ROOM + 64);
+
+	if (file == NULL) {
+		output_give(g, 2, s);
+		return;
+	}
+	for (size_t i = 0; i < s.n; i++) {
+		if (!g->mid && s.p[i] == file[g->matched]) {
+			if (file[++g->matched] != '\0')
+				continue;
+			buf_put_z(&out, "cell:");
+			g->matched = 0;
+			g->mid = true;
+			continue;
+		}
+		buf_put(&out, file, g->matched);
+		g->matched = 0;
+		buf_put_c(&out, s.p[i]);
+		g->mid = s.p[i] != '\n';
+	}
+	if (last)
+		buf_put(&out, file, g->matched);
+	output_give(g, 2, buf_str(&out));
+}
+
 /* Returns false when the stream has nothing now. */
 static bool
 output_take(struct cell_run *g, int *fd, int stream)
@@ -102,9 +143,10 @@ output_take(struct cell_run *g, int *fd, int stream)
 		if (g->why == SANDBOX_NONE && !g->ended)
 			interrupt(g, SANDBOX_OUTPUT);
 	}
-	if (g->cell->output != NULL && k > 0)
-		g->cell->output(g->cell->arg, stream, str_mem(c->room, (size_t)k));
-	sandbox_result_add(&g->r->out, str_mem(c->room, (size_t)k), g->cell->head, g->cell->tail);
+	if (stream == 2)
+		errors_give(g, str_mem(c->room, (size_t)k), false);
+	else
+		output_give(g, stream, str_mem(c->room, (size_t)k));
 	return true;
 }
 
@@ -208,6 +250,7 @@ drain(struct cell_run *g)
 		while (output_take(g, fds[i], i + 1) && g->r->out.total < g->c->sb->output_max &&
 		       wire_now_ms() < until)
 			continue;
+	errors_give(g, STR_NONE, true);
 }
 
 /* An interrupt that came too late for its cell is delivered before the next: pid 1 inside does one
@@ -289,6 +332,7 @@ sandbox_context_run(struct sandbox_context *c, const struct sandbox_cell *cell,
 
 	*ret = (struct sandbox_cell_result){0};
 	sandbox_result_init(&ret->out, cell->head, cell->tail);
+	context_begin_limit(c, cell->timeout_ms);
 	rc = cell_check(c, cell, &e);
 	if (rc == 0 && !c->alive)
 		rc = context_begin(c, &e);

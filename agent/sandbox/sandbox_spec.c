@@ -416,8 +416,8 @@ sandbox_interpreter(const char *language, const char **ret_ext)
 }
 
 /*
- * u8 flags (1 merge, 2 background, 4 stdin, 8 tty, 16 helper), u32 timeout ms (0 none), u16 rows,
- * u16 cols, str cwd, str extension ("" no code), str code, list(str argument), list(str
+ * u8 flags (1 merge, 2 background, 4 stdin, 8 tty, 16 helper, 32 tied), u32 timeout ms (0 none),
+ * u16 rows, u16 cols, str cwd, str extension ("" no code), str code, list(str argument), list(str
  * NAME=value)
  */
 void
@@ -430,6 +430,7 @@ sandbox_exec_encode(const struct sandbox_exec *x, const char *const *env, struct
 	flags |= x->pipe_stdin ? 4 : 0;
 	flags |= x->tty ? 8 : 0;
 	flags |= x->helper ? 16 : 0;
+	flags |= x->tied ? 32 : 0;
 	if (x->language != NULL)
 		one[0] = sandbox_interpreter(x->language, &ext);
 	buf_u8(out, (uint8_t)flags);

@@ -91,6 +91,8 @@ super_execs_orphan(struct super *s, const struct super_conn *c)
 		if (x->conn == c) {
 			x->conn = NULL;
 			x->orphan = true;
+			if (x->tied)
+				super_exec_kill(x, SANDBOX_KILLED);
 		}
 }
 
@@ -129,6 +131,7 @@ exec_new(struct super_conn *c, uint32_t tag, uint32_t proc, struct super_order *
 	x->conn = c;
 	x->flags = o->flags;
 	x->spawned = spawn;
+	x->tied = o->tied;
 	x->out[0] = x->out[1] = x->in = -1;
 	x->argv = TAKE_PTR(o->argv);
 	x->started_ms = super_wall_ms();
@@ -247,8 +250,14 @@ super_exec_failed(struct super_exec *x, int errnum, struct str text)
 	AUTO_FREE char *what = super_printable(text);
 	struct err e;
 
-	(void)err_sys(
-	    &e, errnum == ENOENT ? ERR_NOT_FOUND : ERR_SYSTEM, errnum, "sandbox: %s", what);
+	if (errnum == EAGAIN)
+		(void)err_set(&e, ERR_SYSTEM,
+		    "sandbox: %s: no process could be made: the limit pids (%u processes and "
+		    "threads) is reached: end some (ps, kill NAME PROC), or create one with more",
+		    what, x->s->spec.limits.pids);
+	else
+		(void)err_sys(
+		    &e, errnum == ENOENT ? ERR_NOT_FOUND : ERR_SYSTEM, errnum, "sandbox: %s", what);
 	if (x->conn != NULL)
 		super_conn_error(x->conn, x->tag, e.code, "%s", e.msg);
 	exec_forget(x);

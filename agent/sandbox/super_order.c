@@ -68,6 +68,8 @@ code_put(struct rd *r, uint32_t proc, struct str ext, struct str code, struct bu
 	buf_put_str(out, code);
 }
 
+#define TIED 32u /* the one flag that is not for pid 1 */
+
 static unsigned
 flags_map(struct rd *r, unsigned in)
 {
@@ -90,8 +92,10 @@ super_order_make(struct str body, uint32_t proc, struct super_order *ret, struct
 	struct inside_spawn h = {0};
 	struct str cwd, ext, code;
 	size_t args;
+	unsigned flags = rd_u8(&r);
 
-	o.flags = flags_map(&r, rd_u8(&r));
+	o.flags = flags_map(&r, flags & ~TIED);
+	o.tied = (flags & TIED) != 0;
 	o.timeout_ms = rd_u32(&r);
 	h.rows = rd_u16(&r);
 	h.cols = rd_u16(&r);

@@ -91,6 +91,7 @@ struct super_exec {
 	enum super_exec_state state;
 	unsigned flags; /* of enum inside_flags */
 	bool spawned;
+	bool tied;   /* to its caller: ends when that goes */
 	bool orphan; /* its caller went away: its end is kept for others */
 	bool alone;  /* no other ran in its time */
 	enum sandbox_cause killed;
@@ -114,6 +115,7 @@ struct super_exec {
 };
 struct super_order {
 	unsigned flags;
+	bool tied;
 	uint32_t timeout_ms;
 	struct buf frame; /* of INSIDE_SPAWN, without head */
 	char *argv;

@@ -267,7 +267,7 @@ main(int argc, char **argv)
 	living = create();
 	if (sandbox_pool_open(&spec, 2, &pool, &e) != 0)
 		fail("pool", &e);
-	if (sandbox_context_open(living, "python", NULL, &python, &e) != 0)
+	if (sandbox_context_open(living, "python", NULL, 0, &python, &e) != 0)
 		fail("context", &e);
 	cell();
 	n = n < 3 ? 3 : n > ROUNDS_MAX ? ROUNDS_MAX : n;

@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from harness import BUILD, CLI, Tap
+from harness import BUILD, CLI, Tap, wait_for
 
 tap = Tap()
 LIMITS = os.geteuid() == 0
@@ -149,7 +149,9 @@ is_(sh.cell("f \"$x ${m[k]} $PWD\" *; set +f"), "bash: variables, arrays, functi
     end="ok", output="f 5 v /tmp\n")
 is_(sh.cell("false"), "bash: a status that is not 0 is an error", end="error", error_name="exit", error_value="1")
 is_(sh.cell("nothing-here"), "bash: its messages have the cell's lines", end="error", error_value="127",
-    output="/dev/fd/211: line 1: nothing-here: command not found\n")
+    output="cell: line 1: nothing-here: command not found\n")
+is_(sh.cell("printf '/dev/fd' >&2; printf '/dev/f\\n/dev/fd/211/x\\n' >&2; echo /dev/fd/211:; exec 9</dev/fd"),
+    "bash: what only looks like it is left alone", end="ok", output="/dev/fd/dev/f\n/dev/fd/211/x\n/dev/fd/211:\n")
 stops(sh, "sleep 99; echo never", "bash: a command is interrupted, and with it the cell", timeout_ms=300,
       cause="timeout", output="")
 stops(sh, "while :; do :; done", "bash: a loop is interrupted", timeout_ms=300)
@@ -191,5 +193,44 @@ r = subprocess.run([CLI, "sandbox", "code", name], input=b"x = 6\n---\nx * 7\n--
                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 tap.ok(r.returncode == 1 and b"42" in r.stdout and b"ZeroDivisionError" in r.stdout + r.stderr,
        "cofferdam sandbox code runs cells, and ends with 1 when the last failed", r)
+r = subprocess.run([CLI, "sandbox", "code", name, "--language", "bash"], input=b"(exit 2)\n", timeout=60,
+                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+tap.eq((r.returncode, r.stderr), (1, b"exit status 2\n"), "a status is told as one")
+
+
+def comms():
+    return subprocess.run([CLI, "sandbox", "exec", "--in", name, "--", "ps", "-eo", "args"], timeout=60,
+                          stdout=subprocess.PIPE, check=False).stdout
+
+
+def goes(argv, data, mark):
+    """Killed while it runs: does what it runs inside stay?"""
+    p = subprocess.Popen([CLI, "sandbox"] + argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    p.stdin.write(data)
+    p.stdin.flush()
+    begun = wait_for(lambda: mark in comms(), 60)
+    p.kill()
+    p.wait()
+    return begun
+
+
+LOOPS = {"python": b"import subprocess\nsubprocess.Popen(['sleep', '971'])\nwhile True: pass\n---\n",
+         "bash": b"sleep 971 & while :; do :; done\n---\n",
+         "javascript": b"require('child_process').spawn('sleep', ['971']); while (true) {}\n---\n"}
+for language, data in LOOPS.items():
+    if language == "javascript" and not shutil.which("node", path="/usr/bin"):
+        continue
+    tap.ok(goes(["code", name, "--language", language], data, b"sleep 971"), "%s: a cell runs without end" % language)
+    tap.ok(wait_for(lambda: b"sleep 971" not in comms() and b"cofferdam" not in comms(), 60),
+           "%s: its interpreter and all of it end when the caller is killed" % language, comms().decode())
+tap.ok(goes(["exec", "--in", name, "--", "sleep", "972"], b"", b"sleep 972"), "an ordinary program runs")
+tap.ok(b"sleep 972" in comms(), "and goes on when its caller is killed")
 subprocess.run([CLI, "sandbox", "kill", name], timeout=60, check=False)
+if LIMITS and shutil.which("node", path="/usr/bin"):
+    subprocess.run([CLI, "sandbox", "create", name, "--pids", "4"], timeout=60, check=True)
+    r = subprocess.run([CLI, "sandbox", "code", name, "--language", "javascript", "--timeout", "3"], input=b"1\n",
+                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+    tap.ok(r.returncode == 1 and b"limit pids is 4" in r.stderr, "an interpreter that cannot make its threads ends in time", r)
+    tap.ok(b"node" not in comms() and b"ps" in comms(), "and nothing of it stays", comms())
+    subprocess.run([CLI, "sandbox", "kill", name], timeout=60, check=False)
 tap.done()

@@ -180,7 +180,7 @@ request(struct tool *t, struct str line, struct buf *out, struct err *err)
 			return err->code;
 	} else {
 		language = str_dup(json_str(json_get(q, "open")));
-		if (sandbox_context_open(t->sb, language, NULL, &fresh, err) != 0)
+		if (sandbox_context_open(t->sb, language, NULL, 0, &fresh, err) != 0)
 			return err->code;
 		sandbox_context_close(t->c);
 		t->c = fresh;
@@ -209,7 +209,7 @@ main(int argc, char **argv)
 	if (geteuid() != 0)
 		spec.may_lack = SANDBOX_LAYER_LIMITS | SANDBOX_LAYER_FREEZER;
 	if (sandbox_create(&spec, &t.sb, &err) != 0 ||
-	    sandbox_context_open(t.sb, argv[1], NULL, &t.c, &err) != 0) {
+	    sandbox_context_open(t.sb, argv[1], NULL, 0, &t.c, &err) != 0) {
 		(void)printf("%d %s\n", err.code, err.msg);
 		sandbox_destroy(t.sb);
 		return 1;

@@ -126,7 +126,16 @@ order_becomes_the_frame_of_pid_1(void **state UNUSED)
 	assert_true(str_eq(
 	    str_mem(o.frame.p + sizeof(h), o.frame.n - sizeof(h)), str_mem(want, sizeof(want))));
 	assert_string_equal(o.argv, "[\"a\",\"b\\\"c\"]");
+	assert_false(o.tied);
 	super_order_free(&o);
+	/* Flags: tied is the supervisor's alone, one that is not known is refused. */
+	b.p[0] |= 32;
+	assert_int_equal(super_order_make(buf_str(&b), 7, &o, &e), 0);
+	memcpy(&h, o.frame.p, sizeof(h));
+	assert_true(o.tied && h.flags == (INSIDE_TTY | INSIDE_STDIN | INSIDE_MERGE));
+	super_order_free(&o);
+	b.p[0] |= 64;
+	assert_int_equal(super_order_make(buf_str(&b), 7, &o, &e), ERR_PROTOCOL);
 	for (size_t n = 0; n < b.n; n++)
 		assert_int_equal(super_order_make(str_mem(b.p, n), 7, &o, &e), ERR_PROTOCOL);
 }
