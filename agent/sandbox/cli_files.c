@@ -25,14 +25,17 @@ max_of(const struct cli *c)
 	return c->max != 0 ? c->max : SIZE_DEFAULT;
 }
 
+/* arg: what went wrong, an errno. */
 static int
-out_sink(void *arg UNUSED, struct str s)
+out_sink(void *arg, struct str s)
 {
 	while (s.n != 0) {
 		ssize_t k = write(STDOUT_FILENO, s.p, s.n);
 
-		if (k < 0 && errno != EINTR)
+		if (k < 0 && errno != EINTR) {
+			*(int *)arg = errno;
 			return -1;
+		}
 		if (k > 0) {
 			s.p += k;
 			s.n -= (size_t)k;
@@ -44,7 +47,12 @@ out_sink(void *arg UNUSED, struct str s)
 static int
 file_read(struct sandbox *sb, const struct cli *c, struct err *err)
 {
-	return sandbox_file_read(sb, c->words[2], max_of(c), out_sink, NULL, err);
+	int errnum = 0;
+	int rc = sandbox_file_read(sb, c->words[2], max_of(c), out_sink, &errnum, err);
+
+	return errnum == 0 ? rc
+			   : err_sys(err, errnum == ENOSPC ? ERR_DISK_FULL : ERR_SYSTEM, errnum,
+				 "sandbox: read %s: standard output", c->words[2]);
 }
 
 static int

@@ -77,7 +77,9 @@ static const struct command {
     {"snapshot", "keep its /work", cli_snapshot, CLI_MAX, 2, 2, "NAME FILE",
 	"/work into a new file, for restore; - is standard output.", false},
     {"restore", "bring its /work back", cli_restore, 0, 2, 2, "NAME FILE",
-	"/work becomes what the snapshot holds; - is standard input.", false},
+	"/work becomes what the snapshot holds, whole or not at all: there must be room for\n"
+	"both meanwhile. A cut or damaged one changes nothing. - is standard input.",
+	false},
     {"code", "cells in one interpreter", cli_code, CLI_CODE, 1, 1, "NAME [--language L]",
 	"Run cells of code in one interpreter, which keeps its variables until the end: standard\n"
 	"input, parted by lines of ---. Ends with 1 when the last cell failed.",

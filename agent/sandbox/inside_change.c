@@ -126,9 +126,30 @@ inside_rename(char **argv, struct err *err)
 	if (slash != NULL && slash != argv[2] &&
 	    parents_make(argv[2], (size_t)(slash - argv[2]), err) != 0)
 		return err->code;
-	if (rename(argv[1], argv[2]) != 0)
+	if (rename(argv[1], argv[2]) == 0)
+		return 0;
+	if (errno != EXDEV)
 		return inside_errno(err, errno, "rename", argv[1]);
-	return 0;
+	return err_set(err, ERR_INVALID,
+	    "rename %s: %s is on another file system (/work and /tmp are two, and a directory "
+	    "that an overlay has from below does not move): copy it by read and write, then remove "
+	    "it",
+	    argv[1], argv[2]);
+}
+
+/* The directories that the sandbox itself is made of: emptied by mistake, and never gone. */
+static bool
+is_fixed(const char *path)
+{
+	static const char *const fixed[] = {"/", "/work", "/tmp"};
+	struct stat st, f;
+
+	if (lstat(path, &st) != 0)
+		return false;
+	for (size_t i = 0; i < ARRAY_LEN(fixed); i++)
+		if (stat(fixed[i], &f) == 0 && f.st_dev == st.st_dev && f.st_ino == st.st_ino)
+			return true;
+	return false;
 }
 
 int
@@ -136,6 +157,10 @@ inside_remove(char **argv, struct err *err)
 {
 	struct stat st;
 
+	if (is_fixed(argv[1]))
+		return err_set(err, ERR_INVALID,
+		    "remove %s: /, /work and /tmp themselves stay: remove what is in it by name",
+		    argv[1]);
 	if (strcmp(argv[2], "tree") == 0)
 		return tree_remove(argv[1], err);
 	if (lstat(argv[1], &st) != 0)

@@ -35,6 +35,16 @@ int inside_take(struct buf *body, struct err *err);
 int inside_errno(struct err *err, int errnum, const char *what, const char *path);
 int inside_write_all(int fd, struct str s);
 
+/* --- what is restored comes in (inside_swap.c); all in the directory that one is in --- */
+#define SWAP_PREFIX ".cofferdam-restore-"
+#define SWAP_NEW SWAP_PREFIX "new" /* to be unpacked into */
+/* Until this process ends no other snapshot or restore is at work here. */
+int swap_lock(struct err *err);
+/* Puts back, or away, what one that was killed has left. */
+int swap_recover(struct err *err);
+/* SWAP_NEW takes the place of all else. On an error that is there as before, unless it says so. */
+int swap_commit(struct err *err);
+
 /* --- trees (inside_tree.c) --- */
 /* Everything below the open directory, however deep and whatever its modes. */
 int tree_empty(int dir, const char *name, struct err *err);

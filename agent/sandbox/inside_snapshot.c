@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 
 #include "common/xalloc.h"
@@ -20,6 +21,7 @@
 #include "common/banned.h"
 
 #define MODES_MAX ((size_t)16 << 20)
+#define ROOM_LEFT ((uint64_t)64 << 10) /* with less of it a disk is full */
 
 /* Appends u32 mode, str path to *modes for each file whose owner may not read it, and lets it. */
 static int
@@ -74,6 +76,17 @@ modes_apply(struct str modes)
 	free(v);
 }
 
+/* Why there is no process: the limit that is likely, and how to get below it. */
+static int
+no_process(struct err *err)
+{
+	if (errno != EAGAIN)
+		return inside_errno(err, errno, "snapshot", "fork");
+	return err_set(err, ERR_SYSTEM,
+	    "snapshot: tar cannot be started: the sandbox has as many processes and threads as its "
+	    "limit pids lets it: end some (ps, kill NAME PROC), or create one with more");
+}
+
 /* Starts tar with the given end of a pipe as its stream; *ret_fd is ours. */
 static pid_t
 tar_start(const char *const *argv, bool reads, int *ret_fd, struct err *err)
@@ -110,8 +123,9 @@ tar_start(const char *const *argv, bool reads, int *ret_fd, struct err *err)
 	*ret_fd = reads ? pipes[1] : pipes[0];
 	if (pid > 0)
 		return pid;
+	pid = no_process(err);
 	(void)close(*ret_fd);
-	return inside_errno(err, errno, "snapshot", "fork");
+	return pid;
 }
 
 /* 0, or what is wrong with how tar ended; `most` is the highest status that is fine. */
@@ -127,6 +141,10 @@ tar_end(pid_t pid, int most, struct err *err)
 		return 0;
 	if (WIFEXITED(st))
 		return err_set(err, ERR_INVALID, "tar: exit %d", WEXITSTATUS(st));
+	if (WTERMSIG(st) == SIGKILL)
+		return err_set(err, ERR_TOO_LARGE,
+		    "tar was killed: the sandbox's memory limit was reached (or a program inside "
+		    "did it); private /work and /tmp count as memory");
 	return err_set(err, ERR_SYSTEM, "tar: signal %d", WTERMSIG(st));
 }
 
@@ -134,7 +152,8 @@ static int
 snapshot_tar(struct str modes, struct err *err)
 {
 	static const char *const argv[] = {"tar", "--create", "--file=-", "--format=pax",
-	    "--sparse", "--one-file-system", "--numeric-owner", "--sort=name", ".", NULL};
+	    "--sparse", "--one-file-system", "--numeric-owner", "--sort=name",
+	    "--exclude=./" SWAP_PREFIX "*", ".", NULL};
 	static char room[FRAME_DATA_MAX];
 	AUTO_BUF struct buf head = BUF(MODES_MAX + 4);
 	AUTO_FD int fd = -1;
@@ -143,14 +162,18 @@ snapshot_tar(struct str modes, struct err *err)
 	int rc;
 
 	buf_lstr(&head, modes);
-	if (inside_data(buf_str(&head), err) != 0)
-		return err->code;
 	pid = tar_start(argv, false, &fd, err);
 	if (pid < 0)
 		return err->code;
 	rc = 0;
-	while (rc == 0 && (k = read(fd, room, sizeof(room))) > 0)
-		rc = inside_data(str_mem(room, (size_t)k), err);
+	while (rc == 0 && (k = read(fd, room, sizeof(room))) > 0) {
+		/* Not before tar has begun: nobody wants the head of nothing. */
+		if (head.n != 0)
+			rc = inside_data(buf_str(&head), err);
+		buf_reset(&head);
+		if (rc == 0)
+			rc = inside_data(str_mem(room, (size_t)k), err);
+	}
 	(void)close(TAKE_FD(fd));
 	if (rc != 0) {
 		struct err ignored;
@@ -175,7 +198,7 @@ inside_snapshot(char **argv, struct err *err)
 	char here[] = ".";
 	int rc;
 
-	if (enter(argv[1], err) != 0)
+	if (enter(argv[1], err) != 0 || swap_lock(err) != 0 || swap_recover(err) != 0)
 		return err->code;
 	rc = open_up(here, &modes, err);
 	if (rc == 0)
@@ -261,18 +284,67 @@ restore_tar(struct buf *modes, struct err *err)
 	return rc != 0 ? err_set(err, cut.code, "%s", cut.msg) : err->code;
 }
 
+/* Into a directory beside what is there. */
+static int
+restore_beside(struct err *err)
+{
+	AUTO_BUF struct buf modes = BUF(MODES_MAX + 4);
+	int rc;
+
+	if (enter(SWAP_NEW, err) != 0)
+		return err->code;
+	rc = restore_tar(&modes, err);
+	if (rc == 0)
+		modes_apply((struct str){(const char *)modes.p + 4, modes.n - 4});
+	return rc;
+}
+
+/* tar has its own words for a full disk; what fills it is known here alone. */
+static int
+no_room(const struct statvfs *v, struct err *err)
+{
+	uint64_t unit = v->f_frsize != 0 ? v->f_frsize : 1;
+
+	return err_set(err, ERR_DISK_FULL,
+	    "restore: /work has no room for the snapshot beside what is in it (limit %llu MiB, "
+	    "all of it in use): remove something in it first, or create a sandbox with more --disk",
+	    (unsigned long long)(v->f_blocks * unit >> 20));
+}
+
+static int
+unchanged(struct err *err)
+{
+	struct err why = *err;
+
+	return err_set(err, why.code, "%s; nothing was changed", why.msg);
+}
+
+static bool
+full(const struct statvfs *v)
+{
+	return v->f_bavail * v->f_frsize < ROOM_LEFT || (v->f_files != 0 && v->f_favail == 0);
+}
+
 int
 inside_restore(char **argv, struct err *err)
 {
-	AUTO_BUF struct buf modes = BUF(MODES_MAX + 4);
-	struct err ignored;
+	AUTO_FD int here = -1;
+	struct statvfs v;
+	struct err ignored = {0};
+	int rc;
 
-	if (enter(argv[1], err) != 0 || tree_empty(AT_FDCWD, ".", err) != 0)
+	if (enter(argv[1], err) != 0 || swap_lock(err) != 0 || swap_recover(err) != 0)
 		return err->code;
-	if (restore_tar(&modes, err) != 0) {
-		(void)tree_empty(AT_FDCWD, ".", &ignored);
-		return err->code;
-	}
-	modes_apply((struct str){(const char *)modes.p + 4, modes.n - 4});
-	return 0;
+	here = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (here < 0 || mkdir(SWAP_NEW, 0700) != 0)
+		return inside_errno(err, errno, "restore", SWAP_NEW);
+	rc = restore_beside(err);
+	if (fchdir(here) != 0)
+		return inside_errno(err, errno, "restore", argv[1]);
+	if (rc == 0)
+		return swap_commit(err);
+	if (fstatvfs(here, &v) == 0 && full(&v))
+		(void)no_room(&v, err);
+	(void)tree_remove(SWAP_NEW, &ignored);
+	return unchanged(err);
 }

@@ -134,9 +134,12 @@ drive_end(struct drive *d, struct err *err)
 	if (d->reader.ended)
 		return 0;
 	err_clear(&ignored);
-	return err_set(err, r.cause == SANDBOX_MEMORY ? ERR_TOO_LARGE : ERR_UNAVAILABLE,
-	    "sandbox: %s: the helper inside ended: %s %d", d->h->about, sandbox_cause_name(r.cause),
-	    r.value);
+	if (r.cause == SANDBOX_MEMORY)
+		return err_set(err, ERR_TOO_LARGE,
+		    "sandbox: %s: the helper inside was ended by the sandbox's memory limit",
+		    d->h->about);
+	return err_set(err, ERR_UNAVAILABLE, "sandbox: %s: the helper inside ended: %s %d",
+	    d->h->about, sandbox_cause_name(r.cause), r.value);
 }
 
 static void

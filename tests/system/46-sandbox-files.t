@@ -229,21 +229,87 @@ for data, what in ((b"", "an empty file"), (b"cofferdam-snapshot 2\n" + snap[21:
                    (b"ustar" * 400, "another file"), (snap[:20], "a cut name")):
     refused(restore(data), "not a snapshot", "%s is refused" % what)
 tap.eq(sh(B, FIND), before, "and what is no snapshot changes nothing")
+flipped = bytearray(snap)
+flipped[len(snap) // 2] ^= 1
 for data, what in ((snap[:-1], "one that lacks a byte"), (snap[:len(snap) // 2], "half of one"),
+                   (snap[:-30], "one that lacks its end"), (bytes(flipped), "one with one other bit"),
                    (snap[:22] + b"\xff" + snap[23:], "one with a changed length"), (snap + b"x", "one with a byte more")):
     r = restore(data)
-    tap.ok(r.returncode == 2 and sh(B, "ls -A") == "", "%s is refused, and /work is empty" % what,
-           "%r\n%s" % (r.stderr, sh(B, "ls -lA")))
-lie = snap.replace(b"./deep/er/blob", b"../../../tmp/b", 1)
-restore(lie)
-tap.eq(sh(B, "ls /tmp"), "", "a path that leads out of /work is not followed even inside")
+    tap.ok(r.returncode == 2 and b"nothing was changed" in r.stderr and sh(B, FIND) == before,
+           "%s is refused, and changes nothing" % what, "%r\n%s" % (r.stderr, sh(B, "ls -lA")))
+    with open(T + "/bad", "wb") as f:
+        f.write(data)
+    r = sandbox("restore", B, T + "/bad")
+    tap.ok(r.returncode == 2 and b"nothing was changed" in r.stderr and sh(B, FIND) == before,
+           "%s is refused as a file, too" % what, r.stderr)
+
+
+def summed(data):
+    h = 0xcbf29ce484222325
+    for byte in data[:-8]:
+        h = (h ^ byte) * 0x100000001b3 & (1 << 64) - 1
+    return data[:-8] + h.to_bytes(8, "big")
+
+
+tap.eq(summed(snap), snap, "the end of a snapshot is the sum of what is before it")
+r = restore(summed(snap.replace(b"./deep/er/blob", b"../../../tmp/b", 1)))
+tap.ok(r.returncode == 2 and b"tar: exit 2; nothing was changed" in r.stderr,
+       "one with a path that leads out of /work is refused by tar, inside", r.stderr)
+tap.eq(sh(B, "ls /tmp; " + FIND), before, "and the path is not followed even there, and nothing is changed")
+
+# Who sends stalls, and who calls is killed.
+stalled = subprocess.Popen([CLI, "sandbox", "restore", B, "-"], stdin=subprocess.PIPE)
+stalled.stdin.write(snap[:len(snap) - 100])
+stalled.stdin.flush()
+tap.ok(wait_for(lambda: "cofferdam-restore-new" in sh(B, "ls -A"), 60), "a restore unpacks beside what is there")
+refused(sandbox("restore", B, T + "/snap"), "another snapshot or restore is at work", "another one is refused meanwhile")
+stalled.kill()
+stalled.wait()
+stalled.stdin.close()
+tap.ok(wait_for(lambda: "cofferdam" not in sh(B, "ls -A"), 60), "what it had unpacked is removed when its caller is killed")
+tap.eq(sh(B, FIND), before, "and nothing was changed")
+
+# The part itself is killed: what it left says how far it came.
+LEFT = "mkdir .cofferdam-restore-old .cofferdam-restore-%s; echo new > .cofferdam-restore-%s/n; "
+for state, script, what in (
+        ("new", "mv tool deep sticky .cofferdam-restore-old/", "some of the old aside"),
+        ("in", 'for f in *; do m=$(stat -c %a "$f"); [ -L "$f" ] || chmod u+rwx "$f"; '
+               'mv "$f" .cofferdam-restore-old/; [ -L ".cofferdam-restore-old/$f" ] || '
+               'chmod "$m" ".cofferdam-restore-old/$f"; done; echo new > tool',
+         "some of the new in its place")):
+    sh(B, LEFT % (state, state) + script)
+    tap.ok(sh(B, FIND) != before, "a restore was cut off with %s" % what)
+    tap.eq(sandbox("snapshot", B, "-").returncode, 0, "a snapshot is taken then")
+    tap.eq(sh(B, FIND), before, "and before it the old was put back")
+sh(B, "mkdir .cofferdam-restore-old; mv tool .cofferdam-restore-old")
 tap.eq(restore(snap).returncode, 0, "the whole one is restored after all that")
 tap.eq(sh(B, FIND), before, "with the same in it again")
+
+# In an overlay directories from below cannot be renamed.
+os.makedirs(T + "/lower/shut/a")
+for name in ("/lower/top", "/lower/shut/a/f"):
+    with open(T + name, "w", encoding="ascii") as f:
+        f.write("below")
+os.chmod(T + "/lower/shut", 0o500)
+if os.geteuid() == 0:
+    for top, _, names in os.walk(T + "/lower"):
+        for name in [top] + [top + "/" + n for n in names]:
+            os.chown(name, 1000, 1000)
+O = create("--overlay", T + "/lower")
+below = sh(O, "find . | sort; stat -c %a shut; cat shut/a/f")
+tap.ok(below.endswith("500\nbelow"), "an overlay shows what is below", below)
+tap.eq(sandbox("snapshot", O, T + "/osnap").returncode, 0, "of an overlay a snapshot is taken")
+r = restore(snap, O)
+tap.eq((r.returncode, sh(O, FIND)), (0, before), "another is restored in its place")
+tap.eq(restore(snap[:-9], O).returncode, 2, "a cut one is not")
+r = sandbox("restore", O, T + "/osnap")
+tap.eq((r.returncode, sh(O, "find . | sort; stat -c %a shut; cat shut/a/f")), (0, below), "and its own again")
+tap.eq(sorted(os.listdir(T + "/lower")), ["shut", "top"], "below nothing changed")
 
 # Others wait meanwhile, and go on.
 sandbox("spawn", B, "--", "bash", "-c", "while :; do date +%N > /tmp/tick; sleep 0.01; done")
 tap.ok(wait_for(lambda: sh(B, "cat /tmp/tick"), 30), "a program runs")
-sandbox("snapshot", B, "/dev/null")
+sandbox("snapshot", B, "-")
 ticks = [sh(B, "cat /tmp/tick; sleep 0.2") for _ in range(2)]
 tap.ok(ticks[0] != ticks[1], "it goes on after a snapshot", ticks)
 restore(snap)
@@ -259,11 +325,52 @@ killed.wait()
 tap.ok(wait_for(lambda: sh(B, "cat /tmp/tick; sleep 0.2") != sh(B, "cat /tmp/tick"), 30),
        "and after the caller of a snapshot was killed")
 
+# --- what is refused with its reason -----------------------------------------------------------
+refused(files("remove", B, "/work", "--tree"), "remove what is in it by name", "/work itself is not removed")
+refused(files("remove", B, "sticky/..", "--tree"), "remove what is in it by name", "nor by another name")
+refused(files("remove", B, "/tmp/"), "remove what is in it by name", "nor /tmp")
+tap.eq(sh(B, FIND), before, "and nothing in it either")
+sh(B, "ln -s /work here")
+tap.eq(files("remove", B, "here", "--tree").returncode, 0, "a link to it is removed")
+tap.eq(sh(B, FIND), before, "and not what it points to")
+refused(files("rename", B, "old", "/tmp/old"), "copy it by read and write", "a rename to another file system says what to do")
+tap.eq(files("rename", B, "old", "/work/older").returncode, 0, "one in the same is done")
+with open("/dev/full", "w", encoding="ascii") as full:
+    r = subprocess.run([CLI, "sandbox", "files", "read", B, "deep/er/blob"], stdout=full, stderr=subprocess.PIPE, timeout=60)
+r.stdout = b""
+refused(r, "standard output: No space left on device", "a read says what is wrong with its output")
+r = sandbox("snapshot", B, "-", "--max", "10")
+tap.eq((r.returncode, r.stdout), (1, b""), "a snapshot that is refused has written nothing")
+if os.geteuid() == 0:
+    P = create("--pids", "4")
+    while sandbox("spawn", P, "--", "sleep", "99").returncode == 0:
+        pass
+    for verb in (["snapshot", P, "-"], ["files", "list", P, "."]):
+        r = sandbox(*verb)
+        refused(r, "limit pids (4 processes", "with no process left %s says which limit that is" % verb[0])
+        tap.eq(r.stdout, b"", "and writes nothing")
+
 # --- memory and disk ------------------------------------------------------------------------
 C = create("--disk", "16")
 r = files("write", C, "big", data=b"x" * (20 << 20))
 refused(r, "No space left", "a file that does not fit is refused")
 tap.eq(sh(C, "ls -A"), "", "and nothing of it is left")
+sh(C, "head -c 9000000 /dev/urandom > big; mkdir d; echo x > d/f")
+with_big = sh(C, FIND)
+tap.eq(sandbox("snapshot", C, T + "/big").returncode, 0, "a snapshot of more than half of the disk is taken")
+r = sandbox("restore", C, T + "/big")
+refused(r, "/work has no room for the snapshot beside what is in it (limit 16 MiB", "it does not fit beside, and that is said")
+tap.ok(b"nothing was changed" in r.stderr and sh(C, FIND) == with_big, "and nothing was changed", r.stderr)
+files("remove", C, "big")
+tap.eq((sandbox("restore", C, T + "/big").returncode, sh(C, FIND)), (0, with_big), "with room it is restored")
+if os.geteuid() == 0:
+    M = create("--memory", "64", "--disk", "512")
+    sh(M, "head -c 40000000 /dev/urandom > big")
+    with_big = sh(M, FIND)
+    tap.eq(sandbox("snapshot", M, T + "/mem").returncode, 0, "a snapshot of more than half of the memory is taken")
+    refused(sandbox("restore", M, T + "/mem"), "memory limit", "it does not fit beside, and the memory limit is named")
+    tap.eq(sandbox("snapshot", M, "-").returncode, 0, "a snapshot is taken after it")
+    tap.eq(sh(M, FIND), with_big, "and nothing was changed")
 for name in list(boxes):
     tap.eq(end(name).returncode, 0, "a sandbox ends")
 tap.done()

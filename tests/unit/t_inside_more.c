@@ -104,7 +104,8 @@ snapshot_comes_back_with_odd_names_and_modes(void **state UNUSED)
 {
 	AUTO_FREE char *from = in_top("s"), *to = in_top("s2"), *no = in_top("s/no"),
 		       *fifo = in_top("s/fifo"), *sparse = in_top("s/sparse"),
-		       *link = in_top("s/l"), *there = in_top("s2/no"), *back = in_top("s2/sparse");
+		       *link = in_top("s/l"), *there = in_top("s2/no"),
+		       *beside = in_top("s2/.cofferdam-restore-new"), *back = in_top("s2/sparse");
 	AUTO_BUF struct buf in = BUF((size_t)64 << 20);
 	AUTO_ANSWER struct answer a, b, c, d;
 	struct stat st;
@@ -140,16 +141,64 @@ snapshot_comes_back_with_odd_names_and_modes(void **state UNUSED)
 	assert_int_equal(chmod(there, 0700), 0);
 	is("s2/no/secret", "s");
 
-	/* Cut, and not a snapshot: nothing of either stays. */
+	/* Cut, and not a snapshot: neither changes anything, and nothing of either stays. */
 	RUN(&c, str_mem(in.p, in.n / 2), "restore", to);
 	says(&c, ERR_PROTOCOL, "input ended");
-	assert_int_equal(rmdir(to), 0);
-	assert_int_equal(mkdir(to, 0700), 0);
+	is("s2/no/secret", "s");
+	is("s2/new\nline\xff", "n");
 	buf_reset(&in);
 	framed(&in, STR("\0\0\0\0 this is no archive at all, and says nothing of files"));
 	RUN(&d, buf_str(&in), "restore", to);
-	says(&d, ERR_INVALID, "tar: exit 2");
-	assert_int_equal(rmdir(to), 0);
+	says(&d, ERR_INVALID, "tar: exit 2; nothing was changed");
+	is("s2/no/secret", "s");
+	is("s2/new\nline\xff", "n");
+	assert_int_equal(access(beside, F_OK), -1);
+}
+
+/* As a restore leaves them that is killed in between; then the next one begins. */
+static void
+cut_off_swap_is_undone_by_the_next(void **state UNUSED)
+{
+	AUTO_FREE char *dir = in_top("c"), *old = in_top("c/.cofferdam-restore-old"),
+		       *in = in_top("c/.cofferdam-restore-in"),
+		       *fresh = in_top("c/.cofferdam-restore-new"),
+		       *sub = in_top("c/.cofferdam-restore-old/shut"), *back = in_top("c/shut");
+	AUTO_ANSWER struct answer a, b, c;
+	struct stat st;
+
+	/* The old aside in part, the new still whole. */
+	assert_int_equal(mkdir(dir, 0700), 0);
+	assert_int_equal(mkdir(old, 0700), 0);
+	assert_int_equal(mkdir(sub, 0), 0);
+	assert_int_equal(mkdir(fresh, 0700), 0);
+	put("c/here", "old", 0600);
+	put("c/.cofferdam-restore-new/here", "new", 0600);
+	RUN(&a, STR_NONE, "snapshot", dir);
+	says(&a, 0, "");
+	is("c/here", "old");
+	assert_int_equal(stat(back, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0);
+	assert_true(access(old, F_OK) != 0 && access(fresh, F_OK) != 0);
+
+	/* The new in its place in part. */
+	assert_int_equal(mkdir(old, 0700), 0);
+	assert_int_equal(mkdir(in, 0700), 0);
+	put("c/.cofferdam-restore-old/here", "old", 0600);
+	put("c/here", "new", 0600);
+	put("c/more", "new", 0600);
+	RUN(&b, STR_NONE, "snapshot", dir);
+	says(&b, 0, "");
+	is("c/here", "old");
+	is("c/more", NULL);
+	assert_true(access(old, F_OK) != 0 && access(in, F_OK) != 0);
+
+	/* All of it in its place: what was there goes. */
+	assert_int_equal(mkdir(old, 0700), 0);
+	put("c/.cofferdam-restore-old/here", "older", 0600);
+	RUN(&c, STR_NONE, "snapshot", dir);
+	says(&c, 0, "");
+	is("c/here", "old");
+	assert_true(access(old, F_OK) != 0);
 }
 
 int
@@ -158,6 +207,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(watch_tells_of_changes_below),
 	    cmocka_unit_test(watch_that_loses_changes_says_so),
+	    cmocka_unit_test(cut_off_swap_is_undone_by_the_next),
 	    cmocka_unit_test(snapshot_comes_back_with_odd_names_and_modes),
 	};
 
