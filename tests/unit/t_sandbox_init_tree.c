@@ -666,16 +666,18 @@ malformed_orders_are_refused_by_what_is_wrong(void **state UNUSED)
 	WRONG("more than 4096 variables", .argc = 1, .envc = 4097);
 	WRONG("longer than itself", .argc = 1, .code_size = 601);
 	WRONG("longer than itself", .argc = 1, .code_size = UINT32_MAX);
-	WRONG("unknown flag", .argc = 1, .flags = 32);
+	WRONG("unknown flag", .argc = 1, .flags = INSIDE_GIVEN << 1);
 	WRONG("not an absolute path", .argc = 1);
 	big[sizeof(h)] = '/';
 	WRONG("an argument does not end", .argc = 4096);
 	WRONG("a variable does not end", .argc = 1, .envc = 4096);
 	refused_is(&b, (struct inside_head){.type = INSIDE_SPAWN, .proc = 0, .size = 600}, big,
 	    NULL, 0, "its number is 0");
+	/* Right but for its descriptors: "/", and an empty name. */
 	h = (struct inside_spawn){.argc = 1};
+	memcpy(big, &h, sizeof(h));
 	for (size_t n = 1; n <= 5; n++) {
-		struct inside_head head = HEAD(sizeof(big));
+		struct inside_head head = HEAD(sizeof(h) + 3);
 
 		head.nfds = (uint16_t)(n - (n < 5 ? 1 : 0));
 		refused_is(&b, head, big, fds, n, "descriptors that it names, or more than 4");
