@@ -21,12 +21,14 @@
 static const struct {
 	const char *path;
 	bool dir;
-} masks[] = {{"proc/cmdline", false}, {"proc/config.gz", false}, {"proc/interrupts", false},
-    {"proc/iomem", false}, {"proc/ioports", false}, {"proc/kallsyms", false},
-    {"proc/key-users", false}, {"proc/keys", false}, {"proc/latency_stats", false},
-    {"proc/modules", false}, {"proc/sched_debug", false}, {"proc/acpi", true},
-    {"proc/asound", true}, {"proc/bus", true}, {"proc/driver", true}, {"proc/fs", true},
-    {"proc/irq", true}, {"proc/scsi", true}, {"proc/sysvipc", true}, {"proc/tty", true}};
+} masks[] = {{"proc/cmdline", false}, {"proc/config.gz", false}, {"proc/diskstats", false},
+    {"proc/interrupts", false}, {"proc/iomem", false}, {"proc/ioports", false},
+    {"proc/kallsyms", false}, {"proc/key-users", false}, {"proc/keys", false},
+    {"proc/latency_stats", false}, {"proc/mdstat", false}, {"proc/partitions", false},
+    {"proc/swaps", false}, {"proc/modules", false}, {"proc/sched_debug", false},
+    {"proc/acpi", true}, {"proc/asound", true}, {"proc/bus", true}, {"proc/driver", true},
+    {"proc/fs", true}, {"proc/irq", true}, {"proc/scsi", true}, {"proc/sysvipc", true},
+    {"proc/tty", true}};
 
 const char *
 native_proc_mask(size_t i)
