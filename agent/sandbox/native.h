@@ -16,8 +16,6 @@
 #include "agent/sandbox/backend.h"
 
 #define NATIVE_UID_INSIDE 1000
-#define NATIVE_UID_BASE 63200 /* host ids when started as root: this and 63 more */
-#define NATIVE_UID_COUNT 64
 #define NATIVE_SHM_MIB 64 /* /dev/shm */
 
 /*
@@ -197,7 +195,21 @@ int native_hosts(struct backend_box *b, const struct spec_target *t, size_t n, s
 /* Landlock rules over the new root; 0 in *ret_abi: lacked, as allowed. */
 int native_landlock(const int *exe, size_t nexe, bool may_lack, int *ret_abi, struct err *err);
 int native_caps_drop(struct err *err);
-int native_reset(const struct sandbox_limits *l, struct err *err);
+/* All but the limit of open files, which pid 1 sets for each program. */
+int native_reset(struct err *err);
+
+/* --- native_uid.c: host ids when started as root ------------------------------------------ */
+struct native_uid {
+	uid_t uid;  /* group as well: nobody else's, and no other sandbox's */
+	uid_t root; /* another such one, for a root inside that is not the sandbox's user */
+	int lock;   /* holds both until closed, also by the end of the process; <= 0: none */
+};
+/* Root of the host's own namespace can map any id; root of a container may not. */
+bool native_uid_can(void);
+int native_uid_take(struct native_uid *ret, struct err *err);
+void native_uid_free(struct native_uid *u);
+/* The first of a range, as an example. */
+uid_t native_uid_example(void);
 
 /* --- native_child.c, native_box.c --------------------------------------------------------- */
 /* Shared with the child while it starts. */
@@ -218,6 +230,7 @@ struct native {	   /* backend_box.own */
 	bool root; /* of the host: ids are spare ones, sources are opened outside */
 	uid_t uid; /* outside */
 	gid_t gid;
+	struct native_uid spare; /* where both are from; of root alone */
 	struct native_cgroup cgroup;
 	struct native_janitor janitor;
 	struct native_region region;
@@ -227,10 +240,6 @@ int native_child_main(void *arg); /* struct native_start */
 
 /* Beside the running one: an O_PATH descriptor. */
 int native_program_open(const char *name, struct err *err);
-/* Root of the host's own namespace can map any id; root of a container may not. */
-bool native_can_map(uid_t first, unsigned count);
-/* A host id of the range, another one each time. */
-uid_t native_uid_spare(void);
 /* Adds what the file system of fd has used, if counted, and whether it is full. */
 void native_disk_usage(int fd, bool counted, struct backend_usage *ret);
 /* Everything that a missing layer says: ERR_UNAVAILABLE with what to do. */

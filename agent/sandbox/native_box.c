@@ -17,7 +17,6 @@
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
-#include <time.h>
 
 #include "common/proc_paths.h"
 #include "agent/sandbox/filter.h"
@@ -36,6 +35,12 @@ struct shared {
 int
 native_missing(struct err *err, int errnum, const char *layer, const char *fix)
 {
+	/* No layer lacks: who starts it has no room. */
+	if (errnum == EMFILE)
+		fix = "the limit of open files of the process that starts it (ulimit -n) is too "
+		      "low: raise it";
+	else if (errnum == ENFILE)
+		fix = "the machine's limit of open files is reached (sysctl fs.file-max)";
 	return err_set(err, ERR_UNAVAILABLE, "sandbox: %s cannot be had (%s): %s", layer,
 	    errnum != 0 ? strerror(errnum) : "not there", fix);
 }
@@ -86,38 +91,19 @@ namespaces(void)
 	return all;
 }
 
-/* Root of the host's own namespace can map any id; root of a container may not. */
-bool
-native_can_map(uid_t first, unsigned count)
+static int
+identity_choose(struct native *n, struct err *err)
 {
-	AUTO_BUF struct buf b = BUF(4096);
-	struct err ignored;
-	unsigned in, out, n;
+	int rc;
 
-	if (geteuid() != 0 || native_slurp("/proc/self/uid_map", &b, &ignored) != 0)
-		return false;
-	return sscanf((const char *)b.p, "%u %u %u", &in, &out, &n) == 3 && in == 0 &&
-	       n >= first + count;
-}
-
-uid_t
-native_uid_spare(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_BOOTTIME, &ts);
-	return NATIVE_UID_BASE +
-	       ((unsigned)getpid() + (unsigned)ts.tv_nsec / 1024) % NATIVE_UID_COUNT;
-}
-
-static void
-identity_choose(struct native *n)
-{
-	n->root = native_can_map(NATIVE_UID_BASE, NATIVE_UID_COUNT);
-	n->uid = n->root ? native_uid_spare() : geteuid();
+	n->root = native_uid_can();
+	if (n->root && (rc = native_uid_take(&n->spare, err)) != 0)
+		return rc;
+	n->uid = n->root ? n->spare.uid : geteuid();
 	if (native_layer_off("userns"))
 		n->uid = NATIVE_UID_INSIDE;
 	n->gid = n->root ? n->uid : getegid();
+	return 0;
 }
 
 int
@@ -239,7 +225,8 @@ box_build(const struct super_spec *spec, struct backend_box *b, struct err *err)
 
 	if (init < 0 || inside < 0)
 		return ERR_UNAVAILABLE;
-	identity_choose(n);
+	if ((rc = identity_choose(n, err)) != 0)
+		return rc;
 	s->map.uid = n->uid;
 	s->map.gid = n->gid;
 	/* The janitor follows at once: what is made before it a kill of ours would leave. */
@@ -324,6 +311,7 @@ native_end(struct backend_box *b)
 	native_janitor_stop(&n->janitor);
 	native_cgroup_remove(&n->cgroup);
 	native_janitor_end(&n->janitor);
+	native_uid_free(&n->spare);
 	buf_free(&b->level);
 	memset(b->cgroups, 0, sizeof(b->cgroups));
 	region = n->region;

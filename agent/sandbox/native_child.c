@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include "agent/sandbox/filter.h"
@@ -33,6 +34,19 @@ file_put(const char *path, const char *text, struct err *err)
 		return native_missing(err, errno, path,
 		    "allow user namespaces for this user (sysctl user.max_user_namespaces, "
 		    "kernel.apparmor_restrict_unprivileged_userns)");
+	return 0;
+}
+
+/* The building needs some, and pid 1 as many as there can be. */
+static int
+files_raise(struct native_start *s UNUSED, struct err *err UNUSED)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) == 0) {
+		r.rlim_cur = r.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &r);
+	}
 	return 0;
 }
 
@@ -89,7 +103,7 @@ identity_take(struct native_start *s, struct err *err)
 		return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox: user id %u", uid);
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0)
 		return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox: parent death signal");
-	return native_layer_off("reset") ? 0 : native_reset(&s->spec->limits, err);
+	return native_layer_off("reset") ? 0 : native_reset(err);
 }
 
 static int
@@ -177,22 +191,33 @@ descriptors_take(struct native_start *s, struct err *err)
 	return 0;
 }
 
+static void
+words_make(const struct native_start *s, char *ret, size_t size)
+{
+	const char *lacks = (s->lacks & SANDBOX_LAYER_LANDLOCK) != 0 ? "landlock," : "";
+
+	int n = snprintf(ret, size, "%s", lacks);
+
+	if (!native_layer_off("reset"))
+		(void)snprintf(ret + n, size - (size_t)n, "files=%u", s->spec->limits.open_files);
+}
+
 int
 native_child_main(void *arg)
 {
-	static int (*const steps[])(struct native_start *, struct err *) = {groups_join, ids_map,
-	    identity_take, network_make, root_make, rights_drop, filter_take, descriptors_take};
+	static int (*const steps[])(struct native_start *, struct err *) = {files_raise,
+	    groups_join, ids_map, identity_take, network_make, root_make, rights_drop, filter_take,
+	    descriptors_take};
 	/* What it cannot find and need not: init_main.c. */
-	char name[] = "cofferdam-init", word[] = "landlock", *envp[] = {NULL};
-	char *argv[] = {name, NULL, NULL};
+	char name[] = "cofferdam-init", words[64], *envp[] = {NULL};
+	char *argv[] = {name, words, NULL};
 	struct native_start *s = arg;
 
 	for (size_t i = 0; i < ARRAY_LEN(steps); i++)
 		if (steps[i](s, &s->err) != 0)
 			return 1;
 	/* Handlers were reset by clone; the rest of what signals keep is pid 1's to reset. */
-	if ((s->lacks & SANDBOX_LAYER_LANDLOCK) != 0)
-		argv[1] = word;
+	words_make(s, words, sizeof(words));
 	s->executing = true;
 #ifdef MODE_SANITIZED
 	/* On memory of its own: the kernel tells nobody. */

@@ -183,7 +183,7 @@ try_idmap(void)
 
 	if (fd < 0)
 		return errno;
-	return native_idmap(fd, "/var/tmp", NATIVE_UID_BASE, 0, &e) == 0 ? 0 : EOPNOTSUPP;
+	return native_idmap(fd, "/var/tmp", native_uid_example(), 0, &e) == 0 ? 0 : EOPNOTSUPP;
 }
 
 static int

@@ -44,14 +44,13 @@ native_caps_drop(struct err *err)
 }
 
 static int
-rlimits_set(const struct sandbox_limits *l, struct err *err)
+rlimits_set(struct err *err)
 {
 	const struct {
 		__rlimit_resource_t what;
 		rlim_t v;
-	} rows[] = {{RLIMIT_CORE, 0}, {RLIMIT_NOFILE, l->open_files}, {RLIMIT_MSGQUEUE, 0},
-	    {RLIMIT_MEMLOCK, 64 << 10}, {RLIMIT_NICE, 0}, {RLIMIT_RTPRIO, 0},
-	    {RLIMIT_SIGPENDING, 1024}};
+	} rows[] = {{RLIMIT_CORE, 0}, {RLIMIT_MSGQUEUE, 0}, {RLIMIT_MEMLOCK, 64 << 10},
+	    {RLIMIT_NICE, 0}, {RLIMIT_RTPRIO, 0}, {RLIMIT_SIGPENDING, 1024}};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct rlimit now, want = {.rlim_cur = rows[i].v, .rlim_max = rows[i].v};
@@ -72,7 +71,7 @@ rlimits_set(const struct sandbox_limits *l, struct err *err)
 }
 
 int
-native_reset(const struct sandbox_limits *l, struct err *err)
+native_reset(struct err *err)
 {
 	(void)umask(022);
 	/* Raising is not ours to ask for; lowering is undone. */
@@ -85,5 +84,5 @@ native_reset(const struct sandbox_limits *l, struct err *err)
 	if (syscall(SYS_keyctl, 1 /* KEYCTL_JOIN_SESSION_KEYRING */, NULL) < 0 && errno != ENOSYS)
 		return native_missing(err, errno, "an own session keyring",
 		    "the user's key quota may be used up (/proc/key-users)");
-	return rlimits_set(l, err);
+	return rlimits_set(err);
 }

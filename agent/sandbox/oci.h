@@ -10,8 +10,6 @@
 
 #include "agent/sandbox/native.h"
 
-#define OCI_UID_ROOT (NATIVE_UID_BASE + NATIVE_UID_COUNT) /* host id of 0 inside: nobody's */
-
 /* The run time's world. A place that every host has and that nobody binds from; the control groups
  * disappear behind it, since the limits are ours. */
 #define OCI_HOME "/sys/fs"
@@ -38,7 +36,7 @@ struct oci_runtime {
 struct oci { /* backend_box.own */
 	const struct oci_runtime *rt;
 	struct native_region region;
-	uid_t uid; /* outside; group as well */
+	struct native_uid spare; /* outside: the sandbox's user, and 0 inside, which is nobody's */
 	struct native_cgroup cgroup;
 	struct native_janitor janitor;
 	struct native_view view;

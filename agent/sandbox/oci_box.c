@@ -83,7 +83,7 @@ users_make(const struct oci *o, int *ret, struct err *err)
 	if (!o->rt->kernel)
 		return 0;
 	(void)snprintf(
-	    map, sizeof(map), "0 %d 1\n%d %u 1\n", OCI_UID_ROOT, NATIVE_UID_INSIDE, o->uid);
+	    map, sizeof(map), "0 %u 1\n%d %u 1\n", o->spare.root, NATIVE_UID_INSIDE, o->spare.uid);
 	return native_userns_make(map, map, ret, err);
 }
 
@@ -97,8 +97,8 @@ level_put(const struct super_spec *spec, struct backend_box *b)
 	    "\"namespaces\":[\"user\",\"mount\",\"pid\",\"net\",\"ipc\",\"uts\",\"cgroup\"],"
 	    "\"user\":{\"inside\":%d,\"outside\":%u,\"groups\":\"none\"},"
 	    "\"network\":\"loopback\",\"root\":\"%s\",\"filter_calls\":%u,\"kernel\":\"%s\",",
-	    NATIVE_UID_INSIDE, o->uid, spec->image != NULL ? "image" : "host", filter_allowed(),
-	    o->rt->kernel ? "own" : "host");
+	    NATIVE_UID_INSIDE, o->spare.uid, spec->image != NULL ? "image" : "host",
+	    filter_allowed(), o->rt->kernel ? "own" : "host");
 	if (o->cgroup.version != 0)
 		buf_printf(&b->level,
 		    "\"cgroup\":{\"version\":%d,\"controllers\":[\"memory\",\"pids\",\"cpu\"],"
@@ -253,19 +253,20 @@ box_build(const struct super_spec *spec, struct backend_box *b, struct err *err)
 		return ERR_UNAVAILABLE;
 	if (init < 0 || inside < 0)
 		return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox: %s", init_path);
-	if (!native_can_map(NATIVE_UID_BASE, NATIVE_UID_COUNT + 1))
+	if (!native_uid_can())
 		return err_set(err, ERR_UNAVAILABLE,
 		    "sandbox: back end %s needs root of the host, who can map two ids: start it "
 		    "as root, or take the back end native",
 		    o->rt->name);
-	o->uid = native_uid_spare();
+	if ((rc = native_uid_take(&o->spare, err)) != 0)
+		return rc;
 	s->init = init;
 	s->inside = inside;
 	s->helper = helper;
-	o->view.maker = o->rt->kernel ? OCI_UID_ROOT : 0;
+	o->view.maker = o->rt->kernel ? o->spare.root : 0;
 	if ((rc = limits_make(spec, b, err)) != 0 ||
 	    (rc = native_view_plan(spec, &o->view, err)) != 0 ||
-	    (rc = native_view_open(spec, &o->view, o->uid, err)) != 0 ||
+	    (rc = native_view_open(spec, &o->view, o->spare.uid, err)) != 0 ||
 	    (rc = child_prepare(spec, b, s, path, err)) != 0)
 		return rc;
 	native_view_close(&o->view);

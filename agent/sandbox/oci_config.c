@@ -5,6 +5,9 @@
  */
 #include "agent/sandbox/oci.h"
 
+#include <stdio.h>
+#include <sys/resource.h>
+
 #include "common/jcs.h"
 #include "agent/sandbox/filter.h"
 
@@ -73,13 +76,23 @@ capabilities_put(struct jcs *j)
 	jcs_close(j);
 }
 
+/* Of open files as many as we may have: pid 1 gives each program less. */
+static int64_t
+files_most(void)
+{
+	struct rlimit r = {.rlim_max = 4096};
+
+	(void)getrlimit(RLIMIT_NOFILE, &r);
+	return (int64_t)r.rlim_max;
+}
+
 static void
-rlimits_put(struct jcs *j, const struct sandbox_limits *l)
+rlimits_put(struct jcs *j)
 {
 	const struct {
 		const char *name;
 		int64_t v;
-	} rows[] = {{"RLIMIT_CORE", 0}, {"RLIMIT_NOFILE", l->open_files}, {"RLIMIT_MSGQUEUE", 0},
+	} rows[] = {{"RLIMIT_CORE", 0}, {"RLIMIT_NOFILE", files_most()}, {"RLIMIT_MSGQUEUE", 0},
 	    {"RLIMIT_MEMLOCK", 64 << 10}, {"RLIMIT_NICE", 0}, {"RLIMIT_RTPRIO", 0},
 	    {"RLIMIT_SIGPENDING", 1024}};
 
@@ -98,18 +111,21 @@ static void
 process_put(struct jcs *j, const struct super_spec *s, const struct oci *o)
 {
 	static const char *const none[] = {NULL};
+	char words[64];
 
+	(void)snprintf(words, sizeof(words), "%s,files=%u", o->rt->kernel ? "gvisor" : "oci",
+	    s->limits.open_files);
 	jcs_open(j, "process");
 	jcs_array(j, "args");
 	jcs_z(j, NULL, OCI_INIT);
-	jcs_z(j, NULL, o->rt->kernel ? "gvisor" : "oci");
+	jcs_z(j, NULL, words);
 	jcs_array_end(j);
 	capabilities_put(j);
 	jcs_z(j, "cwd", "/work");
 	list_put(j, "env", none);
 	jcs_bool(j, "noNewPrivileges", true);
 	jcs_int(j, "oomScoreAdj", 300);
-	rlimits_put(j, &s->limits);
+	rlimits_put(j);
 	jcs_bool(j, "terminal", false);
 	jcs_open(j, "user");
 	jcs_int(j, "gid", NATIVE_UID_INSIDE);
@@ -119,13 +135,13 @@ process_put(struct jcs *j, const struct super_spec *s, const struct oci *o)
 }
 
 static void
-map_put(struct jcs *j, const char *key, uid_t uid)
+map_put(struct jcs *j, const char *key, const struct native_uid *u)
 {
 	jcs_array(j, key);
 	for (int i = 0; i < 2; i++) {
 		jcs_open(j, NULL);
 		jcs_int(j, "containerID", i == 0 ? 0 : NATIVE_UID_INSIDE);
-		jcs_int(j, "hostID", i == 0 ? OCI_UID_ROOT : uid);
+		jcs_int(j, "hostID", i == 0 ? u->root : u->uid);
 		jcs_int(j, "size", 1);
 		jcs_close(j);
 	}
@@ -162,7 +178,7 @@ linux_put(struct jcs *j, const struct oci *o)
 	if (o->devices != NULL)
 		jcs_z(j, "cgroupsPath", o->devices);
 	if (!o->rt->kernel)
-		map_put(j, "gidMappings", o->uid);
+		map_put(j, "gidMappings", &o->spare);
 	jcs_array(j, "maskedPaths");
 	for (size_t i = 0; !o->rt->kernel && native_proc_mask(i) != NULL; i++) {
 		AUTO_BUF struct buf path = BUF(256);
@@ -180,7 +196,7 @@ linux_put(struct jcs *j, const struct oci *o)
 	jcs_array_end(j);
 	seccomp_put(j, o);
 	if (!o->rt->kernel)
-		map_put(j, "uidMappings", o->uid);
+		map_put(j, "uidMappings", &o->spare);
 	jcs_close(j);
 }
 

@@ -94,6 +94,7 @@ oci_end(struct backend_box *b)
 	native_view_free(&o->view);
 	native_cgroup_remove(&o->cgroup);
 	native_janitor_end(&o->janitor);
+	native_uid_free(&o->spare);
 	one_close(&o->log);
 	free(o->devices);
 	buf_free(&b->level);

@@ -44,7 +44,7 @@ home_make(const struct oci *o, struct err *err)
 	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
 		if (mkdir(dirs[i], 0755) != 0)
 			return fail(err, dirs[i]);
-	if (o->rt->kernel && chown(OCI_STATE, OCI_UID_ROOT, OCI_UID_ROOT) != 0)
+	if (o->rt->kernel && chown(OCI_STATE, o->spare.root, o->spare.root) != 0)
 		return fail(err, OCI_STATE);
 	if (devices < 0)
 		return 0;
@@ -95,7 +95,7 @@ tmpfs_at(const struct oci *o, const char *inside, unsigned mib, const char *mode
 	char options[128];
 
 	(void)snprintf(options, sizeof(options), "size=%um,nr_inodes=%llu,mode=%s,uid=%u,gid=%u",
-	    mib, mib * 1024ull + 1024, mode, o->uid, o->uid);
+	    mib, mib * 1024ull + 1024, mode, o->spare.uid, o->spare.uid);
 	if (mount("tmpfs", inside, "tmpfs", SAFE | flags, options) != 0)
 		return native_missing(err, errno, "a tmpfs", "the kernel needs CONFIG_TMPFS");
 	if (ret_fd != NULL && (*ret_fd = open(inside, O_PATH | O_DIRECTORY | O_CLOEXEC)) < 0)
@@ -118,7 +118,7 @@ work_make(const struct super_spec *spec, struct oci *o, struct err *err)
 	}
 	rc = native_overlay_work(spec->limits.workspace_mib, &o->view, err);
 	/* By the overlay, which would not see a new owner of its upper side. */
-	if (rc == 0 && lchown("work", o->uid, o->uid) != 0)
+	if (rc == 0 && lchown("work", o->spare.uid, o->spare.uid) != 0)
 		return fail(err, "owner of /work");
 	return rc;
 }

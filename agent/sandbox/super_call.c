@@ -47,7 +47,7 @@ do_procs(struct super_conn *c, uint32_t tag, struct rd *r UNUSED)
 
 	super_procs(c->s, &json);
 	buf_lstr(&b, buf_str(&json));
-	super_conn_send(c, CALL_DONE, tag, &b, NULL, 0);
+	(void)super_conn_send(c, CALL_DONE, tag, &b, NULL, 0);
 }
 
 static void
@@ -57,7 +57,7 @@ do_inspect(struct super_conn *c, uint32_t tag, struct rd *r UNUSED)
 
 	super_inspect(c->s, &json);
 	buf_lstr(&b, buf_str(&json));
-	super_conn_send(c, CALL_DONE, tag, &b, NULL, 0);
+	(void)super_conn_send(c, CALL_DONE, tag, &b, NULL, 0);
 }
 
 static void
@@ -73,7 +73,7 @@ do_signal(struct super_conn *c, uint32_t tag, struct rd *r)
 		    c, tag, ERR_INVALID, "sandbox: signal must be from 1 to 64, is %u", sig);
 	} else if (x->state == SUPER_ENDED) {
 		super_conn_error(c, tag, ERR_STATE, "sandbox: program %u has ended", x->proc);
-	} else if (super_inside_send(c->s, INSIDE_SIGNAL, x->proc, sig, STR_NONE, NULL, 0)) {
+	} else if (super_inside_send(c->s, INSIDE_SIGNAL, x->proc, sig, STR_NONE, NULL, 0) == 0) {
 		super_conn_done(c, tag);
 	} else {
 		super_conn_error(c, tag, ERR_UNAVAILABLE, "%s", c->s->why);
@@ -121,7 +121,7 @@ do_input(struct super_conn *c, uint32_t tag, struct rd *r)
 	if (close_it && (size_t)k == bytes.n)
 		input_close(x);
 	buf_u32(&b, (uint32_t)k);
-	super_conn_send(c, CALL_DONE, tag, &b, NULL, 0);
+	(void)super_conn_send(c, CALL_DONE, tag, &b, NULL, 0);
 }
 
 static void
@@ -178,7 +178,7 @@ do_hold(struct super_conn *c, uint32_t tag, struct rd *r)
 		return;
 	}
 	s->holder = on ? c : NULL;
-	if (super_inside_send(s, INSIDE_HOLD, 0, on ? 1 : 0, STR_NONE, NULL, 0))
+	if (super_inside_send(s, INSIDE_HOLD, 0, on ? 1 : 0, STR_NONE, NULL, 0) == 0)
 		super_conn_done(c, tag);
 	else
 		super_conn_error(c, tag, ERR_UNAVAILABLE, "%s", s->why);
@@ -224,7 +224,7 @@ do_attach(struct super_conn *c, uint32_t tag, struct rd *r)
 	buf_u32(&b, n);
 	for (uint32_t i = 0; i < n; i++)
 		buf_lz(&b, s->spec.env[i]);
-	super_conn_send(c, CALL_DONE, tag, &b, NULL, 0);
+	(void)super_conn_send(c, CALL_DONE, tag, &b, NULL, 0);
 }
 
 /* --- the table -----------------------------------------------------------------------------------

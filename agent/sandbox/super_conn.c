@@ -52,33 +52,38 @@ sent(struct super_conn *c, bool moved)
 		events_set(c);
 }
 
-void
+bool
 super_conn_send(struct super_conn *c, uint8_t type, uint32_t tag, const struct buf *rest,
     const int *fds, size_t nfds)
 {
 	struct str body = rest != NULL ? buf_str(rest) : STR_NONE;
 	AUTO_BUF struct buf head = BUF(16);
+	int rc;
 
 	if (c->dead)
-		return;
+		return true;
 	if ((rest != NULL && buf_over(rest)) || body.n + 4 > WIRE_BODY_MAX) {
 		super_conn_error(c, tag, ERR_TOO_LARGE, "sandbox: the answer is too large");
-		return;
+		return true;
 	}
 	buf_u32(&head, (uint32_t)body.n + 4);
 	buf_u8(&head, type);
 	buf_u8(&head, (uint8_t)nfds);
 	buf_u32(&head, tag);
-	if (super_queue_put(&c->out, c->fd, buf_str(&head), body, fds, nfds, OUT_MAX))
+	rc = super_queue_put(&c->out, c->fd, buf_str(&head), body, fds, nfds, OUT_MAX);
+	if (rc == -ETOOMANYREFS)
+		super_conn_error(c, tag, ERR_UNAVAILABLE, "%s", WIRE_IN_FLIGHT);
+	else if (rc == 0)
 		sent(c, false);
 	else
 		super_conn_drop(c);
+	return rc != -ETOOMANYREFS;
 }
 
 void
 super_conn_done(struct super_conn *c, uint32_t tag)
 {
-	super_conn_send(c, CALL_DONE, tag, NULL, NULL, 0);
+	(void)super_conn_send(c, CALL_DONE, tag, NULL, NULL, 0);
 }
 
 void
@@ -93,7 +98,7 @@ super_conn_error(struct super_conn *c, uint32_t tag, int code, const char *fmt, 
 	va_end(ap);
 	buf_u32(&b, (uint32_t)-code);
 	buf_lz(&b, text);
-	super_conn_send(c, CALL_ERROR, tag, &b, NULL, 0);
+	(void)super_conn_send(c, CALL_ERROR, tag, &b, NULL, 0);
 }
 
 enum frame { FRAME_BROKEN, FRAME_PART, FRAME_MORE, FRAME_WHOLE };

@@ -165,9 +165,9 @@ order_send(
 	}
 	for (size_t i = 0; i < nfds; i++)
 		all[inner + i] = fds[i];
-	if (err->code == 0)
-		(void)super_inside_send(
-		    x->s, INSIDE_SPAWN, x->proc, 0, buf_str(&o->frame), all, inner + nfds);
+	if (err->code == 0 && super_inside_send(x->s, INSIDE_SPAWN, x->proc, 0, buf_str(&o->frame),
+				  all, inner + nfds) == -ETOOMANYREFS)
+		(void)err_set(err, ERR_UNAVAILABLE, WIRE_IN_FLIGHT);
 	super_fds_close(all, &inner);
 }
 
@@ -214,8 +214,11 @@ started_send(struct super_exec *x, const int *fds, size_t nfds)
 	AUTO_BUF struct buf b = BUF(16);
 
 	buf_u32(&b, x->proc);
-	if (x->conn != NULL)
-		super_conn_send(x->conn, CALL_STARTED, x->tag, &b, fds, nfds);
+	/* Nobody else could ever read what it writes. */
+	if (x->conn != NULL && !super_conn_send(x->conn, CALL_STARTED, x->tag, &b, fds, nfds)) {
+		x->conn = NULL;
+		super_exec_kill(x, SANDBOX_KILLED);
+	}
 	if (x->spawned)
 		x->conn = NULL;
 }
@@ -358,7 +361,7 @@ ended(struct super_exec *x, enum sandbox_cause cause, int status)
 	buf_u32(&b, x->proc);
 	super_exec_end_put(x, &b);
 	if (x->conn != NULL)
-		super_conn_send(x->conn, CALL_EXITED, x->tag, &b, NULL, 0);
+		(void)super_conn_send(x->conn, CALL_EXITED, x->tag, &b, NULL, 0);
 	super_waiters_wake(x);
 	if (!x->spawned && !x->orphan)
 		exec_forget(x);

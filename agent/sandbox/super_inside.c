@@ -40,24 +40,28 @@ events_set(struct super *s)
 		    s->inside_io, EPOLLIN | (s->inside_out.first != NULL ? EPOLLOUT : 0u));
 }
 
-bool
+int
 super_inside_send(struct super *s, uint16_t type, uint32_t proc, uint32_t a, struct str body,
     const int *fds, size_t nfds)
 {
 	struct inside_head h = {
 	    .size = (uint32_t)body.n, .type = type, .nfds = (uint16_t)nfds, .proc = proc, .a = a};
+	int rc;
 
 	if (s->inside_io == NULL)
-		return false;
-	if (!super_queue_put(
-		&s->inside_out, s->box.inside, str_mem(&h, sizeof(h)), body, fds, nfds, OUT_MAX)) {
+		return -1;
+	rc = super_queue_put(
+	    &s->inside_out, s->box.inside, str_mem(&h, sizeof(h)), body, fds, nfds, OUT_MAX);
+	if (rc == -ETOOMANYREFS)
+		return rc;
+	if (rc != 0) {
 		lost(s, "sandbox: pid 1 takes no more orders");
-		return false;
+		return -1;
 	}
 	if (s->inside_out.first != NULL && s->inside_by == 0)
 		s->inside_by = super_clock(s) + super_times.stuck;
 	events_set(s);
-	return true;
+	return 0;
 }
 
 /* --- what it says -------------------------------------------------------------------------- */

@@ -202,5 +202,5 @@ super_network(struct super_conn *c, uint32_t tag, struct rd *r)
 	}
 	n = g->nadd;
 	change_keep(s, g);
-	super_conn_send(c, CALL_DONE, tag, NULL, s->box.listeners + s->box.nlisteners - n, n);
+	(void)super_conn_send(c, CALL_DONE, tag, NULL, s->box.listeners + s->box.nlisteners - n, n);
 }

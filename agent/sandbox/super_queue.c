@@ -23,7 +23,7 @@ union control {
 	struct cmsghdr align;
 };
 
-/* Bytes taken; 0: nothing now; -1: broken. */
+/* Bytes taken; 0: nothing now; -1: broken; -ETOOMANYREFS: these descriptors cannot go. */
 static ssize_t
 send_some(int fd, struct iovec *iov, size_t niov, const int *fds, size_t nfds)
 {
@@ -46,7 +46,9 @@ send_some(int fd, struct iovec *iov, size_t niov, const int *fds, size_t nfds)
 		k = sendmsg(fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
 	while (k < 0 && errno == EINTR);
 	if (k < 0)
-		return errno == EAGAIN || errno == ETOOMANYREFS || errno == ENOBUFS ? 0 : -1;
+		return errno == EAGAIN || errno == ENOBUFS ? 0
+		       : errno == ETOOMANYREFS		   ? -ETOOMANYREFS
+							   : -1;
 	return k;
 }
 
@@ -91,7 +93,7 @@ item_add(struct super_queue *q, struct str head, struct str body, size_t off, co
 	return true;
 }
 
-bool
+int
 super_queue_put(struct super_queue *q, int fd, struct str head, struct str body, const int *fds,
     size_t nfds, size_t max)
 {
@@ -102,12 +104,12 @@ super_queue_put(struct super_queue *q, int fd, struct str head, struct str body,
 	if (q->first == NULL)
 		k = send_some(fd, iov, body.n != 0 ? 2 : 1, fds, nfds);
 	if (k < 0)
-		return false;
+		return (int)k;
 	if ((size_t)k == head.n + body.n)
-		return true;
+		return 0;
 	if (q->bytes > max || head.n + body.n > max - q->bytes)
-		return false;
-	return item_add(q, head, body, (size_t)k, fds, k == 0 ? nfds : 0);
+		return -1;
+	return item_add(q, head, body, (size_t)k, fds, k == 0 ? nfds : 0) ? 0 : -1;
 }
 
 bool

@@ -184,6 +184,7 @@ void
 super_ready(struct super *s)
 {
 	AUTO_BUF struct buf level = BUF(65536), b = BUF(65536 + 4);
+	struct super_conn *c;
 	struct err e = {0};
 
 	s->ready_by = 0;
@@ -198,10 +199,12 @@ super_ready(struct super *s)
 	}
 	s->state = SUPER_LIVE;
 	buf_lz(&b, s->level);
-	if (s->creator != NULL)
-		super_conn_send(s->creator, CALL_CREATED, s->create_tag, &b, s->box.listeners,
-		    s->box.nlisteners);
-	s->creator = NULL;
+	c = TAKE_PTR(s->creator);
+	if (c == NULL || super_conn_send(c, CALL_CREATED, s->create_tag, &b, s->box.listeners,
+			     s->box.nlisteners))
+		return;
+	s->over = true;
+	super_end(s, SANDBOX_UNAVAILABLE, WIRE_IN_FLIGHT);
 }
 
 /* --- the loop --------------------------------------------------------------------------------- */

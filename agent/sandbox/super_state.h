@@ -35,11 +35,14 @@ struct super_queue {
 };
 /*
  * Sends head and body as one, at once if it can, else keeps what is left; fds go with the first
- * byte and stay the caller's. False: the other side is gone, or more than `max` bytes would wait.
+ * byte and stay the caller's. 0; -1: the other side is gone, or more than `max` bytes would wait;
+ * -ETOOMANYREFS: this user has too many descriptors in flight for these (WIRE_IN_FLIGHT), nothing
+ * is sent.
  */
-bool super_queue_put(struct super_queue *q, int fd, struct str head, struct str body,
-    const int *fds, size_t nfds, size_t max);
-/* Sends what can be sent now; false: the other side is gone. *ret_moved: anything was taken. */
+int super_queue_put(struct super_queue *q, int fd, struct str head, struct str body, const int *fds,
+    size_t nfds, size_t max);
+/* Sends what can be sent now; false: the other side is gone, or cannot be given what waits for it.
+ * *ret_moved: anything was taken. */
 bool super_queue_flush(struct super_queue *q, int fd, bool *ret_moved);
 void super_queue_free(struct super_queue *q);
 /*
@@ -70,8 +73,9 @@ struct super_conn {
 	size_t nfds;
 };
 void super_conn_new(struct super *s, int fd, bool one_more);
-/* A frame: the tag, then `rest` (may be NULL). Borrowed descriptors. */
-void super_conn_send(struct super_conn *c, uint8_t type, uint32_t tag, const struct buf *rest,
+/* A frame: the tag, then `rest` (may be NULL). Borrowed descriptors. False: these could not be
+ * sent, and an error is instead. */
+bool super_conn_send(struct super_conn *c, uint8_t type, uint32_t tag, const struct buf *rest,
     const int *fds, size_t nfds);
 void super_conn_done(struct super_conn *c, uint32_t tag);
 void super_conn_error(struct super_conn *c, uint32_t tag, int code, const char *fmt, ...)
@@ -161,8 +165,9 @@ void super_waiters_drop(struct super *s, const struct super_conn *c);
 char *super_printable(struct str s);
 void super_inside_begin(struct super *s);
 void super_inside_end(struct super *s);
-/* False: it takes nothing any more; the sandbox has been ended. */
-bool super_inside_send(struct super *s, uint16_t type, uint32_t proc, uint32_t a, struct str body,
+/* 0; -1: it takes nothing any more, the sandbox has been ended; -ETOOMANYREFS as super_queue_put.
+ */
+int super_inside_send(struct super *s, uint16_t type, uint32_t proc, uint32_t a, struct str body,
     const int *fds, size_t nfds);
 
 /* --- names (super_name.c) ----------------------------------------------------------------------

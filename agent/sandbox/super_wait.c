@@ -30,7 +30,7 @@ logs_send(const struct super_waiter *w)
 	buf_u64(&b, next);
 	buf_u8(&b, w->exec->state != SUPER_ENDED);
 	buf_lstr(&b, buf_str(&bytes));
-	super_conn_send(w->conn, CALL_DONE, w->tag, &b, NULL, 0);
+	(void)super_conn_send(w->conn, CALL_DONE, w->tag, &b, NULL, 0);
 }
 
 static void
@@ -39,7 +39,7 @@ end_send(const struct super_waiter *w)
 	AUTO_BUF struct buf b = BUF(65536);
 
 	super_exec_end_put(w->exec, &b);
-	super_conn_send(w->conn, CALL_DONE, w->tag, &b, NULL, 0);
+	(void)super_conn_send(w->conn, CALL_DONE, w->tag, &b, NULL, 0);
 }
 
 static bool

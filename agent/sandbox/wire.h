@@ -19,6 +19,12 @@
 #define WIRE_BODY_MAX ((size_t)4 << 20)
 #define WIRE_INSIDE_MAX ((size_t)64 << 10) /* what pid 1 may send */
 #define WIRE_SEND_MS 10000
+/* The kernel counts by user what waits in unix sockets, and compares it with the sender's limit
+ * (unix(7), ETOOMANYREFS): nobody waits for others to take theirs. */
+#define WIRE_IN_FLIGHT                                                                          \
+	"sandbox: processes of this user have more descriptors in flight in unix sockets than " \
+	"the limit of open files of the one who sends (ulimit -n): end the programs that do, "  \
+	"or start them with a lower --limit open-files"
 
 struct wire_msg {
 	uint8_t type;
@@ -109,6 +115,8 @@ wire_send(
 			off += (size_t)k;
 			continue;
 		}
+		if (k < 0 && errno == ETOOMANYREFS)
+			return err_set(err, ERR_UNAVAILABLE, WIRE_IN_FLIGHT);
 		if (k < 0 && errno != EAGAIN && errno != EINTR)
 			return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox wire: send");
 		if (wire_wait(fd, POLLOUT, deadline, err) != 0)

@@ -80,6 +80,10 @@ class Caller:
     def list(self):
         return json.loads(self("list", "--json").stdout)
 
+    def left(self):
+        """What stands for named ones; beside it is the file of root's locks."""
+        return [f for f in os.listdir(self.sockets) if f != "ids"]
+
     def inspect(self, name):
         return json.loads(self("inspect", name, "--json").stdout)
 
@@ -170,18 +174,18 @@ def callers(c):
     ps = json.loads(c("ps", "two", "--json").stdout)
     c.ok(any(x["state"] == "running" and "echo up" in x["argv"][2] for x in ps), "and the first's program goes on", ps)
     c.ok(wait_for(lambda: c("files", "read", "two", "d").stdout == "done\n", 10), "to its end")
-    c.ok(wait_for(lambda: not os.listdir(c.sockets), 12), "nobody there for its linger time: it ends by itself",
-         os.listdir(c.sockets))
+    c.ok(wait_for(lambda: not c.left(), 12), "nobody there for its linger time: it ends by itself",
+         c.left())
     c.eq(c.list(), [], "and is not listed")
     c.create("three")
     supervisors_kill()
-    c.ok(wait_for(lambda: not ours(), 5) and sorted(os.listdir(c.sockets)) == ["three.lock", "three.sock"],
-         "its supervisor killed with SIGKILL: only the socket and its lock are left", (ours(), os.listdir(c.sockets)))
+    c.ok(wait_for(lambda: not ours(), 5) and sorted(c.left()) == ["three.lock", "three.sock"],
+         "its supervisor killed with SIGKILL: only the socket and its lock are left", (ours(), c.left()))
     c.create("three")
     c.eq(c("exec", "--in", "three", "--", "echo", "new").stdout, "new\n", "the name may be used again")
     supervisors_kill()
-    c.ok(wait_for(lambda: c("list", "--json").stdout == "[]\n" and not os.listdir(c.sockets), 10, 0.5),
-         "and list clears away what a dead one left", os.listdir(c.sockets))
+    c.ok(wait_for(lambda: c("list", "--json").stdout == "[]\n" and not c.left(), 10, 0.5),
+         "and list clears away what a dead one left", c.left())
     c.create("three")
     c.eq(c("exec", "--in", "three", "--", "echo", "new").stdout, "new\n", "and then it may, too")
     c("kill", "three")
@@ -246,9 +250,9 @@ def control(c):
     for bad in ("0", "86401", "x"):
         c.ok(c("extend", "five", bad).returncode == 2, "extend by %s is refused" % bad)
     c("extend", "five", "1")
-    c.ok(wait_for(lambda: not os.listdir(c.sockets), 8), "and then it ends")
+    c.ok(wait_for(lambda: not c.left(), 8), "and then it ends")
     c.create("six", "--limit", "wall=1")
-    c.ok(wait_for(lambda: not os.listdir(c.sockets), 8), "so does one whose wall limit is over")
+    c.ok(wait_for(lambda: not c.left(), 8), "so does one whose wall limit is over")
 
 
 # --- a terminal ------------------------------------------------------------------------------------
@@ -472,6 +476,64 @@ def one_shot(c):
     c.eq(r.stdout, "image -1\n", "--image: its programs, and none of the host's")
 
 
+# Fills the count of descriptors that this user has in flight, and stays.
+FLIGHT = '''
+import array, os, socket, sys, time
+keep, what = [], array.array("i", [0] * 200).tobytes()
+try:
+    while True:
+        keep.append(socket.socketpair())
+        for i in range(100):
+            keep[-1][0].sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, what)], socket.MSG_DONTWAIT)
+except OSError as e:
+    print(e.errno, flush=True)
+time.sleep(600)
+'''
+
+
+def in_flight(c):
+    def full(name, n):
+        return wait_for(lambda: c("logs", name, n).stdout == "109\n", 30)
+
+    run = lambda name, *w: c("exec", "--in", name, "--", *w)
+    c.create("flight")
+    n = c("spawn", "flight", "--", "python3", "-c", FLIGHT).stdout.strip()
+    c.ok(full("flight", n), "a program leaves as many descriptors in flight as it can")
+    r = run("flight", "echo", "on")
+    c.eq((r.returncode, r.stdout), (0, "on\n"), "others start beside it")
+    r = c("files", "list", "flight", "/")
+    c.ok("work" in r.stdout, "and files are served", r.all)
+    c("kill", "flight")
+    # Where pid 1 itself may have few, a start fails, is said to, and nothing waits.
+    c.pre, pre = ["prlimit", "--nofile=100:100"] + c.pre, c.pre
+    c.create("flight")
+    c.pre = pre
+    c.eq(run("flight", "sh", "-c", "ulimit -n").stdout, "50\n", "a program has half of what pid 1 has at most")
+    c.eq(c.inspect("flight")["level"]["open_files"], 50, "and the level says so")
+    n = c("spawn", "flight", "--", "python3", "-c", FLIGHT).stdout.strip()
+    c.ok(full("flight", n), "it leaves more in flight than pid 1 may have open")
+    for w in (("exec", "--in", "flight", "--", "echo", "on"), ("spawn", "flight", "--", "echo", "on")):
+        r = c(*w, timeout=12)
+        c.ok(r.returncode not in (0, 124) and "in flight" in r.stderr, "%s is refused, and said why" % w[0], r.all)
+    c("kill", "flight", n)
+    r = run("flight", "echo", "on")
+    c.eq((r.returncode, r.stdout), (0, "on\n"), "with its end all goes on")
+    c("kill", "flight")
+
+
+def few_files(c):
+    x = lambda *w: c("exec", *c.base, *w)
+    r = x("--limit", "open-files=16", "--", "sh", "-c", "ulimit -n; echo few | cat")
+    c.eq((r.returncode, r.stdout), (0, "16\nfew\n"), "--limit open-files=16 is enough for a program that needs few", )
+    c.pre, pre = ["prlimit", "--nofile=10:10"] + c.pre, c.pre
+    r = x("--", "true")
+    c.pre = pre
+    c.ok(r.returncode == 126 and "Too many open files" in r.stderr and "CONFIG" not in r.stderr,
+         "a caller with too few is told that", r.all)
+    c.eq(x("--", "sh", "-c", "cat /proc/partitions /proc/diskstats /proc/swaps | wc -c").stdout, "0\n",
+         "the host's disks are not in /proc")
+
+
 def doctor(c, want):
     d = lambda *w: subprocess.run(c.pre + [BIN + "/cofferdam", "doctor", *w], stdout=subprocess.PIPE, env=c.env, text=True,
                                   stdin=subprocess.DEVNULL, timeout=60)
@@ -485,12 +547,12 @@ def doctor(c, want):
 
 
 def everything(c):
-    for part in (life, callers, programs, control, terminal, targets, files, code, one_shot):
+    for part in (life, callers, programs, control, terminal, targets, files, code, one_shot, few_files, in_flight):
         part(c)
     c.ok(wait_for(lambda: not ours(), 5), "no process of ours is left", ours())
     c.ok(wait_for(lambda: not groups() - GROUPS or not [g for g in groups() - GROUPS if not open(g + "/cgroup.procs").read()], 5),
          "no group", groups() - GROUPS)
-    c.eq((mounts(), sorted(os.listdir(c.sockets))), (MOUNTS, []), "no mount, no socket")
+    c.eq((mounts(), sorted(c.left())), (MOUNTS, []), "no mount, no socket")
 
 
 if ROOT:

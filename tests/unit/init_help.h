@@ -43,6 +43,7 @@ struct box_want {
 	bool careless;	/* whoever starts it ignores signals, has an odd umask and leaks */
 	bool open_proc; /* without hidepid */
 	bool scan;	/* the build for kernels without lists of children */
+	unsigned files; /* hard limit of open files; 0: this process's */
 };
 struct box {
 	int wire;
@@ -167,6 +168,8 @@ box_child(const struct box_want *w, int wire, int go, const char *path)
 		_exit(96);
 	if (w->careless)
 		box_careless();
+	if (w->files != 0 && setrlimit(RLIMIT_NOFILE, &(struct rlimit){w->files, w->files}) != 0)
+		_exit(98);
 	box_rights(w);
 	(void)syscall(SYS_execveat, init, "", argv, env, AT_EMPTY_PATH);
 	_exit(97);

@@ -294,7 +294,7 @@ class Host:
         with open("/proc/sys/kernel/ns_last_pid", "w", encoding="ascii") as f:
             f.write("20000")
         self.bystander = subprocess.Popen(["sleep", "9000"], env={"CANARY": self.secret})
-        self.same = subprocess.Popen(["setpriv", "--reuid", "63200", "--regid", "63200", "--clear-groups", "sleep", "9000"],
+        self.same = subprocess.Popen(["setpriv", "--reuid", "2000000000", "--regid", "2000000000", "--clear-groups", "sleep", "9000"],
                                      env={"CANARY": self.secret})
         self.say(pid=self.bystander.pid, samepid=self.same.pid, comm="sleep")
         self.leaks = [os.open(self.t + "/home/.netrc", os.O_RDONLY), os.open("/", os.O_RDONLY | os.O_DIRECTORY),

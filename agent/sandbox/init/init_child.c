@@ -5,6 +5,7 @@
  */
 #include "agent/sandbox/init/init_proc.h"
 #include "agent/sandbox/init/init_text.h"
+#include "agent/sandbox/init/init_wire.h"
 
 #include <asm/ioctls.h>
 
@@ -154,6 +155,38 @@ child_streams(struct proc *p)
 	return (p->order.flags & INSIDE_TTY) != 0 ? tty_make(p) : pipes_make(p);
 }
 
+static struct rlimit files; /* of each program; 0: as pid 1's */
+
+static int
+limit_call(const struct rlimit *put, struct rlimit *get)
+{
+	return (int)sys_call(SYS_prlimit64, 0, RLIMIT_NOFILE, P(put), P(get), 0);
+}
+
+unsigned
+child_files_limit(unsigned asked)
+{
+	struct rlimit own = {0};
+
+	if (limit_call(NULL, &own) < 0)
+		wire_fatal("pid 1 cannot ask for its limit of open files");
+	own.rlim_cur = own.rlim_max;
+	if (limit_call(&own, NULL) < 0)
+		wire_fatal("pid 1 cannot raise its limit of open files");
+	files.rlim_cur = asked < own.rlim_max / 2 ? asked : own.rlim_max / 2;
+	files.rlim_max = files.rlim_cur;
+	return (unsigned)files.rlim_cur;
+}
+
+/* The helper is our own program, and walks deep trees. */
+static int
+limit_set(const struct proc *p)
+{
+	if (files.rlim_max == 0 || (p->order.flags & INSIDE_HELPER) != 0)
+		return 0;
+	return limit_call(&files, NULL);
+}
+
 /* --- the program -------------------------------------------------------------------------- */
 
 /* Descriptors of pid 1 are numbered above 3, so no copy to 0, 1 or 2 hits another's source. */
@@ -278,7 +311,7 @@ child_run(void *arg)
 	int rc;
 
 	(void)sys_call(SYS_setsid, 0, 0, 0, 0, 0);
-	if ((rc = stdio_set(p)) >= 0 && (rc = extra_set(p)) >= 0) {
+	if ((rc = stdio_set(p)) >= 0 && (rc = extra_set(p)) >= 0 && (rc = limit_set(p)) >= 0) {
 		step = STEP_CHDIR;
 		rc = (int)sys_call(SYS_chdir, P(p->order.cwd), 0, 0, 0, 0);
 	}

@@ -92,7 +92,8 @@ proc_progress(struct proc *p)
 
 	if (state >= PROC_STARTED && !p->announced)
 		tell_spawned(p);
-	if (state == PROC_ENDED && (p->order.flags & INSIDE_KEEP) != 0 && !p->told)
+	if (state == PROC_ENDED && (p->order.flags & INSIDE_KEEP) != 0 && !p->told &&
+	    p->step != STEP_TELL)
 		tell_exited(p);
 	if (LOOK(p->help) != 0 && p->urgent_ms == 0)
 		p->urgent_ms = awake_ms();
@@ -104,7 +105,8 @@ static void
 proc_gone(struct proc *p)
 {
 	proc_progress(p);
-	if (p->state == PROC_FAILED || p->state == PROC_STARTING || p->state == PROC_PARKED)
+	if (p->state == PROC_FAILED || p->state == PROC_STARTING || p->state == PROC_PARKED ||
+	    p->step == STEP_TELL)
 		tell_failed(p);
 	else if (!p->told)
 		tell_exited(p);
@@ -299,8 +301,11 @@ life_turn(void)
 {
 	reap();
 	for (struct proc *p = table_first(); p != NULL; p = p->next)
-		if (!p->lost)
+		if (!p->lost) {
 			proc_progress(p);
+			if (p->step == STEP_TELL && LOOK(p->kill) == 0)
+				life_kill(p);
+		}
 	if (life_urgent())
 		urgent_turn();
 }

@@ -10,10 +10,12 @@
  * parted by commas. "landlock": the kernel may lack Landlock. "oci": another run time built the
  * walls; the same is measured, but for Landlock. "gvisor": as oci, and the kernel is gVisor's,
  * which takes no descriptors but 0 to 2 from outside and hands none out: the wire is 0,
- * cofferdam-inside a file, streams come with orders (INSIDE_GIVEN). Any other word is refused.
+ * cofferdam-inside a file, streams come with orders (INSIDE_GIVEN). "files=N": programs may have so
+ * many open files, and pid 1 more. Any other word is refused.
  */
 #include "agent/sandbox/init/init_life.h"
 #include "agent/sandbox/init/init_measure.h"
+#include "agent/sandbox/init/init_proc.h"
 #include "agent/sandbox/init/init_take.h"
 #include "agent/sandbox/init/init_wire.h"
 
@@ -24,13 +26,31 @@
 #include "common/banned.h"
 
 #define SIGNAL_FD 5
+#define FILES_WORD "files="
 #define GVISOR_HELPER "/run/cofferdam-inside"
 
 static bool have_helper;
 
+/* N of FILES_WORD; 0: it is another word. */
+static unsigned
+word_files(const char *s, size_t n)
+{
+	size_t i = sizeof(FILES_WORD) - 1;
+	unsigned v = 0;
+
+	if (n <= i || n > i + 9 || memcmp(s, FILES_WORD, i) != 0)
+		return 0;
+	for (; i < n; i++) {
+		if (s[i] < '0' || s[i] > '9')
+			return 0;
+		v = v * 10 + (unsigned)(s[i] - '0');
+	}
+	return v;
+}
+
 /* argv[1]; false: a word that is none. */
 static bool
-words_take(const char *s, enum walls *ret)
+words_take(const char *s, enum walls *ret, unsigned *ret_files)
 {
 	static const char words[][9] = {
 	    [WALLS_LESS] = "landlock", [WALLS_OCI] = "oci", [WALLS_GVISOR] = "gvisor"};
@@ -44,9 +64,10 @@ words_take(const char *s, enum walls *ret)
 		for (w = WALLS_LESS; w <= WALLS_GVISOR; w++)
 			if (strlen(words[w]) == n && memcmp(s, words[w], n) == 0)
 				break;
-		if (w > WALLS_GVISOR)
+		if (w <= WALLS_GVISOR)
+			*ret = w > *ret ? w : *ret;
+		else if ((*ret_files = word_files(s, n)) == 0)
 			return false;
-		*ret = w > *ret ? w : *ret;
 		s += n + (s[n] == ',' ? 1 : 0);
 	}
 	return true;
@@ -100,6 +121,7 @@ start(long argc, char **argv)
 	static char facts[512];
 	struct text t = TEXT(facts);
 	enum walls w = WALLS_OURS;
+	unsigned files = 0;
 	bool known;
 
 	/* The kernel's own, for all programs: run times pass on what their caller had. */
@@ -110,13 +132,17 @@ start(long argc, char **argv)
 	for (char **e = argv + argc + 1; *e != NULL; e++)
 		memset(*e, 0, strlen(*e));
 	sys_mask(~(uint64_t)0);
-	known = argc < 2 || words_take(argv[1], &w);
+	known = argc < 2 || words_take(argv[1], &w, &files);
 	fds_set(w);
 	(void)sys_call(SYS_umask, 022, 0, 0, 0, 0);
 	if (!known)
 		wire_fatal("pid 1 was told to do without what is neither landlock nor oci");
 	if (!measure(w, &t))
 		wire_fatal(facts);
+	if (files != 0) {
+		text_put(&t, ",\"open_files\":");
+		text_num(&t, child_files_limit(files));
+	}
 	wire_send_text(INSIDE_READY, 0, 0, facts);
 }
 

@@ -40,6 +40,7 @@ enum proc_step {
 	STEP_CHDIR,
 	STEP_EXEC,
 	STEP_KILLED,
+	STEP_TELL, /* it ran, but its streams could not be handed out: it is ended */
 };
 
 struct proc {
@@ -92,7 +93,14 @@ extern bool minder_lacks;
 /* What pid 1 looks at again: wakes it. */
 void minder_wake_init(void);
 
-/* init_child.c. False: step and error are set. */
+/*
+ * init_child.c. How many descriptors a program may have open, once, before the first: as asked, and
+ * at most half of what pid 1 may, which keeps all of that. The kernel counts the descriptors that
+ * wait in unix sockets by user, for code inside and pid 1 together, and refuses to send more when
+ * the count is over the sender's limit: so code inside cannot stop pid 1 from sending. Returns it.
+ */
+unsigned child_files_limit(unsigned asked);
+/* False: step and error are set. */
 /* Before the rest: what came with the order. False: they are too few, or too many. */
 bool child_given(struct proc *p);
 bool child_streams(struct proc *p); /* pipes or terminal; in pid 1 */

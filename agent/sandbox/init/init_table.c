@@ -174,10 +174,14 @@ tell_spawned(struct proc *p)
 		fds[n++] = p->err[0];
 	if (p->in[1] >= 0)
 		fds[n++] = p->in[1];
-	wire_send(INSIDE_SPAWNED, p->id, (uint32_t)p->main, NULL, 0, fds, n);
 	p->announced = true;
+	if (wire_send(INSIDE_SPAWNED, p->id, (uint32_t)p->main, NULL, 0, fds, n))
+		order_free(p);
+	else {
+		p->step = STEP_TELL;
+		p->error = ETOOMANYREFS;
+	}
 	table_close_outer(p);
-	order_free(p);
 }
 
 void
@@ -199,6 +203,10 @@ tell_failed(const struct proc *p)
 	case STEP_CHDIR: text_put(&t, "the directory of "); break;
 	case STEP_EXEC: text_put(&t, "execution of "); break;
 	case STEP_KILLED: text_put(&t, "ended before it began: "); break;
+	case STEP_TELL:
+		text_put(&t, "more descriptors are in flight in unix sockets than pid 1 may have "
+			     "open (ulimit -n, hard, of who started the sandbox): the streams of ");
+		break;
 	}
 	text_name(&t, p->order.argv[0]);
 	text_put(&t, " (in ");
@@ -221,6 +229,6 @@ tell_exited(struct proc *p)
 	    .system_us = micros(p->usage.ru_stime),
 	    .peak_kib = (uint64_t)p->usage.ru_maxrss};
 
-	wire_send(INSIDE_EXITED, p->id, 0, &e, sizeof(e), NULL, 0);
+	(void)wire_send(INSIDE_EXITED, p->id, 0, &e, sizeof(e), NULL, 0);
 	p->told = true;
 }

@@ -9,6 +9,8 @@
 
 #define WIRE_SECONDS 10
 #define WIRE_FDS 7
+#define FLIGHT_TRIES 5 /* a receiver takes what is in flight */
+#define FLIGHT_MS 10
 
 union control {
 	struct cmsghdr head;
@@ -27,7 +29,14 @@ wire_wait(short events, int *seconds)
 		sys_exit(1);
 }
 
-void
+/* What poll knows nothing of: memory, and the descriptors of others. */
+static void
+wire_sleep(int ms)
+{
+	(void)sys_poll(NULL, 0, ms);
+}
+
+bool
 wire_send(enum inside_type type, uint32_t proc, uint32_t a, const void *body, size_t n,
     const int *fds, int nfds)
 {
@@ -38,7 +47,7 @@ wire_send(enum inside_type type, uint32_t proc, uint32_t a, const void *body, si
 	    .a = a};
 	size_t fds_size = sizeof(int) * (size_t)nfds, done = 0, all = sizeof(head) + n;
 	union control c;
-	int seconds = 0;
+	int seconds = 0, flights = 0, short_ms = 0;
 
 	while (done < all) {
 		size_t skip = done > sizeof(head) ? done - sizeof(head) : 0;
@@ -60,17 +69,25 @@ wire_send(enum inside_type type, uint32_t proc, uint32_t a, const void *body, si
 		    sys_call(SYS_sendmsg, INSIDE_WIRE_FD, P(&m), MSG_NOSIGNAL | MSG_DONTWAIT, 0, 0);
 		if (rc > 0)
 			done += (size_t)rc;
-		else if (rc == -EAGAIN || rc == -ENOBUFS || rc == -ETOOMANYREFS)
+		else if (rc == -EAGAIN)
 			wire_wait(POLLOUT, &seconds);
-		else if (rc != -EINTR)
+		else if (rc == -ETOOMANYREFS && flights == FLIGHT_TRIES)
+			return false;
+		else if (rc == -ETOOMANYREFS || rc == -ENOBUFS) {
+			flights += rc == -ETOOMANYREFS ? 1 : 0;
+			wire_sleep(FLIGHT_MS);
+			if ((short_ms += FLIGHT_MS) >= WIRE_SECONDS * 1000)
+				sys_exit(1);
+		} else if (rc != -EINTR)
 			sys_exit(1);
 	}
+	return true;
 }
 
 void
 wire_send_text(enum inside_type type, uint32_t proc, uint32_t a, const char *text)
 {
-	wire_send(type, proc, a, text, strlen(text), NULL, 0);
+	(void)wire_send(type, proc, a, text, strlen(text), NULL, 0);
 }
 
 _Noreturn void

@@ -7,9 +7,10 @@
 
 /*
  * Sends one frame whole, or ends the process when the supervisor is gone or takes nothing for 10
- * seconds. fds: at most 4, still the caller's.
+ * seconds. fds: at most 4, still the caller's. False: with these the user has too many in flight
+ * (unix(7), ETOOMANYREFS), also a moment later, and nothing is sent.
  */
-void wire_send(enum inside_type type, uint32_t proc, uint32_t a, const void *body, size_t n,
+bool wire_send(enum inside_type type, uint32_t proc, uint32_t a, const void *body, size_t n,
     const int *fds, int nfds);
 void wire_send_text(enum inside_type type, uint32_t proc, uint32_t a, const char *text);
 /* INSIDE_FATAL, and the end. */
