@@ -5,6 +5,7 @@
 #include "common/err.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -101,7 +102,9 @@ err_sys(struct err *err, int code, int errnum, const char *fmt, ...)
 		return code;
 	s = error_text(errnum, text, sizeof(text));
 	n = strlen(err->msg);
-	(void)snprintf(err->msg + n, sizeof(err->msg) - n, ": %s", s);
+	/* C libraries word it each their own way, none says what to do. */
+	(void)snprintf(err->msg + n, sizeof(err->msg) - n, ": %s%s", s,
+	    errnum == EMFILE ? " (raise the limit of open files, ulimit -n)" : "");
 	return code;
 }
 

@@ -52,6 +52,8 @@ a_system_error_names_its_cause(void **state UNUSED)
 {
 	struct err e = {0};
 
+	assert_int_equal(err_sys(&e, ERR_SYSTEM, EMFILE, "open %s", "x"), ERR_SYSTEM);
+	assert_non_null(strstr(e.msg, "ulimit -n"));
 	assert_int_equal(err_sys(&e, ERR_SYSTEM, ENOENT, "open %s", "x"), ERR_SYSTEM);
 	assert_string_equal(e.msg, "open x: No such file or directory");
 }

@@ -206,7 +206,7 @@ run_out(bool soft)
 		if (started)
 			backend_native.end(&b);
 		else if (strstr(e.msg, "CONFIG_") != NULL ||
-			 strstr(e.msg, "Too many open files") == NULL) {
+			 strstr(e.msg, "ulimit -n") == NULL) {
 			(void)fprintf(stderr, "# %u: %s\n", n, e.msg);
 			_exit(1);
 		}
