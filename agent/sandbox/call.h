@@ -3,8 +3,9 @@
  * begins with a u32 tag that the caller chose and the answer repeats; EXITED has the tag of its
  * EXEC. Each request gets exactly one DONE, STARTED or ERROR, but KILL, which gets none. Answers
  * may come in another order than the requests. A connection is one caller; several may be there
- * (a named sandbox). Encodings as in common/buf.h: u8 u16 u32 u64 big-endian, str with u32 length,
- * list with u32 count.
+ * (a named sandbox): 256, and 32 more of which only KILL, PROCS, SIGNAL, WAIT, PAUSE, RESUME,
+ * EXTEND, INSPECT, END and DETACH are taken; the rest is answered with ERR_STATE. Encodings as in
+ * common/buf.h: u8 u16 u32 u64 big-endian, str with u32 length, list with u32 count.
  */
 #ifndef AGENT_SANDBOX_CALL_H
 #define AGENT_SANDBOX_CALL_H
@@ -61,5 +62,9 @@ enum call_type {
  * $XDG_RUNTIME_DIR/cofferdam-sandbox, else /tmp/cofferdam-sandbox-UID; mode 0700, made and checked
  * (owner, mode, no link) by both sides. The caller frees. In sandbox_directory.c. */
 char *call_directory(bool make, struct err *err);
+/* Its path, whatever is there; the caller frees. */
+char *call_directory_path(void);
+/* Removes it if it is the one in /tmp and empty. */
+void call_directory_clear(void);
 
 #endif

@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#define INSIDE_VERSION 2
+#define INSIDE_VERSION 3
 #define INSIDE_WIRE_FD 3
 #define INSIDE_HELPER_FD 4 /* cofferdam-inside, opened by the back end; -1 there: none */
 #define INSIDE_ORDER_MAX ((uint32_t)4 << 20) /* to pid 1 */
@@ -30,6 +30,7 @@ enum inside_type {
 	INSIDE_FAILED = 19,  /* a = errno; text: which step, of what */
 	INSIDE_EXITED = 20,  /* struct inside_exited; all that came from it is gone as well, unless
 				INSIDE_KEEP */
+	INSIDE_EMPTIED = 21, /* after EXITED of INSIDE_KEEP, once: what it left is gone as well */
 };
 
 struct inside_head {

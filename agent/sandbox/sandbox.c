@@ -16,6 +16,7 @@
 #include "common/xalloc.h"
 #include "agent/sandbox/sandbox_client.h"
 #include "agent/sandbox/sandbox_env.h"
+#include "agent/sandbox/super.h"
 
 #include "common/banned.h"
 
@@ -30,14 +31,18 @@ static int
 supervisor_spawn(const char *path, int wire, bool stays, pid_t *ret, struct err *err)
 {
 	AUTO_FREE char *runtime = NULL;
-	char name[] = "cofferdam-sandbox", *argv[] = {name, NULL}, *envp[] = {NULL, NULL};
+	char name[] = "cofferdam-sandbox", outlives[] = SUPER_STAYS "=1";
+	char *argv[] = {name, NULL}, *envp[] = {NULL, NULL, NULL};
+	size_t n = 0;
 	posix_spawn_file_actions_t fa;
 	posix_spawnattr_t attr;
 	sigset_t none, all;
 	int rc;
 
 	if (getenv("XDG_RUNTIME_DIR") != NULL)
-		envp[0] = runtime = xasprintf("XDG_RUNTIME_DIR=%s", getenv("XDG_RUNTIME_DIR"));
+		envp[n++] = runtime = xasprintf("XDG_RUNTIME_DIR=%s", getenv("XDG_RUNTIME_DIR"));
+	if (stays)
+		envp[n] = outlives;
 	(void)posix_spawn_file_actions_init(&fa);
 	(void)posix_spawn_file_actions_addopen(&fa, 0, "/dev/null", O_RDWR, 0);
 	(void)posix_spawn_file_actions_addopen(&fa, 1, "/dev/null", O_RDWR, 0);
@@ -54,6 +59,23 @@ supervisor_spawn(const char *path, int wire, bool stays, pid_t *ret, struct err 
 	(void)posix_spawn_file_actions_destroy(&fa);
 	(void)posix_spawnattr_destroy(&attr);
 	return rc == 0 ? 0 : err_sys(err, ERR_UNAVAILABLE, rc, "sandbox: %s", path);
+}
+
+/* What was started has started the supervisor, which is nobody's child. */
+static int
+starter_reap(struct sandbox *sb, const char *path, struct err *err)
+{
+	pid_t pid = sb->supervisor;
+	int st = 0;
+
+	sb->supervisor = 0;
+	while (waitpid(pid, &st, 0) < 0)
+		if (errno != EINTR)
+			return 0; /* SIGCHLD is ignored here */
+	if (WIFEXITED(st) && WEXITSTATUS(st) == 0)
+		return 0;
+	return err_sys(err, ERR_UNAVAILABLE, WIFEXITED(st) ? WEXITSTATUS(st) : EINTR,
+	    "sandbox: %s: another process", path);
 }
 
 int
@@ -79,7 +101,7 @@ client_supervise(struct sandbox *sb, bool stays, struct err *err)
 	rc = supervisor_spawn(path, theirs, stays, &sb->supervisor, err);
 	if (rc != 0)
 		sb->supervisor = 0;
-	return rc;
+	return rc == 0 && stays ? starter_reap(sb, path, err) : rc;
 }
 
 /* Waits for its end, which it has announced; then by force. Its pid 1 dies with it. */
@@ -235,7 +257,7 @@ int
 sandbox_attach(const char *name, struct sandbox **ret, struct err *err)
 {
 	AUTO(sandbox) struct sandbox *sb = client_new();
-	AUTO_FREE char *dir = NULL, *path = NULL;
+	AUTO_FREE char *dir = NULL, *path = NULL, *where = call_directory_path();
 	AUTO_BUF struct buf b = BUF(8);
 	AUTO_WIRE struct wire_msg m = WIRE_MSG;
 	struct err e = {0};
@@ -245,9 +267,10 @@ sandbox_attach(const char *name, struct sandbox **ret, struct err *err)
 	dir = call_directory(false, &e);
 	path = dir != NULL ? xasprintf("%s/%s.sock", dir, name) : NULL;
 	if (path == NULL || client_connect(path, &sb->wire, &e) != 0)
-		return e.code == ERR_NOT_FOUND ? err_set(err, ERR_NOT_FOUND,
-						     "sandbox: there is no \"%s\" (any more)", name)
-					       : err_set(err, e.code, "%s", e.msg);
+		return e.code == ERR_NOT_FOUND
+			   ? err_set(err, ERR_NOT_FOUND,
+				 "sandbox: there is no \"%s\" (any more) in %s", name, where)
+			   : err_set(err, e.code, "%s", e.msg);
 	buf_u8(&b, CALL_VERSION);
 	/* Until attached it is not ours to end. */
 	if (client_ask(sb, CALL_ATTACH, &b, &m, &e) != 0 ||

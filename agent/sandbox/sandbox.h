@@ -303,6 +303,9 @@ struct sandbox_context;
  * has not begun in timeout_ms (0, or over 30 s: 30 s), and was ended. */
 int sandbox_context_open(struct sandbox *sb, const char *language, const char *cwd,
     uint32_t timeout_ms, struct sandbox_context **ret, struct err *err);
+/* Of a program with these first and last arguments: the language, if it is a context's interpreter;
+ * else NULL. For lists that people read: code inside may look like one. */
+const char *sandbox_context_language(const char *program, const char *last);
 enum sandbox_cell_end {
 	SANDBOX_CELL_OK = 0,
 	SANDBOX_CELL_ERROR,	  /* an exception or a status: an answer, not a failure */

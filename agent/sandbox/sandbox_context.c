@@ -16,6 +16,8 @@
 /* driver_py, driver_sh, driver_js and their sizes: made at build time. */
 #include "agent/sandbox/context_drivers.h"
 
+#define SHOWN 48 /* bytes of a driver that tell it from other code */
+
 static const struct context_driver drivers[] = {
     {"python", {"python3", "-u", "-c"}, driver_py, &driver_py_size, {"MPLBACKEND=Agg"}, NULL},
     {"bash", {"bash", "--noprofile", "--norc", "-c"}, driver_sh, &driver_sh_size, {NULL},
@@ -29,6 +31,16 @@ context_driver(const char *language)
 	for (size_t i = 0; i < ARRAY_LEN(drivers); i++)
 		if (strcmp(drivers[i].language, language) == 0)
 			return &drivers[i];
+	return NULL;
+}
+
+const char *
+sandbox_context_language(const char *program, const char *last)
+{
+	for (size_t i = 0; i < ARRAY_LEN(drivers); i++)
+		if (strcmp(program, drivers[i].argv[0]) == 0 && *drivers[i].size > SHOWN &&
+		    strncmp(last, (const char *)drivers[i].text, SHOWN) == 0)
+			return drivers[i].language;
 	return NULL;
 }
 

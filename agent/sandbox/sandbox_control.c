@@ -151,6 +151,7 @@ one_put(const char *name, struct buf *ret)
 	jcs_open(&j, NULL);
 	jcs_str_lossy(&j, "error", str_z(e.msg));
 	jcs_z(&j, "name", name);
+	jcs_z(&j, "state", e.code == ERR_STATE ? "busy" : "unreachable");
 	jcs_close(&j);
 	buf_put_str(ret, buf_str(&one));
 }
@@ -194,6 +195,7 @@ sandbox_list(struct buf *ret, struct err *err)
 		free(names[i]);
 	}
 	free(names);
+	call_directory_clear();
 	buf_put_c(ret, ']');
 	return buf_over(ret) ? err_set(err, ERR_TOO_LARGE, "sandbox: list over %zu bytes", ret->max)
 			     : 0;

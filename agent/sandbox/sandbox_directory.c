@@ -9,12 +9,15 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/str.h"
 #include "common/xalloc.h"
 
 #include "common/banned.h"
 
-static char *
-directory_path(void)
+#define FALLBACK "/tmp/cofferdam-sandbox-"
+
+char *
+call_directory_path(void)
 {
 	const char *runtime = getenv("XDG_RUNTIME_DIR");
 
@@ -22,13 +25,13 @@ directory_path(void)
 		return xstrdup("/run/cofferdam-sandbox");
 	if (runtime != NULL && runtime[0] == '/' && access(runtime, W_OK) == 0)
 		return xasprintf("%s/cofferdam-sandbox", runtime);
-	return xasprintf("/tmp/cofferdam-sandbox-%u", (unsigned)geteuid());
+	return xasprintf(FALLBACK "%u", (unsigned)geteuid());
 }
 
 char *
 call_directory(bool make, struct err *err)
 {
-	AUTO_FREE char *path = directory_path();
+	AUTO_FREE char *path = call_directory_path();
 	struct stat st;
 
 	if (make && mkdir(path, 0700) != 0 && errno != EEXIST)
@@ -40,8 +43,21 @@ call_directory(bool make, struct err *err)
 	if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077) != 0)
 		return (void)err_set(err, ERR_DENIED,
 			   "sandbox: %s must be a directory of user %u that others cannot enter "
-			   "(mode 0700): remove it",
-			   path, (unsigned)geteuid()),
+			   "(mode 0700): %s",
+			   path, (unsigned)geteuid(),
+			   geteuid() != 0 && st.st_uid != geteuid()
+			       ? "it is not yours, so set XDG_RUNTIME_DIR to a directory of your "
+				 "own"
+			       : "remove it"),
 		       NULL;
 	return TAKE_PTR(path);
+}
+
+void
+call_directory_clear(void)
+{
+	AUTO_FREE char *path = call_directory_path();
+
+	if (str_has_prefix(str_z(path), FALLBACK))
+		(void)rmdir(path);
 }

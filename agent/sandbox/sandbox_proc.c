@@ -148,7 +148,10 @@ sandbox_proc_wait(struct sandbox *sb, uint32_t proc, uint32_t timeout_ms,
 	return rc;
 }
 
-/* By its end: the supervisor answers no KILL, so that one for a program that has ended is none. */
+/*
+ * By its end, since the supervisor answers no KILL. One that has ended may have left something
+ * (`background`), which is ended, too; the order is there before the answer to the one behind it.
+ */
 int
 sandbox_proc_kill(struct sandbox *sb, uint32_t proc, struct err *err)
 {
@@ -158,7 +161,7 @@ sandbox_proc_kill(struct sandbox *sb, uint32_t proc, struct err *err)
 
 	if (rc == 0)
 		sandbox_result_free(&r);
-	if (rc != ERR_TIMEOUT)
+	if (rc != 0 && rc != ERR_TIMEOUT)
 		return rc;
 	client_kill(sb, &s, SANDBOX_KILLED);
 	rc = sandbox_proc_wait(sb, proc, CLIENT_ANSWER_MS, &r, err);

@@ -4,6 +4,9 @@
 
 #include <stdbool.h>
 
+/* In the environment of cofferdam-sandbox: it outlives who starts it. */
+#define SUPER_STAYS "COFFERDAM_SANDBOX_STAYS"
+
 /*
  * Serves the caller at `wire` until the sandbox has ended; owns wire. process: this is a process of
  * its own (cofferdam-sandbox), which may close other descriptors, change directory and leave its

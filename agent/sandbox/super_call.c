@@ -234,33 +234,45 @@ do_attach(struct super_conn *c, uint32_t tag, struct rd *r)
 
 static const struct row {
 	uint8_t type;
-	bool dead;   /* also when the sandbox is gone */
-	size_t size; /* of the body without the tag */
+	bool dead;    /* also when the sandbox is gone */
+	bool control; /* also by a caller over the limit */
+	size_t size;  /* of the body without the tag */
 	void (*fn)(struct super_conn *c, uint32_t tag, struct rd *r);
 } rows[] = {
-    {CALL_KILL, true, 5, do_kill},
-    {CALL_PROCS, false, 0, do_procs},
-    {CALL_LOGS, true, 20, super_wait_logs},
-    {CALL_SIGNAL, false, 8, do_signal},
-    {CALL_INPUT, false, ANY, do_input},
-    {CALL_RESIZE, false, 8, do_resize},
-    {CALL_WAIT, true, 8, super_wait_end},
-    {CALL_PAUSE, false, 0, do_pause},
-    {CALL_RESUME, false, 0, do_resume},
-    {CALL_EXTEND, false, 4, do_extend},
-    {CALL_INSPECT, false, 0, do_inspect},
-    {CALL_NETWORK, false, ANY, super_network},
-    {CALL_HOLD, false, 1, do_hold},
-    {CALL_END, true, 0, do_end},
-    {CALL_DETACH, true, 0, do_detach},
+    {CALL_KILL, true, true, 5, do_kill},
+    {CALL_PROCS, false, true, 0, do_procs},
+    {CALL_LOGS, true, false, 20, super_wait_logs},
+    {CALL_SIGNAL, false, true, 8, do_signal},
+    {CALL_INPUT, false, false, ANY, do_input},
+    {CALL_RESIZE, false, false, 8, do_resize},
+    {CALL_WAIT, true, true, 8, super_wait_end},
+    {CALL_PAUSE, false, true, 0, do_pause},
+    {CALL_RESUME, false, true, 0, do_resume},
+    {CALL_EXTEND, false, true, 4, do_extend},
+    {CALL_INSPECT, false, true, 0, do_inspect},
+    {CALL_NETWORK, false, false, ANY, super_network},
+    {CALL_HOLD, false, false, 1, do_hold},
+    {CALL_END, true, true, 0, do_end},
+    {CALL_DETACH, true, true, 0, do_detach},
 };
 
 static void
 too_many(struct super_conn *c, uint32_t tag)
 {
 	c->leaving = true;
-	super_conn_error(c, tag, ERR_STATE, "sandbox: %d callers are attached, limit %d",
-	    SUPER_CONNS_MAX, SUPER_CONNS_MAX);
+	super_conn_error(c, tag, ERR_STATE,
+	    "sandbox: %d callers are attached, limit %d, and %d more to control it, limit %d: try "
+	    "again when one has gone",
+	    SUPER_CONNS_MAX, SUPER_CONNS_MAX, SUPER_CONTROL_MAX, SUPER_CONTROL_MAX);
+}
+
+/* A caller over the limit becomes one as the others when there is room by now. */
+static bool
+is_over(struct super_conn *c)
+{
+	if (c->kind == SUPER_CONTROL && super_conns_kind(c->s, SUPER_WHOLE) < SUPER_CONNS_MAX)
+		c->kind = SUPER_WHOLE;
+	return c->kind != SUPER_WHOLE;
 }
 
 static bool
@@ -272,7 +284,7 @@ first_call(struct super_conn *c, uint8_t type, uint32_t tag, struct rd *r)
 	}
 	if (type != CALL_ATTACH || r->n != 1 || c->s->state == SUPER_NEW)
 		return false;
-	if (c->one_more)
+	if (c->kind == SUPER_REFUSED)
 		too_many(c, tag);
 	else if (c->s->state == SUPER_DEAD)
 		super_conn_error(c, tag, ERR_UNAVAILABLE, "%s", c->s->why);
@@ -303,6 +315,12 @@ super_call(struct super_conn *c, uint8_t type, struct str body, int *fds, size_t
 		return false;
 	if (s->state == SUPER_DEAD && (row == NULL || !row->dead))
 		super_conn_error(c, tag, ERR_UNAVAILABLE, "%s", s->why);
+	else if ((row == NULL || !row->control) && is_over(c))
+		super_conn_error(c, tag, ERR_STATE,
+		    "sandbox: %d callers are attached, limit %d: one more may list, inspect, "
+		    "signal, kill, wait, pause, resume and extend; for the rest try again when "
+		    "one has gone",
+		    SUPER_CONNS_MAX, SUPER_CONNS_MAX);
 	else if (row == NULL)
 		do_exec(c, tag, &r, fds, nfds);
 	else

@@ -13,7 +13,8 @@
 #include "common/banned.h"
 
 #define OUT_MAX ((size_t)16 << 20)
-#define OUT_FULL ((size_t)2 << 20) /* requests wait while so much is to be sent */
+#define OUT_ALL_MAX ((size_t)128 << 20) /* of all callers */
+#define OUT_FULL ((size_t)2 << 20)	/* requests wait while so much is to be sent */
 
 static void
 events_set(struct super_conn *c)
@@ -52,6 +53,19 @@ sent(struct super_conn *c, bool moved)
 		events_set(c);
 }
 
+/* So much may wait for this one: what the others leave of what is for all. */
+static size_t
+out_max(const struct super_conn *c)
+{
+	size_t others = 0;
+
+	for (const struct super_conn *o = c->s->conns; o != NULL; o = o->next)
+		others += o == c ? 0 : o->out.bytes;
+	if (others >= OUT_ALL_MAX)
+		return 0;
+	return OUT_ALL_MAX - others < OUT_MAX ? OUT_ALL_MAX - others : OUT_MAX;
+}
+
 bool
 super_conn_send(struct super_conn *c, uint8_t type, uint32_t tag, const struct buf *rest,
     const int *fds, size_t nfds)
@@ -70,7 +84,7 @@ super_conn_send(struct super_conn *c, uint8_t type, uint32_t tag, const struct b
 	buf_u8(&head, type);
 	buf_u8(&head, (uint8_t)nfds);
 	buf_u32(&head, tag);
-	rc = super_queue_put(&c->out, c->fd, buf_str(&head), body, fds, nfds, OUT_MAX);
+	rc = super_queue_put(&c->out, c->fd, buf_str(&head), body, fds, nfds, out_max(c));
 	if (rc == -ETOOMANYREFS)
 		super_conn_error(c, tag, ERR_UNAVAILABLE, "%s", WIRE_IN_FLIGHT);
 	else if (rc == 0)
@@ -177,13 +191,13 @@ on_conn(void *arg, uint32_t events)
 }
 
 void
-super_conn_new(struct super *s, int fd, bool one_more)
+super_conn_new(struct super *s, int fd, enum super_conn_kind kind)
 {
 	struct super_conn *c = xcalloc(1, sizeof(*c));
 
 	c->s = s;
 	c->fd = fd;
-	c->one_more = one_more;
+	c->kind = kind;
 	c->body = BUF(WIRE_BODY_MAX);
 	c->io = loop_io_add(s->loop, fd, EPOLLIN, on_conn, c);
 	c->next = s->conns;
@@ -238,5 +252,15 @@ super_conns_count(const struct super *s)
 
 	for (const struct super_conn *c = s->conns; c != NULL; c = c->next)
 		n += c->dead ? 0 : 1;
+	return n;
+}
+
+size_t
+super_conns_kind(const struct super *s, enum super_conn_kind kind)
+{
+	size_t n = 0;
+
+	for (const struct super_conn *c = s->conns; c != NULL; c = c->next)
+		n += c->dead || c->kind != kind ? 0 : 1;
 	return n;
 }

@@ -63,7 +63,7 @@ super_execs_sweep(struct super *s)
 	}
 }
 
-/* The oldest that ended go first. */
+/* The oldest that ended go first; one that left something keeps its row, but not its output. */
 static void
 ended_trim(struct super *s)
 {
@@ -71,8 +71,15 @@ ended_trim(struct super *s)
 
 	for (struct super_exec *x = s->execs, *next; x != NULL; x = next) {
 		next = x->next;
-		if (x->state == SUPER_ENDED && ++n > SUPER_KEPT_MAX)
+		if (x->state != SUPER_ENDED || ++n <= SUPER_KEPT_MAX)
+			continue;
+		if (!x->left) {
 			exec_forget(x);
+			continue;
+		}
+		super_log_close(x);
+		free(TAKE_PTR(x->ring));
+		x->ring_cap = 0;
 	}
 }
 
@@ -90,7 +97,7 @@ super_execs_orphan(struct super *s, const struct super_conn *c)
 	for (struct super_exec *x = s->execs; x != NULL; x = x->next)
 		if (x->conn == c) {
 			x->conn = NULL;
-			x->orphan = true;
+			x->orphan = x->state != SUPER_ENDED;
 			if (x->tied)
 				super_exec_kill(x, SANDBOX_KILLED);
 		}
@@ -247,20 +254,34 @@ super_exec_started(struct super_exec *x, int *fds, size_t nfds)
 	started_send(x, NULL, 0);
 }
 
+/* EAGAIN says nothing to who does not know whose limit it is. */
+static void
+pids_explain(struct super *s, struct err *e)
+{
+	const char *name = s->spec.name != NULL ? s->spec.name : "NAME";
+	struct backend_usage u = {0};
+
+	if ((s->box.lacks & SANDBOX_LAYER_LIMITS) != 0 || s->box.backend->usage == NULL)
+		return;
+	s->box.backend->usage(&s->box, &u);
+	(void)err_set(e, e->code,
+	    "%.400s: no process could be made: the limit pids (%u processes and threads, of which "
+	    "%llu are there) is reached: end some (`cofferdam sandbox ps %s` lists programs and "
+	    "what they left, `cofferdam sandbox kill %s PROC` ends one), or create one with more "
+	    "--pids",
+	    e->msg, s->spec.limits.pids, (unsigned long long)u.pids, name, name);
+}
+
 void
 super_exec_failed(struct super_exec *x, int errnum, struct str text)
 {
 	AUTO_FREE char *what = super_printable(text);
 	struct err e;
 
+	(void)err_sys(
+	    &e, errnum == ENOENT ? ERR_NOT_FOUND : ERR_SYSTEM, errnum, "sandbox: %s", what);
 	if (errnum == EAGAIN)
-		(void)err_set(&e, ERR_SYSTEM,
-		    "sandbox: %s: no process could be made: the limit pids (%u processes and "
-		    "threads) is reached: end some (ps, kill NAME PROC), or create one with more",
-		    what, x->s->spec.limits.pids);
-	else
-		(void)err_sys(
-		    &e, errnum == ENOENT ? ERR_NOT_FOUND : ERR_SYSTEM, errnum, "sandbox: %s", what);
+		pids_explain(x->s, &e);
 	if (x->conn != NULL)
 		super_conn_error(x->conn, x->tag, e.code, "%s", e.msg);
 	exec_forget(x);
@@ -363,9 +384,18 @@ ended(struct super_exec *x, enum sandbox_cause cause, int status)
 	if (x->conn != NULL)
 		(void)super_conn_send(x->conn, CALL_EXITED, x->tag, &b, NULL, 0);
 	super_waiters_wake(x);
-	if (!x->spawned && !x->orphan)
+	if (!x->spawned && !x->orphan && !x->left)
 		exec_forget(x);
 	ended_trim(s);
+}
+
+void
+super_exec_emptied(struct super_exec *x)
+{
+	x->left = false;
+	if (!x->spawned && !x->orphan)
+		exec_forget(x);
+	ended_trim(x->s);
 }
 
 void
@@ -379,6 +409,7 @@ super_exec_exited(struct super_exec *x, const struct inside_exited *end)
 	/* What goes on in the background still writes. */
 	if ((x->flags & INSIDE_KEEP) == 0)
 		super_log_close(x);
+	x->left = (x->flags & INSIDE_KEEP) != 0;
 	refused_take(x);
 	ended(x, cause_find(x, status), status);
 }
@@ -387,7 +418,7 @@ void
 super_exec_kill(struct super_exec *x, enum sandbox_cause cause)
 {
 	/* What it left in the background is ended; it has its cause. */
-	if (x->state == SUPER_ENDED && (x->flags & INSIDE_KEEP) != 0)
+	if (x->left)
 		(void)super_inside_send(x->s, INSIDE_KILL, x->proc, 0, STR_NONE, NULL, 0);
 	if (x->state == SUPER_ENDED || x->killed != SANDBOX_NONE)
 		return;

@@ -107,6 +107,11 @@ exec_answer(struct super *s, struct super_exec *x)
 {
 	struct inside_exited end;
 
+	if (x != NULL && s->head.type == INSIDE_EMPTIED && x->left && s->inside_nfds == 0 &&
+	    s->head.size == 0) {
+		super_exec_emptied(x);
+		return true;
+	}
 	if (x == NULL || x->state == SUPER_ENDED)
 		return false;
 	if (s->head.type == INSIDE_SPAWNED && x->state == SUPER_ASKED && spawned_is_fit(s, x)) {
@@ -182,7 +187,8 @@ frame_serve(struct super *s)
 	case INSIDE_FATAL: return s->head.proc == 0 && start_answer(s);
 	case INSIDE_SPAWNED:
 	case INSIDE_FAILED:
-	case INSIDE_EXITED: return exec_answer(s, super_exec_find(s, s->head.proc));
+	case INSIDE_EXITED:
+	case INSIDE_EMPTIED: return exec_answer(s, super_exec_find(s, s->head.proc));
 	default: return false;
 	}
 }

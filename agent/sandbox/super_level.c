@@ -5,6 +5,8 @@
  */
 #include "agent/sandbox/super_state.h"
 
+#include <time.h>
+
 #include "common/jcs.h"
 
 #include "common/banned.h"
@@ -135,6 +137,19 @@ refused_put(struct super *s, struct jcs *j)
 	jcs_raw(j, "refused", rows.n != 0 ? buf_str(&rows) : STR("[]"));
 }
 
+/* Its clock stands still until then. */
+static void
+paused_put(const struct super *s, struct jcs *j)
+{
+	time_t at = (time_t)(s->paused_wall_ms / 1000);
+	char text[32];
+	struct tm tm;
+
+	(void)strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&at, &tm));
+	jcs_z(j, "paused_since", text);
+	jcs_z(j, "paused_time", "stands still until resume, for a day at most");
+}
+
 void
 super_inspect(struct super *s, struct buf *out)
 {
@@ -158,6 +173,8 @@ super_inspect(struct super *s, struct buf *out)
 	jcs_raw(&j, "limits", buf_str(&limits));
 	jcs_int(&j, "linger_s", s->spec.limits.linger_s);
 	jcs_str_lossy(&j, "name", str_z(s->spec.name));
+	if (s->state == SUPER_PAUSED)
+		paused_put(s, &j);
 	jcs_int(&j, "procs", (int64_t)super_execs_alive(s));
 	refused_put(s, &j);
 	jcs_z(&j, "state", s->state == SUPER_PAUSED ? "paused" : "running");
@@ -192,6 +209,8 @@ super_procs(struct super *s, struct buf *out)
 		jcs_raw(&j, "argv", str_z(x->argv));
 		if (x->state == SUPER_ENDED)
 			jcs_z(&j, "cause", sandbox_cause_name(x->cause));
+		if (x->left)
+			jcs_bool(&j, "left", true);
 		jcs_int(&j, "output", (int64_t)x->total);
 		jcs_int(&j, "proc", x->proc);
 		jcs_bool(&j, "spawned", x->spawned);

@@ -4,8 +4,11 @@
  */
 #include "agent/sandbox/super.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "agent/sandbox/wire.h"
 
@@ -21,6 +24,13 @@ main(void)
 		    "cofferdam-sandbox: started by cofferdam, not by hand: see cofferdam "
 		    "sandbox --help\n");
 		return 2;
+	}
+	/* One that outlives its caller is not its child, so that nobody has to wait for it. */
+	if (getenv(SUPER_STAYS) != NULL) {
+		pid_t pid = fork();
+
+		if (pid != 0)
+			_exit(pid > 0 ? 0 : errno);
 	}
 	return super_main(WIRE_FD, true);
 }

@@ -28,6 +28,14 @@ still_there(int fd, const char *path)
 	       a.st_ino == b.st_ino;
 }
 
+static bool
+directory_again(struct err *err)
+{
+	AUTO_FREE char *dir = call_directory(true, err);
+
+	return dir != NULL;
+}
+
 static int
 lock_take(const char *name, const char *path, int *ret, struct err *err)
 {
@@ -35,6 +43,9 @@ lock_take(const char *name, const char *path, int *ret, struct err *err)
 		AUTO_FD int fd =
 		    open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600);
 
+		/* Who ended last took the directory away, too. */
+		if (fd < 0 && errno == ENOENT && directory_again(err))
+			continue;
 		if (fd < 0)
 			return err_sys(err, ERR_SYSTEM, errno, "sandbox: %s", path);
 		if (flock(fd, LOCK_EX | LOCK_NB) != 0)
@@ -108,6 +119,7 @@ super_name_free(struct super_name *n)
 		(void)unlink(n->path);
 		(void)unlink(n->lock_path);
 		(void)close(n->lock);
+		call_directory_clear();
 	}
 	free(n->path);
 	free(n->lock_path);

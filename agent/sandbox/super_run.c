@@ -158,17 +158,21 @@ peer_is_ours(int fd)
 static void
 on_listener(void *arg, uint32_t events UNUSED)
 {
+	static const size_t most[SUPER_KINDS] = {
+	    SUPER_CONNS_MAX, SUPER_CONTROL_MAX, SUPER_REFUSED_MAX};
 	struct super *s = arg;
 	int fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	size_t n = super_conns_count(s);
+	int kind = SUPER_WHOLE;
 
 	if (fd < 0)
 		return;
 	/* A few more are told that there are too many; a flood is not. */
-	if (!peer_is_ours(fd) || n >= 2 * SUPER_CONNS_MAX)
+	while (kind < SUPER_KINDS && super_conns_kind(s, (enum super_conn_kind)kind) >= most[kind])
+		kind++;
+	if (!peer_is_ours(fd) || kind == SUPER_KINDS)
 		(void)close(fd);
 	else
-		super_conn_new(s, fd, n >= SUPER_CONNS_MAX);
+		super_conn_new(s, fd, (enum super_conn_kind)kind);
 }
 
 static void
@@ -291,7 +295,7 @@ super_new(int wire, bool process)
 		process_prepare(s, wire);
 	s->loop = loop_new();
 	loop_before_sleep(s->loop, on_turn_end, s);
-	super_conn_new(s, wire, false);
+	super_conn_new(s, wire, SUPER_WHOLE);
 	if (process)
 		loop_signal_add(s->loop, SIGTERM, on_term, s);
 	return s;

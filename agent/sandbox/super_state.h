@@ -13,7 +13,9 @@
 #include "agent/sandbox/inside.h"
 #include "agent/sandbox/wire.h"
 
-#define SUPER_CONNS_MAX 16
+#define SUPER_CONNS_MAX 256   /* as many callers as programs */
+#define SUPER_CONTROL_MAX 32  /* and so many more that may look, and end things */
+#define SUPER_REFUSED_MAX 16  /* and so many that are told that they are too many */
 #define SUPER_KEPT_MAX 64     /* ended programs that are still known */
 #define SUPER_WAITERS_MAX 512 /* LOGS and WAIT of one connection that are not answered yet */
 
@@ -54,6 +56,12 @@ void super_fds_close(int *fds, size_t *nfds);
 
 /* --- a caller (super_conn.c) ------------------------------------------------------------------ */
 struct super;
+enum super_conn_kind {
+	SUPER_WHOLE,
+	SUPER_CONTROL, /* over the limit: only what finds out about the sandbox or ends something */
+	SUPER_REFUSED, /* over that one, too: its first request is refused */
+	SUPER_KINDS,
+};
 struct super_conn {
 	struct super *s;
 	struct super_conn *next;
@@ -61,10 +69,10 @@ struct super_conn {
 	struct loop_timer *stuck;
 	struct super_queue out;
 	int fd;
-	bool known;    /* it created or attached */
-	bool one_more; /* over the limit: its first request is refused */
-	bool leaving;  /* nothing more is read; gone once all is sent */
-	bool dead;     /* freed at the end of this turn */
+	bool known; /* it created or attached */
+	enum super_conn_kind kind;
+	bool leaving; /* nothing more is read; gone once all is sent */
+	bool dead;    /* freed at the end of this turn */
 	unsigned waiters;
 	uint8_t head[6];
 	size_t have; /* of head and body */
@@ -72,7 +80,7 @@ struct super_conn {
 	int fds[SANDBOX_EXEC_FDS_MAX];
 	size_t nfds;
 };
-void super_conn_new(struct super *s, int fd, bool one_more);
+void super_conn_new(struct super *s, int fd, enum super_conn_kind kind);
 /* A frame: the tag, then `rest` (may be NULL). Borrowed descriptors. False: these could not be
  * sent, and an error is instead. */
 bool super_conn_send(struct super_conn *c, uint8_t type, uint32_t tag, const struct buf *rest,
@@ -83,6 +91,7 @@ void super_conn_error(struct super_conn *c, uint32_t tag, int code, const char *
 void super_conn_drop(struct super_conn *c);
 void super_conns_sweep(struct super *s);
 size_t super_conns_count(const struct super *s);
+size_t super_conns_kind(const struct super *s, enum super_conn_kind kind);
 
 /* --- programs (super_exec.c, super_order.c, super_log.c, super_wait.c)
  * ---------------------------- */
@@ -98,6 +107,7 @@ struct super_exec {
 	bool tied;   /* to its caller: ends when that goes */
 	bool orphan; /* its caller went away: its end is kept for others */
 	bool alone;  /* no other ran in its time */
+	bool left;   /* ended, but something that it started still runs (INSIDE_KEEP) */
 	enum sandbox_cause killed;
 	int64_t deadline, kill_by, answer_by; /* by super_clock; 0: none */
 	int64_t started_ms;		      /* since 1970 */
@@ -134,6 +144,8 @@ size_t super_execs_alive(const struct super *s);
 void super_exec_started(struct super_exec *x, int *fds, size_t nfds);
 void super_exec_failed(struct super_exec *x, int errnum, struct str text);
 void super_exec_exited(struct super_exec *x, const struct inside_exited *end);
+/* Nothing of what it left is there any more. */
+void super_exec_emptied(struct super_exec *x);
 /* Its EXITED shall have this cause; the first one stands. */
 void super_exec_kill(struct super_exec *x, enum sandbox_cause cause);
 /* The sandbox is gone: all that are alive are answered. */
@@ -232,6 +244,7 @@ struct super {
 	struct loop_timer *timer;
 	int64_t timer_at, ready_by, deadline, linger_by, inside_by;
 	int64_t paused_since, paused_ms; /* by boot time */
+	int64_t paused_wall_ms;		 /* when it was paused, for people */
 	int64_t created_ms;
 };
 /* Ends everything, whatever the state; programs that ran are answered with `cause`. */

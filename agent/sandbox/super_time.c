@@ -40,6 +40,7 @@ super_time_pause(struct super *s, bool on)
 {
 	int64_t now = wire_now_ms();
 
+	s->paused_wall_ms = super_wall_ms();
 	if (on)
 		s->paused_since = now;
 	else

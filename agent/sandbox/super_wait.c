@@ -91,7 +91,7 @@ waiter_add(struct super_conn *c, struct super_waiter w, uint32_t ms)
 		super_conn_error(c, w.tag, ERR_NOT_FOUND, "sandbox: no such program");
 	} else if (is_ready(&w) || ms == 0) {
 		answer(&w, !is_ready(&w));
-	} else if (c->waiters >= SUPER_WAITERS_MAX) {
+	} else if (c->waiters >= (c->kind == SUPER_WHOLE ? SUPER_WAITERS_MAX : 1u)) {
 		super_conn_error(c, w.tag, ERR_TOO_LARGE, "sandbox: too many requests wait");
 	} else {
 		p = xcalloc(1, sizeof(*p));

@@ -155,7 +155,7 @@ from_pid1(const uint8_t *data, size_t size, bool starting)
 
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv) != 0)
 		abort();
-	super_conn_new(s, sv[0], false);
+	super_conn_new(s, sv[0], SUPER_WHOLE);
 	s->conns->known = true;
 	if (starting) {
 		s->state = SUPER_STARTING;
@@ -178,7 +178,7 @@ from_caller(const uint8_t *data, size_t size)
 		abort();
 	s = super_make(inside[0]);
 	s->level = xstrdup("{}");
-	super_conn_new(s, filled(data, size, &far), false);
+	super_conn_new(s, filled(data, size, &far), SUPER_WHOLE);
 	s->conns->known = true;
 	(void)loop_run(s->loop);
 	super_unmake(s);

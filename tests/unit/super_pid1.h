@@ -28,6 +28,7 @@ static struct {
 	pid_t pid;
 	uint32_t proc;
 	bool deaf, keep;
+	pid_t left; /* its group, after its end */
 	char code[128];
 } pid1_procs[PID1_PROCS];
 
@@ -128,6 +129,11 @@ pid1_lie(const char *what, uint32_t proc)
 		    NULL, NULL, 0);
 	} else if (strcmp(what, "@ready") == 0) {
 		pid1_text(INSIDE_READY, 0, 0, "");
+	} else if (strcmp(what, "@emptied") == 0) {
+		pid1_send(spawned, NULL, out, 2);
+		pid1_text(INSIDE_EMPTIED, proc, 0, "");
+	} else if (strcmp(what, "@again") == 0) {
+		pid1_text(INSIDE_FAILED, proc, EAGAIN, "a new process for x");
 	} else if (strcmp(what, "@ugly") == 0) {
 		pid1_text(INSIDE_FAILED, proc, ENOENT, "a\033[2J\xff");
 	}
@@ -280,6 +286,12 @@ pid1_reap(void)
 				if (pid1_procs[i].code[0] != '\0')
 					(void)unlink(pid1_procs[i].code);
 				pid1_procs[i].pid = 0;
+				if (pid1_procs[i].keep && kill(-pid, 0) == 0) {
+					pid1_procs[i].left = pid;
+					continue;
+				}
+				if (pid1_procs[i].keep)
+					pid1_text(INSIDE_EMPTIED, pid1_procs[i].proc, 0, "");
 				pid1_procs[i].proc = 0;
 			}
 }
@@ -290,6 +302,19 @@ pid1_signal(uint32_t proc, int sig)
 	for (size_t i = 0; i < PID1_PROCS; i++)
 		if (pid1_procs[i].pid > 0 && (proc == 0 || pid1_procs[i].proc == proc))
 			(void)kill(-pid1_procs[i].pid, sig);
+}
+
+/* What one of INSIDE_KEEP left in its group. */
+static void
+pid1_left_kill(uint32_t proc)
+{
+	for (size_t i = 0; i < PID1_PROCS; i++)
+		if (pid1_procs[i].left > 0 && pid1_procs[i].proc == proc) {
+			(void)kill(-pid1_procs[i].left, SIGKILL);
+			pid1_text(INSIDE_EMPTIED, proc, 0, "");
+			pid1_procs[i].left = 0;
+			pid1_procs[i].proc = 0;
+		}
 }
 
 static void
@@ -322,7 +347,10 @@ pid1_order(void)
 	switch (h.type) {
 	case INSIDE_SPAWN: pid1_spawn(h.proc, body, fds, h.nfds); break;
 	case INSIDE_SIGNAL: pid1_signal(h.proc, (int)h.a); break;
-	case INSIDE_KILL: pid1_signal(h.proc, SIGKILL); break;
+	case INSIDE_KILL:
+		pid1_signal(h.proc, SIGKILL);
+		pid1_left_kill(h.proc);
+		break;
 	case INSIDE_HOLD: pid1_signal(0, h.a != 0 ? SIGSTOP : SIGCONT); break;
 	default: _exit(9);
 	}

@@ -409,6 +409,7 @@ what_may_stay_stays(void **state UNUSED)
 {
 	struct box b = box_ready(&(struct box_want){0});
 	struct spawn s = SH("sleep 1000 & setsid sleep 1000 & exit 4");
+	struct frame f;
 
 	s.flags |= INSIDE_KEEP;
 	(void)start(&b, 1, &s);
@@ -416,8 +417,9 @@ what_may_stay_stays(void **state UNUSED)
 	(void)usleep(50000);
 	assert_int_equal(run(&b, 2, &SH("pgrep -c sleep"), out, sizeof(out)), 0);
 	assert_string_equal(out, "2\n");
-	/* Its end is asked for later; nothing more is told of it. */
+	/* Its end is asked for later, and told. */
 	order(&b, INSIDE_KILL, 1, 0);
+	frame_want(&b, &f, INSIDE_EMPTIED, 1);
 	assert_int_equal(run(&b, 3, &SH("sleep 0.2; pgrep -c sleep; :"), out, sizeof(out)), 0);
 	assert_string_equal(out, "0\n");
 	only_pid_1_is_left(&b);
@@ -426,6 +428,12 @@ what_may_stay_stays(void **state UNUSED)
 	(void)start(&b, 4, &s);
 	assert_int_equal(exited(&b, 4), 4 << 8);
 	only_pid_1_is_left(&b);
+	/* And one that might have left something, but did not. */
+	s = SH("exit 5");
+	s.flags |= INSIDE_KEEP;
+	(void)start(&b, 5, &s);
+	assert_int_equal(exited(&b, 5), 5 << 8);
+	frame_want(&b, &f, INSIDE_EMPTIED, 5);
 	(void)box_end(&b);
 }
 

@@ -6,8 +6,11 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <signal.h>
+#include <sys/wait.h>
 
+#include "common/xalloc.h"
 #include "agent/sandbox/sandbox.h"
 
 #include "common/banned.h"
@@ -103,6 +106,29 @@ a_program_goes_on_beside_others_and_its_end_is_kept(void **state UNUSED)
 }
 
 static void
+a_named_one_leaves_no_zombie_to_a_caller_that_lives_on(void **state UNUSED)
+{
+	AUTO_FREE char *name = xasprintf("t-reap-%d", (int)getpid());
+	const struct sandbox_spec spec = {.may_lack = LACK, .name = name};
+	struct sandbox *sb = NULL;
+	struct sandbox_result r;
+	struct err e = {0};
+
+	if (sandbox_create(&spec, &sb, &e) != 0)
+		fail_msg("%s", e.msg);
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* it is no child of ours */
+	assert_int_equal(errno, ECHILD);
+	sandbox_detach(sb);
+	assert_int_equal(sandbox_attach(name, &sb, &e), 0);
+	assert_int_equal(run(sb, "true", &r), 0);
+	sandbox_result_free(&r);
+	sandbox_destroy(sb);
+	assert_int_equal(sandbox_attach(name, &sb, &e), ERR_NOT_FOUND);
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+	assert_int_equal(errno, ECHILD);
+}
+
+static void
 a_listener_made_inside_is_accepted_outside(void **state UNUSED)
 {
 	const struct sandbox_target t = {"db.example", "127.70.0.1", 5432},
@@ -154,6 +180,7 @@ main(void)
 	    cmocka_unit_test(a_pool_gives_each_sandbox_once),
 	    cmocka_unit_test(a_pool_of_what_cannot_be_built_says_why),
 	    cmocka_unit_test(a_program_goes_on_beside_others_and_its_end_is_kept),
+	    cmocka_unit_test(a_named_one_leaves_no_zombie_to_a_caller_that_lives_on),
 	    cmocka_unit_test(a_listener_made_inside_is_accepted_outside),
 	    cmocka_unit_test(a_sandbox_in_this_process_is_the_same_and_leaves_no_thread),
 	};

@@ -150,6 +150,22 @@ missing_program_is_not_found_and_its_words_are_printable(void **state UNUSED)
 }
 
 static void
+full_pids_limit_is_named_with_the_way_out(void **state UNUSED)
+{
+	AUTO(sandbox) struct sandbox *sb = help_create(&(struct sandbox_spec){.limits.pids = 77});
+	struct sandbox_exec x = {.argv = ARGV("@again")};
+	struct err e = {0};
+	uint32_t proc;
+
+	help_refused(sb, ARGV("@again"), ERR_SYSTEM,
+	    "the limit pids (77 processes and threads, of which 3 are there)");
+	assert_int_equal(sandbox_spawn(sb, &x, &proc, &e), ERR_SYSTEM);
+	assert_non_null(strstr(e.msg, "--pids"));
+	assert_non_null(strstr(e.msg, "kill NAME PROC"));
+	help_ends(sb, ARGV("true"), SANDBOX_EXITED, 0);
+}
+
+static void
 own_time_of_a_program_ends_it_and_no_other(void **state UNUSED)
 {
 	AUTO(sandbox) struct sandbox *sb = help_create(&(struct sandbox_spec){0});
@@ -213,7 +229,7 @@ static void
 whatever_pid_1_may_not_say_ends_the_sandbox(void **state UNUSED)
 {
 	static const char *const lies[] = {"@twice", "@nofds", "@count", "@many", "@file",
-	    "@writer", "@early", "@short", "@other", "@type", "@size", "@ready"};
+	    "@writer", "@early", "@short", "@other", "@type", "@size", "@ready", "@emptied"};
 
 	for (size_t i = 0; i < ARRAY_LEN(lies); i++) {
 		AUTO(sandbox) struct sandbox *sb = help_create(&(struct sandbox_spec){0});
@@ -299,6 +315,7 @@ main(int argc, char **argv)
 	    cmocka_unit_test_setup(code_and_descriptors_reach_the_program, help_reset),
 	    cmocka_unit_test_setup(
 		missing_program_is_not_found_and_its_words_are_printable, help_reset),
+	    cmocka_unit_test_setup(full_pids_limit_is_named_with_the_way_out, help_reset),
 	    cmocka_unit_test_setup(own_time_of_a_program_ends_it_and_no_other, help_reset),
 	    cmocka_unit_test_setup(memory_kill_is_told_from_other_ends, help_reset),
 	    cmocka_unit_test_setup(full_disk_is_the_cause_of_a_failure_alone, help_reset),

@@ -111,6 +111,30 @@ inspect_is_one_object_of_json(void **state UNUSED)
 	assert_int_equal(json_count(json_get(o, "refused")), 0);
 }
 
+static void
+inspect_says_since_when_it_is_paused_and_that_its_time_stands_still(void **state UNUSED)
+{
+	AUTO(sandbox) struct sandbox *sb = help_create(&plain);
+	AUTO_BUF struct buf b = BUF(1 << 20);
+	AUTO_FREE char *on = NULL, *off = NULL;
+	struct err e = {0};
+
+	assert_int_equal(sandbox_pause(sb, &e), 0);
+	assert_int_equal(sandbox_extend(sb, 100, &e), 0);
+	(void)poll(NULL, 0, 1100);
+	assert_int_equal(sandbox_inspect(sb, &b, &e), 0);
+	on = buf_dup_z(&b);
+	assert_non_null(strstr(on, "\"paused_since\":\"20"));
+	assert_non_null(
+	    strstr(on, "\"paused_time\":\"stands still until resume, for a day at most"));
+	assert_non_null(strstr(on, "\"left_ms\":100000,"));
+	assert_int_equal(sandbox_resume(sb, &e), 0);
+	buf_reset(&b);
+	assert_int_equal(sandbox_inspect(sb, &b, &e), 0);
+	off = buf_dup_z(&b);
+	assert_null(strstr(off, "paused"));
+}
+
 /* 0: it can be connected to. */
 static int
 reach(int listener)
@@ -286,6 +310,8 @@ main(int argc, char **argv)
 	    cmocka_unit_test_setup(deadlines_stand_still_while_paused, help_reset),
 	    cmocka_unit_test_setup(pause_has_an_end_and_a_paused_one_can_be_ended, help_reset),
 	    cmocka_unit_test_setup(time_of_the_sandbox_ends_all_and_can_be_extended, help_reset),
+	    cmocka_unit_test_setup(
+		inspect_says_since_when_it_is_paused_and_that_its_time_stands_still, help_reset),
 	    cmocka_unit_test_setup(inspect_is_one_object_of_json, help_reset),
 	    cmocka_unit_test_setup(targets_come_and_go_as_a_whole, help_reset),
 	    cmocka_unit_test_setup(holding_stops_programs_until_it_is_let_go, help_reset),

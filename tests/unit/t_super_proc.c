@@ -198,6 +198,52 @@ what_is_left_in_the_background_still_writes_and_can_be_ended(void **state UNUSED
 	assert_true(str_eqz(buf_str(&b), "late\n"));
 }
 
+/* The list as text; the caller frees. */
+static char *
+list_of(struct sandbox *sb)
+{
+	AUTO_BUF struct buf b = BUF(1 << 20);
+	struct err e = {0};
+
+	assert_int_equal(sandbox_proc_list(sb, &b, &e), 0);
+	return buf_dup_z(&b);
+}
+
+static void
+what_an_exec_left_is_listed_until_it_is_gone(void **state UNUSED)
+{
+	AUTO(sandbox) struct sandbox *sb = help_create(&plain);
+	struct sandbox_exec x = {.argv = ARGV("sh", "-c", "sleep 1000 >/dev/null 2>&1 & exit 3"),
+	    .stdin_fd = -1,
+	    .background = true};
+	struct sandbox_exec t = of(ARGV("true"));
+	struct sandbox_result r;
+	struct err e = {0};
+	AUTO_FREE char *z = NULL, *after = NULL;
+
+	assert_int_equal(sandbox_exec(sb, &x, &r, &e), 0);
+	assert_int_equal(r.value, 3);
+	sandbox_result_free(&r);
+	/* More ends than are kept of those that left nothing. */
+	for (int i = 0; i <= SUPER_KEPT_MAX; i++)
+		ends_as(sb, help_spawn(sb, &t), SANDBOX_EXITED, 0);
+	z = list_of(sb);
+	assert_non_null(strstr(z, "\"cause\":\"exited\",\"left\":true,\"output\":0,\"proc\":1,"));
+	assert_int_equal(sandbox_proc_kill(sb, 1, &e), 0);
+	help_ends(sb, ARGV("true"), SANDBOX_EXITED, 0);
+	after = list_of(sb);
+	assert_null(strstr(after, "\"left\""));
+	assert_null(strstr(after, "\"proc\":1,"));
+	/* One that left nothing is not listed. */
+	x.argv = ARGV("true");
+	assert_int_equal(sandbox_exec(sb, &x, &r, &e), 0);
+	sandbox_result_free(&r);
+	help_ends(sb, ARGV("true"), SANDBOX_EXITED, 0);
+	free(TAKE_PTR(after));
+	after = list_of(sb);
+	assert_null(strstr(after, "\"left\""));
+}
+
 static void
 list_has_what_runs_and_the_last_that_ended(void **state UNUSED)
 {
@@ -265,6 +311,7 @@ main(int argc, char **argv)
 	    cmocka_unit_test_setup(signals_and_kills_reach_the_one_that_is_meant, help_reset),
 	    cmocka_unit_test_setup(
 		what_is_left_in_the_background_still_writes_and_can_be_ended, help_reset),
+	    cmocka_unit_test_setup(what_an_exec_left_is_listed_until_it_is_gone, help_reset),
 	    cmocka_unit_test_setup(list_has_what_runs_and_the_last_that_ended, help_reset),
 	    cmocka_unit_test_setup(no_more_programs_at_once_than_the_limit, help_reset),
 	    cmocka_unit_test_setup(program_goes_on_without_its_caller, help_reset),

@@ -108,8 +108,12 @@ proc_gone(struct proc *p)
 	if (p->state == PROC_FAILED || p->state == PROC_STARTING || p->state == PROC_PARKED ||
 	    p->step == STEP_TELL)
 		tell_failed(p);
-	else if (!p->told)
-		tell_exited(p);
+	else {
+		if (!p->told)
+			tell_exited(p);
+		if ((p->order.flags & INSIDE_KEEP) != 0)
+			tell_emptied(p);
+	}
 	table_release(p);
 }
 

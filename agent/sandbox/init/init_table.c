@@ -232,3 +232,9 @@ tell_exited(struct proc *p)
 	(void)wire_send(INSIDE_EXITED, p->id, 0, &e, sizeof(e), NULL, 0);
 	p->told = true;
 }
+
+void
+tell_emptied(const struct proc *p)
+{
+	wire_send(INSIDE_EMPTIED, p->id, 0, NULL, 0, NULL, 0);
+}

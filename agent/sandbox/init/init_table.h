@@ -23,5 +23,6 @@ void tell_spawned(struct proc *p);
 /* INSIDE_FAILED by p->step and p->error. */
 void tell_failed(const struct proc *p);
 void tell_exited(struct proc *p);
+void tell_emptied(const struct proc *p);
 
 #endif
