@@ -109,6 +109,8 @@ struct cli_table;
 struct cli_table *cli_table_new(const char *const *heads);
 void cli_table_cell(struct cli_table *t, const char *text);
 void cli_table_print(struct cli_table *t); /* and frees */
+/* The same with the last column cut to the width of the terminal, if there is one. */
+void cli_table_print_fit(struct cli_table *t);
 /* A JSON value as "name: value" lines, nested ones indented. */
 void cli_print_json(const struct cli_doc *d, size_t v);
 

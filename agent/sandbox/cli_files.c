@@ -133,10 +133,29 @@ static const struct verb {
     {"stat", file_stat, 3}, {"mkdir", file_mkdir, 3}, {"rename", file_rename, 4},
     {"remove", file_remove, 3}, {"watch", file_watch, 3}};
 
+/* Says what is wrong. */
+static bool
+verb_check(const struct verb *v, const struct cli *c)
+{
+	if (v == NULL)
+		log_error(
+		    "\"%s\" is no VERB: read, write, list, stat, mkdir, rename, remove or watch",
+		    c->words[0]);
+	else if (c->nwords < v->words)
+		log_error("%s is missing: cofferdam sandbox files %s NAME PATH%s",
+		    c->nwords == 2 ? "PATH" : "TO", v->name, v->words == 4 ? " TO" : "");
+	else if (c->nwords > v->words)
+		log_error("\"%s\" is a word too many", c->words[v->words]);
+	else
+		return true;
+	return false;
+}
+
 int
 cli_files(const struct cli *c)
 {
 	const struct verb *v = NULL;
+	struct cli own = *c;
 	struct sandbox *sb = NULL;
 	struct err e = {0};
 	int status, rc;
@@ -144,16 +163,13 @@ cli_files(const struct cli *c)
 	for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
 		if (strcmp(verbs[i].name, c->words[0]) == 0)
 			v = &verbs[i];
-	if (v == NULL || c->nwords != v->words) {
-		log_error(
-		    "usage: cofferdam sandbox files VERB NAME PATH [TO]; VERB is read, write, "
-		    "list, stat, mkdir, rename (with TO), remove or watch, not \"%s\"",
-		    c->words[0]);
+	if (v != NULL && v->run == file_list && own.nwords == 2)
+		own.words[own.nwords++] = ".";
+	if (!verb_check(v, &own))
 		return CLI_USAGE;
-	}
 	if ((status = cli_attach(c->words[1], &sb)) != CLI_OK)
 		return status;
-	rc = v->run(sb, c, &e);
+	rc = v->run(sb, &own, &e);
 	sandbox_detach(sb);
 	return rc == 0 ? CLI_OK : cli_fail(&e);
 }

@@ -15,6 +15,7 @@
 #include "common/banned.h"
 
 #define LIST_MAX ((size_t)64 << 20)
+#define EXTEND_MAX 86400
 
 int
 cli_create_named(const struct cli *c)
@@ -54,16 +55,19 @@ row_put(struct cli_table *t, const struct cli_doc *d, size_t v)
 	    "%lldM", (long long)(cli_json_int(d, cli_json_get(d, usage, "memory_bytes")) >> 20));
 	AUTO_FREE char *level =
 	    cli_json_text(d, cli_json_get(d, cli_json_get(d, v, "level"), "level"));
+	AUTO_FREE char *since = cli_json_text(d, cli_json_get(d, v, "paused_since"));
+	AUTO_FREE char *still = xasprintf("%s (stands still)", time);
 	AUTO_BUF struct buf b = BUF(65536);
 	size_t list = cli_json_get(d, v, "labels");
 
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		AUTO_FREE char *text = cli_json_text(d, cli_json_get(d, v, texts[i]));
+		AUTO_FREE char *more = xasprintf("%s since %s", text, since);
 
-		cli_table_cell(t, i == 1 && error[0] != '\0' ? "?" : text);
+		cli_table_cell(t, i == 1 && since[0] != '\0' ? more : text);
 	}
 	cli_table_cell(t, level);
-	cli_table_cell(t, error[0] != '\0' ? "" : time);
+	cli_table_cell(t, error[0] != '\0' ? "" : since[0] != '\0' ? still : time);
 	cli_table_cell(t, error[0] != '\0' ? "" : memory);
 	for (size_t i = 0; i < cli_json_count(d, list); i++) {
 		AUTO_FREE char *label = cli_json_text(d, cli_json_at(d, list, i));
@@ -71,7 +75,18 @@ row_put(struct cli_table *t, const struct cli_doc *d, size_t v)
 		buf_printf(&b, "%s%s", i != 0 ? " " : "", label);
 	}
 	labels = buf_dup_z(&b);
-	cli_table_cell(t, error[0] != '\0' ? error : labels);
+	cli_table_cell(t, labels);
+}
+
+/* Why nothing is known of it. */
+static void
+error_say(const struct cli_doc *d, size_t v)
+{
+	AUTO_FREE char *error = cli_json_text(d, cli_json_get(d, v, "error"));
+	AUTO_FREE char *name = cli_json_text(d, cli_json_get(d, v, "name"));
+
+	if (error[0] != '\0')
+		log_warn("%s: %s", name, error);
 }
 
 int
@@ -96,6 +111,9 @@ cli_list(const struct cli *c)
 	for (size_t i = 0; i < cli_json_count(d, 0); i++)
 		row_put(t, d, cli_json_at(d, 0, i));
 	cli_table_print(t);
+	(void)fflush(stdout);
+	for (size_t i = 0; i < cli_json_count(d, 0); i++)
+		error_say(d, cli_json_at(d, 0, i));
 	return CLI_OK;
 }
 
@@ -177,14 +195,31 @@ give_resume(struct sandbox *sb, const struct cli *c UNUSED, struct err *err)
 	return sandbox_resume(sb, err);
 }
 
+static bool
+is_paused(struct sandbox *sb)
+{
+	AUTO_BUF struct buf b = BUF(LIST_MAX);
+	AUTO(cli_doc) struct cli_doc *d = NULL;
+	struct err e = {0};
+
+	return sandbox_inspect(sb, &b, &e) == 0 && cli_json_parse(buf_str(&b), &d, &e) == 0 &&
+	       cli_json_get(d, 0, "paused_since") != CLI_NONE;
+}
+
 static int
 give_time(struct sandbox *sb, const struct cli *c, struct err *err)
 {
 	uint64_t s;
 
-	if (!cli_number(c->words[1], UINT32_MAX, &s))
-		return err_set(err, ERR_INVALID, "\"%s\" is not a number of seconds", c->words[1]);
-	return sandbox_extend(sb, (uint32_t)s, err);
+	int rc;
+
+	if (!cli_number(c->words[1], EXTEND_MAX, &s) || s == 0)
+		return err_set(err, ERR_INVALID, "SECONDS must be from 1 to %d, is \"%s\"",
+		    EXTEND_MAX, c->words[1]);
+	rc = sandbox_extend(sb, (uint32_t)s, err);
+	if (rc == 0 && is_paused(sb))
+		log_warn("it is paused: the %llu s count from resume", (unsigned long long)s);
+	return rc;
 }
 
 int

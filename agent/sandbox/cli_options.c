@@ -68,12 +68,13 @@ static const struct row {
 	"a variable of its environment; may be repeated, up to 512 times"},
     {"--cwd", TEXT, PROGRAM, AT(cwd), 0, 0, "DIR", "where it begins (default: /work)"},
     {"--timeout", NUMBER, PROGRAM, AT(timeout_s), 1, 86400, "S",
-	"it is ended then (default: with the sandbox)"},
+	"it is ended then (default: with the sandbox); not what --background left of it"},
     {"--tty", FLAG, PROGRAM, AT(tty), 0, 0, "", "a terminal inside; also -t"},
     {"--language", TEXT, CLI_EXEC, AT(language), 0, 0, "L",
 	"run standard input as code of bash, sh, python, javascript or perl; no command"},
     {"--background", FLAG, CLI_EXEC, AT(background), 0, 0, "",
-	"with --in: leave what it started running after it has ended"},
+	"with --in: leave what it started running after it has ended; `ps` shows that, `kill NAME "
+	"PROC` ends it"},
     {"--explain", FLAG, CLI_EXEC, AT(explain), 0, 0, "",
 	"print which system calls were refused to it, at the end"},
     {"--language", TEXT, CLI_CODE, AT(language), 0, 0, "L", "python (default), bash or javascript"},
@@ -332,7 +333,9 @@ cli_parse(int argc, char **argv, unsigned groups, struct cli *c, struct err *err
 				   ? 0
 				   : err_set(err, ERR_INVALID, "no command after --");
 		}
-		if (argv[i][0] == '-' && argv[i][1] != '\0')
+		/* "-5" is a number that somebody gave, not an option. */
+		if (argv[i][0] == '-' && argv[i][1] != '\0' &&
+		    !(argv[i][1] >= '0' && argv[i][1] <= '9'))
 			rc = option_take(c, argc, argv, &i, groups, err);
 		else if (c->nwords == CLI_WORDS_MAX)
 			rc = err_set(err, ERR_INVALID, "\"%s\" is a word too many", argv[i]);

@@ -64,24 +64,40 @@ cli_spawn(const struct cli *c)
 	return CLI_OK;
 }
 
+/* Of a context the command is its driver's whole text, which nobody wants to read. */
+static void
+command_put(const struct cli_doc *d, size_t argv, struct buf *out)
+{
+	size_t n = cli_json_count(d, argv);
+	AUTO_FREE char *first = cli_json_text(d, cli_json_at(d, argv, 0));
+	AUTO_FREE char *last = cli_json_text(d, cli_json_at(d, argv, n != 0 ? n - 1 : 0));
+	const char *language = sandbox_context_language(first, last);
+
+	if (language != NULL) {
+		buf_printf(out, "(context %s)", language);
+		return;
+	}
+	for (size_t i = 0; i < n; i++) {
+		AUTO_FREE char *arg = cli_json_text(d, cli_json_at(d, argv, i));
+
+		buf_printf(out, "%s%s", i != 0 ? " " : "", arg);
+	}
+}
+
 static void
 row_put(struct cli_table *t, const struct cli_doc *d, size_t v)
 {
 	static const char *const texts[] = {"proc", "state", "cause", "value", "output"};
-	size_t argv = cli_json_get(d, v, "argv");
 	AUTO_BUF struct buf b = BUF(65536);
+	bool left = cli_json_get(d, v, "left") != CLI_NONE;
 	AUTO_FREE char *line = NULL;
 
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		AUTO_FREE char *text = cli_json_text(d, cli_json_get(d, v, texts[i]));
 
-		cli_table_cell(t, text);
+		cli_table_cell(t, i == 1 && left ? "ended, left programs" : text);
 	}
-	for (size_t i = 0; i < cli_json_count(d, argv); i++) {
-		AUTO_FREE char *arg = cli_json_text(d, cli_json_at(d, argv, i));
-
-		buf_printf(&b, "%s%s", i != 0 ? " " : "", arg);
-	}
+	command_put(d, cli_json_get(d, v, "argv"), &b);
 	line = buf_dup_z(&b);
 	cli_table_cell(t, line);
 }
@@ -111,7 +127,7 @@ cli_ps(const struct cli *c)
 	t = cli_table_new(heads);
 	for (size_t i = 0; i < cli_json_count(d, 0); i++)
 		row_put(t, d, cli_json_at(d, 0, i));
-	cli_table_print(t);
+	cli_table_print_fit(t);
 	return CLI_OK;
 }
 

@@ -7,7 +7,9 @@
 #include <string.h>
 
 #include "common/log.h"
+#include "agent/sandbox/call.h"
 #include "agent/sandbox/cli.h"
+#include "agent/sandbox/inside.h"
 
 #include "common/banned.h"
 
@@ -25,7 +27,8 @@ static const struct command {
 	"--in\n"
 	"in one that is there. Ends with the command's status; 124 time, 125 memory, output or "
 	"disk,\n"
-	"126 no sandbox, 127 no such command, 128 + N signal N.",
+	"126 no sandbox or a program that cannot be executed, 127 no such command, 128 + N signal "
+	"N.",
 	true},
     {"create", "build one that stays", cli_create_named, CLI_SPEC | CLI_CREATE, 1, 1,
 	"NAME [options]",
@@ -44,7 +47,9 @@ static const struct command {
 	"Start a program that goes on; prints its number. The last MiB of its output is kept.",
 	true},
     {"ps", "its programs", cli_ps, CLI_JSON, 1, 1, "NAME [--json]",
-	"Its programs, also the last 64 that ended.", false},
+	"Its programs, also the last 64 that ended, and each that left something in the "
+	"background.",
+	false},
     {"logs", "what a program wrote", cli_logs, CLI_LOGS, 2, 2, "NAME PROC [--follow]",
 	"What a program of `spawn` wrote.", false},
     {"wait", "wait for a program's end", cli_wait, CLI_WAIT, 2, 2, "NAME PROC [--timeout S]",
@@ -54,12 +59,21 @@ static const struct command {
     {"signal", "send a program a signal", cli_signal, 0, 3, 3, "NAME PROC SIGNAL",
 	"Send it a signal, by name (TERM) or number.", false},
     {"kill", "end a program, or the sandbox", cli_kill, 0, 1, 2, "NAME [PROC]",
-	"End a program and all that came from it, or the sandbox.", false},
+	"End a program and all that came from it, also what one that has ended left in the "
+	"background;\n"
+	"or the sandbox.",
+	false},
     {"pause", "stop everything in it", cli_pause, 0, 1, 1, "NAME",
-	"Nothing in it runs until resume; for a day at most.", false},
+	"Nothing in it runs until resume, and its time stands still, too; for a day at most: then "
+	"its\n"
+	"time goes on, though nothing runs.",
+	false},
     {"resume", "go on after pause", cli_resume, 0, 1, 1, "NAME", "Go on after pause.", false},
     {"extend", "give it another time", cli_extend, 0, 2, 2, "NAME SECONDS",
-	"It ends in so many seconds from now, 1 to 86400, whatever was said before.", false},
+	"It ends in so many seconds from now, 1 to 86400, whatever was said before. A paused one: "
+	"from\n"
+	"its resume, as its time stands still, for a day at most.",
+	false},
     {"network", "targets that come and go", cli_network, CLI_NET, 1, 1,
 	"NAME [--add T]... [--drop T]... [-- COMMAND...]",
 	"Change its targets. COMMAND runs here and gets the listeners that --add makes as "
@@ -69,10 +83,13 @@ static const struct command {
 	"nobody answers there.",
 	true},
     {"files", "read, write, list, watch its files", cli_files, CLI_FILES, 2, 4,
-	"VERB NAME PATH [TO]",
+	"VERB NAME [PATH] [TO]",
 	"read (to standard output), write (from standard input), list, stat, mkdir, rename, remove "
 	"or\n"
-	"watch. Paths are absolute inside, or of /work; list, stat and watch print JSON.",
+	"watch. Paths are absolute inside, or of /work (only list needs none: /work itself); "
+	"rename "
+	"wants\n"
+	"TO; list, stat and watch print JSON.",
 	false},
     {"snapshot", "keep its /work", cli_snapshot, CLI_MAX, 2, 2, "NAME FILE",
 	"/work into a new file, for restore; - is standard output.", false},
@@ -103,10 +120,16 @@ print_help(const struct command *c)
 }
 
 static bool
+is_help(const char *word)
+{
+	return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
+static bool
 help_asked(int argc, char **argv)
 {
 	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
-		if (strcmp(argv[i], "--help") == 0)
+		if (is_help(argv[i]))
 			return true;
 	return false;
 }
@@ -114,9 +137,19 @@ help_asked(int argc, char **argv)
 static int
 words_check(const struct command *k, const struct cli *c, struct err *err)
 {
-	if (c->nwords < k->min || c->nwords > k->max)
-		return err_set(
-		    err, ERR_INVALID, "usage: cofferdam sandbox %s %s", k->name, k->args);
+	if (c->nwords > k->max)
+		return err_set(err, ERR_INVALID,
+		    "\"%s\" is a word too many: cofferdam sandbox %s %s", c->words[k->max], k->name,
+		    k->args);
+	if (c->nwords < k->min) {
+		struct str rest = str_z(k->args), word = rest;
+
+		for (size_t i = 0; i <= c->nwords; i++)
+			if (!str_cut(&rest, ' ', &word))
+				word = rest;
+		return err_set(err, ERR_INVALID, "%.*s is missing: cofferdam sandbox %s %s",
+		    STR_ARG(word), k->name, k->args);
+	}
 	if (c->command != NULL && !k->command)
 		return err_set(err, ERR_INVALID, "sandbox %s takes no command", k->name);
 	return 0;
@@ -140,15 +173,26 @@ command_run(const struct command *k, int argc, char **argv)
 int
 cli_sandbox(int argc, char **argv)
 {
+	bool help = argc >= 2 && strcmp(argv[1], "help") == 0;
+
 	(void)signal(SIGPIPE, SIG_IGN);
-	if (argc >= 2 && strcmp(argv[1], "--help") == 0) {
+	if (argc >= 2 && (is_help(argv[1]) || (help && argc == 2))) {
 		print_usage(stdout);
 		return CLI_OK;
+	}
+	if (argc >= 2 && strcmp(argv[1], "--version") == 0) {
+		(void)printf("cofferdam sandbox: calls of version %d, pid 1 of version %d\n",
+		    CALL_VERSION, INSIDE_VERSION);
+		return CLI_OK;
+	}
+	if (help) { /* `help exec` */
+		argc--;
+		argv++;
 	}
 	for (size_t i = 0; argc >= 2 && i < ARRAY_LEN(commands); i++) {
 		if (strcmp(commands[i].name, argv[1]) != 0)
 			continue;
-		if (help_asked(argc - 1, argv + 1)) {
+		if (help || help_asked(argc - 1, argv + 1)) {
 			print_help(&commands[i]);
 			return CLI_OK;
 		}

@@ -24,10 +24,11 @@
 #include "common/banned.h"
 
 #define NEEDED true
-#define USERNS_FIX                                                                             \
-	"sysctl -w user.max_user_namespaces=15000 kernel.unprivileged_userns_clone=1, and an " \
-	"AppArmor profile for cofferdam with \"userns\" (or sysctl -w "                        \
-	"kernel.apparmor_restrict_unprivileged_userns=0)"
+#define USERNS_FIX \
+	"let you make user namespaces: by sysctl, or in AppArmor by a profile with \"userns\""
+
+#define LIMITS_FIX \
+	"start it as root, or so: systemd-run --user --scope -p Delegate=yes cofferdam ..."
 
 struct doctor {
 	native_doctor_fn *row;
@@ -250,24 +251,28 @@ kernel_rows(const struct doctor *d)
 }
 
 static void
-sysctl_row(const struct doctor *d, const char *name, const char *path, bool zero_is_good)
+sysctl_row(
+    const struct doctor *d, const char *name, const char *path, bool zero_is_good, const char *fix)
 {
 	char room[256];
 	const char *v = line_of(path, room);
 
 	if (*v == '\0')
 		return; /* this kernel does not have it, so it forbids nothing */
-	row(d, name, (strcmp(v, "0") == 0) == zero_is_good, geteuid() != 0, v, USERNS_FIX);
+	row(d, name, (strcmp(v, "0") == 0) == zero_is_good, geteuid() != 0, v, fix);
 }
 
 static void
 namespace_rows(const struct doctor *d)
 {
-	sysctl_row(d, "user.max_user_namespaces", "/proc/sys/user/max_user_namespaces", false);
+	sysctl_row(d, "user.max_user_namespaces", "/proc/sys/user/max_user_namespaces", false,
+	    "sysctl -w user.max_user_namespaces=15000");
 	sysctl_row(d, "kernel.unprivileged_userns_clone",
-	    "/proc/sys/kernel/unprivileged_userns_clone", false);
+	    "/proc/sys/kernel/unprivileged_userns_clone", false,
+	    "sysctl -w kernel.unprivileged_userns_clone=1");
 	sysctl_row(d, "kernel.apparmor_restrict_unprivileged_userns",
-	    "/proc/sys/kernel/apparmor_restrict_unprivileged_userns", true);
+	    "/proc/sys/kernel/apparmor_restrict_unprivileged_userns", true,
+	    "an AppArmor profile for cofferdam with \"userns\"");
 	tried(d, "user namespaces", try_userns, NEEDED, USERNS_FIX);
 	tried(d, "pid, net, ipc, uts and cgroup namespaces", try_namespaces, NEEDED, USERNS_FIX);
 	tried(d, "open_tree, move_mount, mount_setattr", try_mounts, NEEDED,
@@ -297,12 +302,10 @@ cgroup_rows(const struct doctor *d)
 
 	(void)snprintf(found, sizeof(found), "cgroup version %d: memory, pids, cpu%s", c.version,
 	    c.swap_counted ? "" : "; swap is not counted");
-	row(d, "limits", ok, NEEDED, ok ? found : "not to be had", e.msg);
+	row(d, "limits", ok, NEEDED, ok ? found : e.msg, LIMITS_FIX);
 	f = native_cgroup_role(&c, NATIVE_FREEZE);
 	(void)snprintf(found, sizeof(found), "cgroup version %d", f != NULL ? f->version : 0);
-	row(d, "freezer", f != NULL, NEEDED, f != NULL ? found : "not to be had",
-	    "start it as root, or in a cgroup of your own: systemd-run --user --scope -p "
-	    "Delegate=yes cofferdam ...");
+	row(d, "freezer", f != NULL, NEEDED, f != NULL ? found : "not to be had", LIMITS_FIX);
 	native_cgroup_remove(&c);
 }
 

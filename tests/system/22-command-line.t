@@ -85,6 +85,23 @@ tap.ok(all("sandbox " + v in text("docs/man/cofferdam.1.scd") for v in
 r = run([CLI, "help", "sandbox", "logs"])
 tap.ok(r.returncode == 0 and r.stdout.startswith("usage: cofferdam sandbox logs NAME PROC"), "help sandbox logs is the same",
        r.stdout)
+for words, begins in ((["help"], "usage: cofferdam sandbox COMMAND"), (["-h"], "usage: cofferdam sandbox COMMAND"),
+                      (["help", "exec"], "usage: cofferdam sandbox exec"), (["exec", "-h"], "usage: cofferdam sandbox exec"),
+                      (["--version"], "cofferdam sandbox: calls of version ")):
+    r = run([CLI, "sandbox"] + words)
+    tap.ok(r.returncode == 0 and r.stdout.startswith(begins), "sandbox %s" % " ".join(words), r.stdout)
+tap.eq(run([CLI, "sandbox", "help", "frob"]).returncode, 2, "no help for what there is not")
+for words, missing in ((["kill"], "NAME"), (["extend", "x"], "SECONDS"), (["signal", "x", "1"], "SIGNAL"), (["logs", "x"], "PROC"),
+                       (["snapshot", "x"], "FILE"), (["inspect"], "NAME")):
+    r = run([CLI, "sandbox"] + words)
+    tap.ok(r.returncode == 2 and missing + " is missing" in r.stdout, "sandbox %s: %s is missing" % (" ".join(words), missing),
+           r.stdout)
+r = run([CLI, "sandbox", "pause", "x", "y"])
+tap.ok(r.returncode == 2 and '"y" is a word too many' in r.stdout, "and a word too many is named", r.stdout)
+r = run([CLI, "sandbox", "exec", "--help"])
+tap.ok(re.search(r"--backend NAME +native, crun, runc or runsc \(default: native\)", r.stdout) and
+       re.search(r"--timeout S .*not what --background left", r.stdout), "exec --help: choices of --backend, reach of --timeout",
+       r.stdout)
 r = run([CLI, "doctor", "--help"])
 tap.ok(r.returncode == 0 and r.stdout.startswith("usage: cofferdam doctor"), "doctor --help", r.stdout)
 for where in ([], ["help"], ["--help"]):

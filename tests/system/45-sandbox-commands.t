@@ -149,7 +149,8 @@ def life(c):
         r = c("create", bad, *c.base)
         c.ok(r.returncode == 2 and ("name" in r.stderr or "option" in r.stderr), "name %.9r is refused" % bad, r.all)
     r = c("inspect", "none")
-    c.ok(r.returncode == 1 and 'there is no "none"' in r.stderr, "one that is not there is said to be that", r.all)
+    c.ok(r.returncode == 1 and 'there is no "none"' in r.stderr and c.sockets in r.stderr,
+         "one that is not there is said to be that, and where it was looked for", r.all)
     r = c("exec", "--in", "one", "--env", "MORE=x=y", "--cwd", "/tmp", "--", "sh", "-c",
           "echo $GREETING $MORE; pwd; cat; echo e >&2; exit 7", input="in")
     c.eq((r.returncode, r.stdout, r.stderr), (7, "hei x=y\n/tmp\nin", "e\n"),
@@ -243,16 +244,113 @@ def control(c):
         at = size()
         time.sleep(0.4)
         c.eq(size(), at, "nothing runs meanwhile")
+        v = c.inspect("five")
+        c.ok(re.match(r"20..-..-..T..:..:..Z$", v["paused_since"]) and "stands still" in v["paused_time"],
+             "inspect has since when, and that its time stands still", v)
+        r = c("list")
+        c.ok(re.search(r"^five +paused since 20\S+Z .*\(stands still\)", r.stdout, re.M), "so has list", r.all)
+        r = c("extend", "five", "90")
+        c.ok(r.returncode == 0 and "90 s count from resume" in r.stderr, "extend says that it counts from resume", r.all)
         c.eq((c("resume", "five").returncode, c.inspect("five")["state"]), (0, "running"), "resume")
         c.ok(wait_for(lambda: size() > at, 5), "and it goes on")
     c.eq(c("extend", "five", "100").returncode, 0, "extend")
     c.ok(80000 < c.inspect("five")["left_ms"] <= 100000, "sets the time that is left")
-    for bad in ("0", "86401", "x"):
-        c.ok(c("extend", "five", bad).returncode == 2, "extend by %s is refused" % bad)
+    for bad in ("0", "86401", "x", "-5"):
+        r = c("extend", "five", bad)
+        c.ok(r.returncode == 2 and "from 1 to 86400" in r.stderr and bad in r.stderr, "extend by %s is refused" % bad, r.all)
+    for verb in ("extend", "pause"):
+        c.ok("stands still" in c(verb, "--help").stdout, "%s --help says that its time stands still" % verb)
     c("extend", "five", "1")
     c.ok(wait_for(lambda: not c.left(), 8), "and then it ends")
     c.create("six", "--limit", "wall=1")
     c.ok(wait_for(lambda: not c.left(), 8), "so does one whose wall limit is over")
+
+
+FILL = ("import os,time\nwhile 1:\n  try:\n    if os.fork()==0:\n      time.sleep(607)\n      os._exit(0)\n"
+        "  except OSError: time.sleep(0.01)")
+
+
+# --- what is left, and who may still call ----------------------------------------------------------
+def full(c):
+    c.create("full", "--pids", "40")
+    r = c("exec", "--in", "full", "--background", "--", "sh", "-c", "for i in 1 2 3; do sleep 605 >/dev/null 2>&1 & done; exit 4")
+    c.eq(r.returncode, 4, "--background ends with its own status")
+    rows = lambda: json.loads(c("ps", "full", "--json").stdout)
+    c.ok(wait_for(lambda: [x for x in rows() if x.get("left") and x["state"] == "ended"], 5), "ps has what it left", rows())
+    n = str(rows()[0]["proc"])
+    c.ok(re.search(r"^%s +ended, left programs +exited +4 .* sh -c for" % n, c("ps", "full").stdout, re.M), "and prints that")
+    c.eq(c("kill", "full", n).returncode, 0, "kill NAME PROC takes it")
+    c.ok(wait_for(lambda: not rows() and not [x for _, x in processes() if "sleep 605" in x], 5), "and it is gone", rows())
+    r = c("exec", "--in", "full", "--background", "--", "true")
+    c.ok(wait_for(lambda: not rows(), 5), "one that left nothing is not listed", rows())
+    if "no-limits" not in c.inspect("full")["level"]["level"]:
+        n = c("spawn", "full", "--", "python3", "-c", FILL).stdout.strip()
+        wait_for(lambda: c("exec", "--in", "full", "--", "true").returncode != 0, 10, 0.2)
+        for verb in (["exec", "--in", "full"], ["spawn", "full"]):
+            r = c(*verb, "--", "true")
+            c.ok(r.returncode != 0 and "limit pids (40 " in r.stderr and "kill full PROC" in r.stderr,
+                 "%s: a full limit on processes is named, with the way out" % verb[0], r.all)
+        c.eq(c("kill", "full", n).returncode, 0, "which is one")
+        c.eq(c("exec", "--in", "full", "--", "true").returncode, 0, "and there is room again")
+    c("kill", "full")
+
+
+def many(c):
+    c.create("many")
+    held = []
+    for _ in range(255 + 3):
+        s = socket.socket(socket.AF_UNIX)
+        s.connect(c.sockets + "/many.sock")
+        s.sendall(struct.pack(">IBBIB", 5, 34, 0, 1, 1))
+        s.recv(1)
+        held.append(s)
+    try:
+        callers = c.inspect("many")["callers"]
+        c.ok(callers >= 258, "more callers than the limit on them", callers)
+        c.eq([x["state"] for x in c.list()], ["running"], "list still has its state")
+        n = c("spawn", "many", "--", "true")
+        c.ok(n.returncode == 1 and "limit 256" in n.stderr, "what is not control is refused, with the limit", n.all)
+        r = c("exec", "--in", "many", "--", "true")
+        c.ok(r.returncode == 126 and "limit 256" in r.stderr, "so is exec", r.all)
+        c.eq([c(*w).returncode for w in (["extend", "many", "60"], ["ps", "many"], ["kill", "many"])], [0, 0, 0],
+             "extend, ps and kill are done")
+        c.ok(wait_for(lambda: not c.left(), 8), "and it has ended", c.left())
+    finally:
+        for s in held:
+            s.close()
+
+
+def unreachable(c):
+    c.create("stuck")
+    pid = [p for p, cmd in processes() if cmd == "cofferdam-sandbox"]
+    for p in pid:
+        os.kill(p, signal.SIGSTOP)
+    r = c("list")
+    for p in pid:
+        os.kill(p, signal.SIGCONT)
+    row = [x for x in r.stdout.splitlines() if x.startswith("stuck")]
+    c.ok(row and re.match(r"stuck +unreachable *$", row[0]) and "stuck: " in r.stderr,
+         "list calls one that does not answer unreachable, and says why beside the table", r.all)
+    c("kill", "stuck")
+
+
+def contexts(c):
+    c.create("ctx")
+    t = Terminal(c, "code", "ctx")
+    t.type("print('u' + 'p')\n---\n")
+    c.ok(t.sees("up\r\n", 20), "a context", t.text)
+    c("spawn", "ctx", "--", "sh", "-c", "sleep 608 # " + "x" * 300)
+    r = c("ps", "ctx")
+    c.ok(re.search(r"running +0 +\(context python\)$", r.stdout, re.M), "ps names a context, not its driver", r.all)
+    c.ok("x" * 300 in r.stdout, "and has commands whole where there is no terminal", r.all)
+    p = Terminal(c, "ps", "ctx", cols=70)
+    p.p.wait(20)
+    c.ok(p.sees("...") and max(len(x) for x in p.text.split("\r\n")) == 70, "cut to the width of one", p.text)
+    p.end()
+    c.ok(any("import" in x["argv"][-1] for x in json.loads(c("ps", "ctx", "--json").stdout)), "--json has what it is")
+    t.type("\x04")
+    t.end()
+    c("kill", "ctx")
 
 
 # --- a terminal ------------------------------------------------------------------------------------
@@ -366,6 +464,12 @@ def files(c):
     c.ok(r.returncode == 1 and f("stat", "files", "blob2").returncode == 1, "and then nothing is written", r.all)
     names = lambda *w: sorted(x["name"] for x in json.loads(f("list", "files", *w).stdout))
     c.eq((names("."), names(".", "--depth", "3")), (["blob", "d"], ["blob", "d", "e", "f.txt"]), "files list, and deeper")
+    c.eq(names(), names("."), "files list without a path is /work")
+    for words, missing in ((["read", "files"], "PATH is missing"), (["stat", "files"], "PATH is missing"), (["list"], "NAME is missing"),
+                           (["rename", "files", "blob"], "TO is missing"), (["read", "files", "a", "b"], "a word too many"),
+                           ([], "VERB is missing"), (["frob", "files", "x"], "no VERB")):
+        r = f(*words)
+        c.ok(r.returncode == 2 and missing in r.stderr, "files %s: %s" % (" ".join(words), missing), r.all)
     f("mkdir", "files", "new")
     c.eq(f("rename", "files", "blob", "new/b").returncode, 0, "files mkdir, rename")
     c.eq(names("new"), ["b"], "it is there")
@@ -544,10 +648,14 @@ def doctor(c, want):
     c.ok(all({"name", "ok", "needed", "found", "do"} <= set(x) for x in j["checks"]) and j["checks"], "each row has all", j)
     c.ok(all(x["ok"] or x["do"] for x in j["checks"] if x["needed"]), "and what is missing has what to do", j)
     c.eq(d("--frob").returncode, 2, "doctor --frob is usage")
+    todo = [x["do"] for x in j["checks"] if x["do"]]
+    c.ok(all(len(x) <= 160 for x in todo), "what to do is short", todo)
+    c.ok(max(map(len, r.stdout.splitlines())) < 400, "and so are its lines", r.stdout)
 
 
 def everything(c):
-    for part in (life, callers, programs, control, terminal, targets, files, code, one_shot, few_files, in_flight):
+    for part in (life, callers, programs, control, full, many, unreachable, contexts, terminal, targets, files, code, one_shot,
+                 few_files, in_flight):
         part(c)
     c.ok(wait_for(lambda: not ours(), 5), "no process of ours is left", ours())
     c.ok(wait_for(lambda: not groups() - GROUPS or not [g for g in groups() - GROUPS if not open(g + "/cgroup.procs").read()], 5),
