@@ -106,7 +106,7 @@ tar_start(const char *const *argv, bool reads, int *ret_fd, struct err *err)
 		char *args[16];
 		size_t n = 0;
 
-		for (; argv[n] != NULL && n < ARRAY_LEN(args) - 1; n++)
+		for (; n < ARRAY_LEN(args) - 1 && argv[n] != NULL; n++)
 			args[n] = xstrdup(argv[n]);
 		args[n] = NULL;
 		(void)signal(SIGPIPE, SIG_DFL);
@@ -151,9 +151,10 @@ tar_end(pid_t pid, int most, struct err *err)
 static int
 snapshot_tar(struct str modes, struct err *err)
 {
+	static const char leave_out[] = "--exclude=./" SWAP_PREFIX "*";
 	static const char *const argv[] = {"tar", "--create", "--file=-", "--format=pax",
-	    "--sparse", "--one-file-system", "--numeric-owner", "--sort=name",
-	    "--exclude=./" SWAP_PREFIX "*", ".", NULL};
+	    "--sparse", "--one-file-system", "--numeric-owner", "--sort=name", leave_out, ".",
+	    NULL};
 	static char room[FRAME_DATA_MAX];
 	AUTO_BUF struct buf head = BUF(MODES_MAX + 4);
 	AUTO_FD int fd = -1;

@@ -340,6 +340,7 @@ sandbox_context_run(struct sandbox_context *c, const struct sandbox_cell *cell,
 		if (cell->timeout_ms != 0)
 			g.deadline = wire_now_ms() + cell->timeout_ms;
 		cell_begin(&c->reader, cell->code, &g.send);
+		/* cppcheck-suppress autoVariables; taken back below */
 		c->reader_arg = &g;
 		code_send(&g);
 		while (rc == 0 && !g.ended && !g.lost)
@@ -347,12 +348,12 @@ sandbox_context_run(struct sandbox_context *c, const struct sandbox_cell *cell,
 		drain(&g);
 		cell_finish(&g);
 	}
+	c->reader_arg = NULL;
 	buf_free(&g.send);
 	ret->out.duration_us = now_us() - begin;
 	if (rc == 0)
 		return 0;
 	/* The sandbox went away, or does not start one: nothing of it is to be used again. */
-	c->reader_arg = NULL;
 	context_end(c, SANDBOX_KILLED, 0, &ret->out);
 	sandbox_cell_free(ret);
 	return err_set(err, e.code, "%s", e.msg);

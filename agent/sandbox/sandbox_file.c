@@ -189,7 +189,7 @@ simple_run(struct sandbox *sb, const char *const *argv, struct err *err)
 	struct helper h = {
 	    .argv = argv, .about = argv[1], .ops = &ops, .feed_fd = -1, .stop_fd = -1};
 
-	for (size_t i = 1; argv[i] != NULL && i <= 2; i++)
+	for (size_t i = 1; i <= 2 && argv[i] != NULL; i++)
 		if (path_check(argv[i], err) != 0)
 			return ERR_INVALID;
 	return helper_run(sb, &h, err);

@@ -176,7 +176,7 @@ helper_run(struct sandbox *sb, const struct helper *h, struct err *err)
 	size_t n = 0;
 	int rc;
 
-	for (; h->argv[n] != NULL && n < ARRAY_LEN(argv) - 1; n++)
+	for (; n < ARRAY_LEN(argv) - 1 && h->argv[n] != NULL; n++)
 		memcpy(&argv[n], &h->argv[n], sizeof(argv[n]));
 	argv[n] = NULL;
 	frame_reader_init(&d.reader, h->ops, h->arg);
