@@ -150,8 +150,9 @@ is_(sh.cell("f \"$x ${m[k]} $PWD\" *; set +f"), "bash: variables, arrays, functi
 is_(sh.cell("false"), "bash: a status that is not 0 is an error", end="error", error_name="exit", error_value="1")
 is_(sh.cell("nothing-here"), "bash: its messages have the cell's lines", end="error", error_value="127",
     output="cell: line 1: nothing-here: command not found\n")
-is_(sh.cell("printf '/dev/fd' >&2; printf '/dev/f\\n/dev/fd/211/x\\n' >&2; echo /dev/fd/211:; exec 9</dev/fd"),
-    "bash: what only looks like it is left alone", end="ok", output="/dev/fd/dev/f\n/dev/fd/211/x\n/dev/fd/211:\n")
+is_(sh.cell("printf '/dev/fd' >&2; printf '/dev/f\\n/dev/fd/211/x\\n' >&2; exec 9</dev/fd"),
+    "bash: what only looks like it is left alone", end="ok", output="/dev/fd/dev/f\n/dev/fd/211/x\n")
+is_(sh.cell("echo /dev/fd/211:"), "bash: and standard output", end="ok", output="/dev/fd/211:\n")
 stops(sh, "sleep 99; echo never", "bash: a command is interrupted, and with it the cell", timeout_ms=300,
       cause="timeout", output="")
 stops(sh, "while :; do :; done", "bash: a loop is interrupted", timeout_ms=300)
