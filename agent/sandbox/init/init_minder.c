@@ -19,8 +19,10 @@
 #define MINDER_CHILDREN "/proc/thread-self/children"
 #endif
 
-/* After so many rounds in which what it kills has always had more children, it wants help. */
+/* What it kills has always had more children, for so many rounds or so long (a round may be slow
+ * among many that run): then it wants help. */
 #define ROUNDS_ALONE 32
+#define ALONE_MS 50
 
 bool minder_may_lack, minder_lacks;
 
@@ -155,12 +157,12 @@ tree_reap(struct proc *p)
 /* The group at once while its number is certainly the program's, then child by child: those of
  * what dies become ours. */
 static void
-tree_kill(struct proc *p, int round)
+tree_kill(struct proc *p, int round, long since)
 {
 	if (p->state != PROC_ENDED)
 		(void)sys_kill(-p->main, SIGKILL);
 	(void)minder_children_kill(p->scratch, sizeof(p->scratch), NULL);
-	if (round == ROUNDS_ALONE) {
+	if (LOOK(p->help) == 0 && (round >= ROUNDS_ALONE || sys_now_ms() - since > ALONE_MS)) {
 		TELL(p->help, 1);
 		minder_wake_init();
 	}
@@ -180,6 +182,7 @@ static void
 tree_watch(struct proc *p)
 {
 	int round = 0;
+	long since = 0;
 	bool more = true;
 
 	while (more) {
@@ -188,8 +191,10 @@ tree_watch(struct proc *p)
 
 		if (LOOK(p->signals) != 0)
 			signals_send(p);
+		if (end && round == 0)
+			since = sys_now_ms();
 		if (end)
-			tree_kill(p, round++);
+			tree_kill(p, round++, since);
 		(void)sys_signal_wait(SIGNAL_BIT(SIGCHLD) | SIGNAL_BIT(SIGUSR1), !end ? -1
 										 : round < 100
 										     ? 5
