@@ -32,6 +32,23 @@ attach_proc(const struct cli *c, struct sandbox **ret, uint32_t *ret_proc)
 	return cli_attach(c->words[0], ret);
 }
 
+typedef int proc_fn(const struct cli *c, struct sandbox *sb, uint32_t proc, struct err *err);
+
+static int
+with_proc(const struct cli *c, proc_fn *fn)
+{
+	struct sandbox *sb = NULL;
+	struct err e = {0};
+	uint32_t proc = 0;
+	int status = attach_proc(c, &sb, &proc), rc;
+
+	if (status != CLI_OK)
+		return status;
+	rc = fn(c, sb, proc, &e);
+	sandbox_detach(sb);
+	return rc == 0 ? CLI_OK : cli_fail(&e);
+}
+
 int
 cli_spawn(const struct cli *c)
 {
@@ -175,16 +192,7 @@ logs_copy(const struct cli *c, struct sandbox *sb, uint32_t proc, struct err *er
 int
 cli_logs(const struct cli *c)
 {
-	struct sandbox *sb = NULL;
-	struct err e = {0};
-	uint32_t proc = 0;
-	int status = attach_proc(c, &sb, &proc), rc;
-
-	if (status != CLI_OK)
-		return status;
-	rc = logs_copy(c, sb, proc, &e);
-	sandbox_detach(sb);
-	return rc == 0 ? CLI_OK : cli_fail(&e);
+	return with_proc(c, logs_copy);
 }
 
 int
@@ -232,16 +240,7 @@ input_copy(const struct cli *c, struct sandbox *sb, uint32_t proc, struct err *e
 int
 cli_input(const struct cli *c)
 {
-	struct sandbox *sb = NULL;
-	struct err e = {0};
-	uint32_t proc = 0;
-	int status = attach_proc(c, &sb, &proc), rc;
-
-	if (status != CLI_OK)
-		return status;
-	rc = input_copy(c, sb, proc, &e);
-	sandbox_detach(sb);
-	return rc == 0 ? CLI_OK : cli_fail(&e);
+	return with_proc(c, input_copy);
 }
 
 /* TERM, SIGTERM, 15; 0: none. */

@@ -88,6 +88,8 @@ int native_cgroup_create(const struct sandbox_limits *l, unsigned may_lack, stru
 struct native_group *native_cgroup_extra(const char *controller, struct native_cgroup *c);
 /* The group of a role; NULL: none. */
 struct native_group *native_cgroup_role(struct native_cgroup *c, unsigned role);
+/* Member "cgroup" of the level. */
+void native_cgroup_level(struct native_cgroup *c, struct buf *out);
 /* Descriptor of the version 2 group to be born in; -1: none. */
 int native_cgroup_into(const struct native_cgroup *c);
 /* In the child: version 1 groups. */

@@ -179,7 +179,6 @@ static void
 level_put(const struct native_start *s, struct backend_box *b)
 {
 	struct native *n = b->own;
-	const struct native_group *f = native_cgroup_role(&n->cgroup, NATIVE_FREEZE);
 
 	buf_printf(&b->level,
 	    "\"namespaces\":[\"user\",\"mount\",\"pid\",\"net\",\"ipc\",\"uts\",\"cgroup\"],"
@@ -187,14 +186,7 @@ level_put(const struct native_start *s, struct backend_box *b)
 	    "\"network\":\"loopback\",\"root\":\"%s\",\"filter_calls\":%u,",
 	    NATIVE_UID_INSIDE, n->uid, n->root ? "none" : "caller",
 	    s->spec->image != NULL ? "image" : "host", filter_allowed());
-	if (n->cgroup.version != 0)
-		buf_printf(&b->level,
-		    "\"cgroup\":{\"version\":%d,\"controllers\":[\"memory\",\"pids\",\"cpu\"],"
-		    "\"swap\":%s,\"freezer_version\":%d}",
-		    n->cgroup.version, n->cgroup.swap_counted ? "true" : "false",
-		    f != NULL ? f->version : 0);
-	else
-		buf_put_z(&b->level, "\"cgroup\":\"none\"");
+	native_cgroup_level(&n->cgroup, &b->level);
 }
 
 /* A child that shares our memory is as dumpable as we are, and must be to write its own maps. */

@@ -390,3 +390,17 @@ native_cgroup_remove(struct native_cgroup *c)
 	}
 	*c = (struct native_cgroup){0};
 }
+
+void
+native_cgroup_level(struct native_cgroup *c, struct buf *out)
+{
+	const struct native_group *f = native_cgroup_role(c, NATIVE_FREEZE);
+
+	if (c->version != 0)
+		buf_printf(out,
+		    "\"cgroup\":{\"version\":%d,\"controllers\":[\"memory\",\"pids\",\"cpu\"],"
+		    "\"swap\":%s,\"freezer_version\":%d}",
+		    c->version, c->swap_counted ? "true" : "false", f != NULL ? f->version : 0);
+	else
+		buf_put_z(out, "\"cgroup\":\"none\"");
+}

@@ -91,7 +91,6 @@ static void
 level_put(const struct super_spec *spec, struct backend_box *b)
 {
 	struct oci *o = b->own;
-	const struct native_group *f = native_cgroup_role(&o->cgroup, NATIVE_FREEZE);
 
 	buf_printf(&b->level,
 	    "\"namespaces\":[\"user\",\"mount\",\"pid\",\"net\",\"ipc\",\"uts\",\"cgroup\"],"
@@ -99,14 +98,7 @@ level_put(const struct super_spec *spec, struct backend_box *b)
 	    "\"network\":\"loopback\",\"root\":\"%s\",\"filter_calls\":%u,\"kernel\":\"%s\",",
 	    NATIVE_UID_INSIDE, o->spare.uid, spec->image != NULL ? "image" : "host",
 	    filter_allowed(), o->rt->kernel ? "own" : "host");
-	if (o->cgroup.version != 0)
-		buf_printf(&b->level,
-		    "\"cgroup\":{\"version\":%d,\"controllers\":[\"memory\",\"pids\",\"cpu\"],"
-		    "\"swap\":%s,\"freezer_version\":%d}",
-		    o->cgroup.version, o->cgroup.swap_counted ? "true" : "false",
-		    f != NULL ? f->version : 0);
-	else
-		buf_put_z(&b->level, "\"cgroup\":\"none\"");
+	native_cgroup_level(&o->cgroup, &b->level);
 }
 
 static int

@@ -18,30 +18,16 @@ struct super_item {
 	uint8_t bytes[];
 };
 
-union control {
-	char room[CMSG_SPACE(sizeof(int) * WIRE_FDS_MAX)];
-	struct cmsghdr align;
-};
-
 /* Bytes taken; 0: nothing now; -1: broken; -ETOOMANYREFS: these descriptors cannot go. */
 static ssize_t
 send_some(int fd, struct iovec *iov, size_t niov, const int *fds, size_t nfds)
 {
-	union control c = {0};
+	union wire_control c = {0};
 	struct msghdr m = {.msg_iov = iov, .msg_iovlen = niov};
 	ssize_t k;
 
-	if (nfds != 0) {
-		struct cmsghdr *h;
-
-		m.msg_control = c.room;
-		m.msg_controllen = CMSG_SPACE(sizeof(int) * nfds);
-		h = CMSG_FIRSTHDR(&m);
-		h->cmsg_level = SOL_SOCKET;
-		h->cmsg_type = SCM_RIGHTS;
-		h->cmsg_len = CMSG_LEN(sizeof(int) * nfds);
-		memcpy(CMSG_DATA(h), fds, sizeof(int) * nfds);
-	}
+	if (nfds != 0)
+		wire_rights(&m, &c, fds, nfds);
 	do
 		k = sendmsg(fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
 	while (k < 0 && errno == EINTR);
@@ -186,7 +172,7 @@ fds_take(struct msghdr *m, int *fds, size_t *nfds, size_t max)
 ssize_t
 super_recv(int fd, void *p, size_t n, int *fds, size_t *nfds, size_t max)
 {
-	union control c;
+	union wire_control c;
 	struct iovec iov = {p, n};
 	struct msghdr m = {.msg_iov = &iov,
 	    .msg_iovlen = 1,

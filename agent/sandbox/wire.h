@@ -74,14 +74,31 @@ wire_wait(int fd, short events, int64_t deadline, struct err *err)
 	}
 }
 
+union wire_control {
+	char room[CMSG_SPACE(sizeof(int) * WIRE_FDS_MAX)];
+	struct cmsghdr align;
+};
+
+/* Descriptors, 1 to WIRE_FDS_MAX, that go with the first byte of *m. */
+static inline void
+wire_rights(struct msghdr *m, union wire_control *c, const int *fds, size_t nfds)
+{
+	struct cmsghdr *h;
+
+	m->msg_control = c->room;
+	m->msg_controllen = CMSG_SPACE(sizeof(int) * nfds);
+	h = CMSG_FIRSTHDR(m);
+	h->cmsg_level = SOL_SOCKET;
+	h->cmsg_type = SCM_RIGHTS;
+	h->cmsg_len = CMSG_LEN(sizeof(int) * nfds);
+	memcpy(CMSG_DATA(h), fds, sizeof(int) * nfds);
+}
+
 static inline int
 wire_send(
     int fd, uint8_t type, const struct buf *body, const int *fds, size_t nfds, struct err *err)
 {
-	union {
-		char room[CMSG_SPACE(sizeof(int) * WIRE_FDS_MAX)];
-		struct cmsghdr align;
-	} c = {0};
+	union wire_control c = {0};
 	size_t n = body != NULL ? body->n : 0, off = 0;
 	int64_t deadline = wire_now_ms() + WIRE_SEND_MS;
 	AUTO_BUF struct buf all = BUF(WIRE_BODY_MAX + 6);
@@ -99,17 +116,8 @@ wire_send(
 		struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
 		ssize_t k;
 
-		if (off == 0 && nfds != 0) {
-			struct cmsghdr *h;
-
-			m.msg_control = c.room;
-			m.msg_controllen = CMSG_SPACE(sizeof(int) * nfds);
-			h = CMSG_FIRSTHDR(&m);
-			h->cmsg_level = SOL_SOCKET;
-			h->cmsg_type = SCM_RIGHTS;
-			h->cmsg_len = CMSG_LEN(sizeof(int) * nfds);
-			memcpy(CMSG_DATA(h), fds, sizeof(int) * nfds);
-		}
+		if (off == 0 && nfds != 0)
+			wire_rights(&m, &c, fds, nfds);
 		k = sendmsg(fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
 		if (k > 0) {
 			off += (size_t)k;
