@@ -18,11 +18,13 @@
 
 static char out[1 << 16];
 
-/* As many descriptors in flight as it is let, and more than its own limit; then it waits. */
+/* Once its standard input ends: as many descriptors in flight as it is let; then it waits. Not
+ * before: what it leaves in flight could reach its own start's answer otherwise. */
 static int
 role(void)
 {
 	int pair[2], fds[50];
+	char said[1];
 	union {
 		struct cmsghdr h;
 		char room[CMSG_SPACE(sizeof(fds))];
@@ -33,6 +35,8 @@ role(void)
 	struct msghdr m = {
 	    .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &c, .msg_controllen = sizeof(c)};
 
+	if (read(0, said, 1) != 0)
+		return 1;
 	memset(fds, 0, sizeof(fds)); /* its standard input, again and again */
 	memcpy(CMSG_DATA(&c.h), fds, sizeof(fds));
 	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0)
@@ -48,12 +52,16 @@ role(void)
 static void
 fill(struct box *b)
 {
-	struct spawn s = {.flags = INSIDE_MERGE, .argv = {"/tmp/bin/t_sandbox_init_files", "role"}};
+	struct spawn s = {.flags = INSIDE_MERGE | INSIDE_STDIN,
+	    .argv = {"/tmp/bin/t_sandbox_init_files", "role"}};
 	char said[5] = "";
 	struct frame f;
 
 	spawn_send(b, 1, &s);
 	frame_want(b, &f, INSIDE_SPAWNED, 1);
+	assert_int_equal(f.nfds, 2);
+	assert_int_equal(close(f.fds[1]), 0);
+	f.nfds = 1;
 	assert_int_equal(read(f.fds[0], said, 4), 4);
 	assert_string_equal(said, "full");
 	frame_close(&f);
