@@ -245,7 +245,7 @@ unit: tests
 LADDER	= tests/arrows.sh tests/house.sh tests/links.sh $(UNIT:%=$(B)/%) $(sort $(wildcard tests/system/*.t)) \
 	  $(sort $(wildcard tests/interop/*.t)) $(sort $(wildcard tests/incidents/*.t))
 run-ladder: tests
-	$(Q)BUILD=$(CURDIR)/$(B) MODE=$(MODE) CMOCKA_MESSAGE_OUTPUT=TAP prove --merge --timer -e '' $(LADDER)
+	$(Q)BUILD=$(CURDIR)/$(B) MODE=$(MODE) CMOCKA_MESSAGE_OUTPUT=TAP prove --merge --timer --failures --comments -e '' $(LADDER)
 
 # --- the commands people use ---------------------------------------------------------
 deps: ; $(Q).ci/deps
@@ -272,7 +272,7 @@ bench: deps
 # The ladder's longest tests with many times the rounds.
 soak: deps
 	$(Q)$(MAKE) -j2 all tests
-	$(Q)BUILD=$(CURDIR)/$(B) MODE=$(MODE) prove --merge --timer -e '' $(sort $(wildcard tests/soak/*.t))
+	$(Q)BUILD=$(CURDIR)/$(B) MODE=$(MODE) prove --merge --timer --failures --comments -e '' $(sort $(wildcard tests/soak/*.t))
 CSRC	= $(shell git ls-files '*.c' '*.h' 2>/dev/null)
 SHSRC	= $(shell git grep -lE '^\#!/bin/(ba)?sh' 2>/dev/null)
 # Two calls at a time, each of one file; the shell is there to drop "N warnings generated".

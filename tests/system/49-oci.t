@@ -291,9 +291,11 @@ def files(b):
     p.wait(20)
     snap = T + "/%s.tar" % b.name
     b.run("f", "--", "sh", "-c", "rm -rf /work/*; mkdir d; echo text > d/f; ln -s f d/l; chmod 700 d")
-    b.eq(b("snapshot", "f", snap).returncode, 0, "snapshot")
+    r = b("snapshot", "f", snap)
+    b.ok(r.returncode == 0, "snapshot", r.all)
     b.run("f", "--", "sh", "-c", "rm -r d; echo other > o")
-    b.eq(b("restore", "f", snap).returncode, 0, "restore")
+    r = b("restore", "f", snap)
+    b.ok(r.returncode == 0, "restore", r.all)
     r = b.run("f", "--", "python3", "-c", "import os; print(open('d/l').read(), oct(os.stat('d').st_mode), os.listdir('.'))")
     b.eq(r.stdout, "text\n 0o40700 ['d']\n", "files, links and rights are back, and nothing else")
     b("kill", "f")
