@@ -118,6 +118,34 @@ const struct policy_person *policy_person_by_key(
     const struct policy *p, const struct sig_pubkey *k);
 bool policy_person_has_role(const struct policy_person *q, struct str role);
 
+/*
+ * What people signed beside the policy, as core holds it from the log at the instant of judging.
+ * A lift takes one rule's (or break-glass: every rule's with "override":"breakglass") forbid away
+ * from what it names; nothing lifts "never". An overlay only tightens.
+ */
+enum policy_lift_kind { LIFT_EXCEPTION = 1, LIFT_BREAKGLASS };
+struct policy_lift {
+	enum policy_lift_kind kind;
+	struct str id;		/* of the signed object */
+	struct str rule;	/* LIFT_EXCEPTION: the rule that it lifts; else empty */
+	struct str target;	/* exactly this target */
+	struct str run;		/* empty: any run */
+	uint32_t effects;	/* lifts if the action has no other effects than these and @data */
+	int64_t from_us, to_us; /* [from, to), microseconds since 1970Z */
+};
+/* An emergency freeze: a forbid (override never) of any of `effects` where target and env match. */
+struct policy_overlay {
+	struct str id, why;
+	struct str target, env; /* empty: all */
+	uint32_t effects;
+	int64_t from_us; /* until it is lifted: core then drops it */
+};
+/* How often a rule's condition (but for its rate) matched within its window before now. */
+struct policy_rate_count {
+	struct str rule;
+	unsigned n;
+};
+
 /* What is judged. Strings are borrowed. A str with p == NULL is a missing attribute: unknown
  * tightens. */
 struct policy_input {
@@ -127,6 +155,11 @@ struct policy_input {
 	const struct str *relations; /* as in facts "rel" */
 	size_t nrelations;
 	struct instant at;
+	const struct policy_lift *lifts;
+	const struct policy_overlay *overlays;
+	/* For each rule with a rate; one that is missing: unknown, which tightens. */
+	const struct policy_rate_count *rates;
+	size_t nlifts, noverlays, nrates;
 };
 struct policy_input policy_input_for(
     const struct policy *p, struct str target_id); /* target, kind, env filled */
@@ -141,6 +174,7 @@ struct policy_grant {
 };
 
 #define DECISION_RULES_MAX 32
+#define DECISION_LIFTED_MAX 8
 struct decision {
 	enum verdict verdict;
 	uint32_t effects;
@@ -158,7 +192,10 @@ struct decision {
 	int64_t until_us;      /* next transition of that calendar; 0 unknown */
 	struct str why;	       /* the rule's own words, if any */
 	bool unsatisfiable;    /* needs_approval that nobody can give (owner excluded) */
-	char text[512];	       /* one sentence for people: what, rule, calendar, until when */
+	/* Ids of the lifts without which it would have been denied; borrowed from the input. */
+	size_t nlifted;
+	struct str lifted[DECISION_LIFTED_MAX];
+	char text[512]; /* one sentence for people: what, rule, calendar, until when */
 };
 
 /*
