@@ -138,10 +138,14 @@ rules_put(struct buf *b, const struct decision *d)
 		buf_put_z(b, "no policy is active");
 		return;
 	}
-	buf_put_z(b, d->nrules == 1 ? "rule " : "rules ");
 	for (size_t i = 0; i < d->nrules; i++) {
+		const char *noun = i < d->noverlays ? "emergency freeze" : "rule";
+		size_t of_it = i < d->noverlays ? d->noverlays : d->nrules - d->noverlays;
+
 		if (i != 0)
 			buf_put_z(b, ", ");
+		if (i == 0 || i == d->noverlays)
+			buf_printf(b, "%s%s ", noun, of_it == 1 ? "" : "s");
 		buf_put_str(b, d->rules[i]);
 	}
 	if (d->calendar.n != 0)

@@ -126,11 +126,12 @@ bool policy_person_has_role(const struct policy_person *q, struct str role);
 enum policy_lift_kind { LIFT_EXCEPTION = 1, LIFT_BREAKGLASS };
 struct policy_lift {
 	enum policy_lift_kind kind;
-	struct str id;		/* of the signed object */
-	struct str rule;	/* LIFT_EXCEPTION: the rule that it lifts; else empty */
-	struct str target;	/* exactly this target */
-	struct str run;		/* empty: any run */
-	uint32_t effects;	/* lifts if the action has no other effects than these and @data */
+	struct str id;	   /* of the signed object */
+	struct str rule;   /* LIFT_EXCEPTION: the rule that it lifts; else empty */
+	struct str target; /* exactly this target */
+	struct str run;	   /* empty: any run */
+	uint32_t
+	    effects; /* lifts if the action has no other effects than these and @data; 0: nothing */
 	int64_t from_us, to_us; /* [from, to), microseconds since 1970Z */
 };
 /* An emergency freeze: a forbid (override never) of any of `effects` where target and env match. */
@@ -178,9 +179,10 @@ struct policy_grant {
 struct decision {
 	enum verdict verdict;
 	uint32_t effects;
-	/* Deciding rules: the forbids that matched, else "default", else the requires that joined,
-	 * else the first permit; ids borrowed from the policy. */
-	size_t nrules;
+	/* Deciding rules: the overlays and forbids that matched, else "default", else the requires
+	 * that joined, else the first permit; ids borrowed from the policy, overlays' from the
+	 * input. */
+	size_t nrules, noverlays; /* the first noverlays of the rules are ids of overlays */
 	struct str rules[DECISION_RULES_MAX];
 	size_t nslots; /* what is required in all (needs_approval, or allow by grants); sorted by
 			  role */
@@ -190,9 +192,14 @@ struct decision {
 	struct str calendar;   /* of the first deciding rule that names one; empty if none */
 	bool calendar_unknown; /* outside `valid` or the clock is unknown */
 	int64_t until_us;      /* next transition of that calendar; 0 unknown */
-	struct str why;	       /* the rule's own words, if any */
-	bool unsatisfiable;    /* needs_approval that nobody can give (owner excluded) */
-	/* Ids of the lifts without which it would have been denied; borrowed from the input. */
+	struct str shut; /* beside "default": a permit that only its times keep shut; empty if none
+			  */
+	struct str why;	 /* the rule's or overlay's own words, if any */
+	bool unsatisfiable; /* needs_approval that nobody can give (owner excluded) */
+	/*
+	 * Ids of the lifts without which it would have been denied; borrowed from the input. Empty
+	 * beside a denial. What would need more than fit here is denied.
+	 */
 	size_t nlifted;
 	struct str lifted[DECISION_LIFTED_MAX];
 	char text[512]; /* one sentence for people: what, rule, calendar, until when */

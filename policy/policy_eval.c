@@ -5,9 +5,6 @@
  */
 #include "policy/policy_internal.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-
 #include "common/xalloc.h"
 
 #include "common/banned.h"
@@ -35,8 +32,11 @@ struct judge {
 	struct timed forbid, require, permit,
 	    shut; /* shut: a permit that only its times keep shut */
 	const struct rule *first_forbid, *first_require;
+	struct str why; /* of the first overlay */
+	size_t noverlays;
 	bool permitted;
 	struct str first_permit;
+	struct decision *d; /* its lifted alone, while rules are judged */
 };
 
 static void
@@ -94,12 +94,27 @@ judge_require(struct judge *j, const struct rule *rule, const struct cond_match 
 static void
 judge_forbid(struct judge *j, const struct rule *rule, const struct cond_match *m)
 {
-	if (m->all == TRI_NO)
+	if (m->all == TRI_NO || policy_lift_note(rule, j->in, j->d))
 		return;
 	note(j->t.forbid, &j->t.nforbid, rule->id);
 	note_timed(&j->forbid, rule, m);
 	if (j->first_forbid == NULL)
 		j->first_forbid = rule;
+}
+
+static void
+judge_overlays(struct judge *j)
+{
+	for (size_t i = 0; i < j->in->noverlays; i++) {
+		const struct policy_overlay *o = &j->in->overlays[i];
+
+		if (!policy_overlay_binds(o, j->in))
+			continue;
+		if (j->noverlays == 0)
+			j->why = o->why;
+		note(j->t.forbid, &j->t.nforbid, o->id);
+		j->noverlays++;
+	}
 }
 
 static void
@@ -144,82 +159,15 @@ set_calendar(struct decision *d, const struct policy *p, const struct timed *t,
 	}
 }
 
-/* --- the sentence -------------------------------------------------------------------- */
-
-static void say(struct decision *d, const char *fmt, ...) PRINTF_LIKE(2, 3);
-static void
-say(struct decision *d, const char *fmt, ...)
-{
-	size_t n = strlen(d->text);
-	va_list ap;
-
-	va_start(ap, fmt);
-	(void)vsnprintf(d->text + n, sizeof(d->text) - n, fmt, ap);
-	va_end(ap);
-}
-
-static void
-say_rules(struct decision *d, const char *one, const char *many)
-{
-	say(d, "%s ", d->nrules == 1 ? one : many);
-	for (size_t i = 0; i < d->nrules && i < 4; i++)
-		say(d, "%s%.*s", i != 0 ? ", " : "", STR_ARG(d->rules[i]));
-	if (d->nrules > 4)
-		say(d, " and %zu more", d->nrules - 4);
-}
-
-static void
-say_calendar(struct decision *d, const struct policy_input *in)
-{
-	char until[CLOCK_TEXT_SIZE];
-
-	if (d->calendar.n == 0)
-		return;
-	say(d, " (calendar %.*s)", STR_ARG(d->calendar));
-	if (d->until_us != 0) {
-		clock_format_s(d->until_us, until);
-		say(d, " until %s", until);
-	} else if (d->calendar_unknown) {
-		say(d, in->at.known ? " which does not cover this time, and counts against it"
-				    : " while the clock is not known, which counts against it");
-	}
-}
-
-static void
-say_effects(struct decision *d)
-{
-	AUTO_BUF struct buf b = BUF(256);
-
-	effect_put(&b, d->effects);
-	say(d, "%.*s", STR_ARG(buf_str(&b)));
-}
-
-static void
-say_slots(struct decision *d)
-{
-	for (size_t i = 0; i < d->nslots; i++)
-		say(d, "%s%.*s:%u", i != 0 ? ", " : "", STR_ARG(d->slots[i].role),
-		    d->slots[i].count);
-}
-
-static void
-say_why(struct decision *d)
-{
-	if (d->why.n != 0)
-		say(d, ": %.*s", STR_ARG(d->why));
-}
-
 /* --- verdicts ------------------------------------------------------------------------ */
 
 static void
 deny_forbidden(const struct judge *j, struct decision *d)
 {
 	set_rules(d, j->t.forbid, j->t.nforbid);
+	d->noverlays = j->noverlays < d->nrules ? j->noverlays : d->nrules;
 	set_calendar(d, j->p, &j->forbid, j->in);
-	d->why = j->first_forbid->why;
-	say_rules(d, "denied by policy: rule", "denied by policy: rules");
-	say_calendar(d, j->in);
-	say_why(d);
+	d->why = j->noverlays != 0 ? j->why : j->first_forbid->why;
 }
 
 static void
@@ -229,13 +177,8 @@ deny_default(const struct judge *j, struct decision *d)
 
 	set_rules(d, &id, 1);
 	set_calendar(d, j->p, &j->shut, j->in);
-	say(d, "denied by policy: nothing permits ");
-	say_effects(d);
-	if (j->in->target.p != NULL)
-		say(d, " on %.*s", STR_ARG(j->in->target));
 	if (j->shut.rule != NULL)
-		say(d, " now, rule %.*s", STR_ARG(j->shut.rule->id));
-	say_calendar(d, j->in);
+		d->shut = j->shut.rule->id;
 }
 
 /* Roles by person of the grants that count: enrolled, holding the role, not the owner. */
@@ -295,29 +238,21 @@ judge_grants(
 	    d->slots, d->nslots, roles, grants_roles(j, d, grants, ngrants, roles), &m);
 	if (m.missing_total == 0) {
 		d->verdict = VERDICT_ALLOW;
-		say_rules(
-		    d, "allowed: approved as asked by rule", "allowed: approved as asked by rules");
 		return;
 	}
 	d->verdict = VERDICT_NEEDS_APPROVAL;
 	d->unsatisfiable = !quorum_possible(j, d, roles);
-	say_rules(d, "needs approval by policy: rule", "needs approval by policy: rules");
-	say_calendar(d, j->in);
-	say(d, ": ");
-	say_slots(d);
-	if (d->unsatisfiable)
-		say(d, " (nobody can give it: too few people beside the run's owner)");
-	say_why(d);
 }
 
 void
 policy_eval(const struct policy *p, const struct policy_input *in,
     const struct policy_grant *grants, size_t ngrants, struct decision *ret)
 {
-	struct judge j = {.p = p, .in = in, .t = {.max_rows = -1}};
 	struct decision d = {.verdict = VERDICT_DENY, .max_rows = -1};
+	struct judge j = {.p = p, .in = in, .t = {.max_rows = -1}, .d = &d};
 
 	d.effects = in->effects != 0 ? in->effects : EFFECT_opaque;
+	judge_overlays(&j);
 	judge_rules(&j);
 	if (j.t.nforbid != 0) {
 		deny_forbidden(&j, &d);
@@ -329,8 +264,10 @@ policy_eval(const struct policy *p, const struct policy_input *in,
 		d.verdict = VERDICT_ALLOW;
 		set_rules(&d, &j.first_permit, 1); /* one is enough */
 		set_calendar(&d, p, &j.permit, in);
-		say_rules(&d, "allowed by policy: rule", "");
 	}
+	if (d.verdict == VERDICT_DENY)
+		d.nlifted = 0;
+	policy_say(in, &d);
 	*ret = d;
 }
 

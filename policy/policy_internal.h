@@ -209,6 +209,15 @@ enum tri policy_calendar_state(const struct calendar *c, struct instant at);
 int64_t policy_calendar_next(const struct calendar *c, int64_t at_s, bool into);
 void policy_cond_match(const struct policy *p, const struct cond *c, const struct policy_input *in,
     enum rule_kind kind, struct cond_match *ret);
+/* Does an emergency freeze hold for this action? What is missing or unknown counts as yes. */
+bool policy_overlay_binds(const struct policy_overlay *o, const struct policy_input *in);
+/*
+ * The lift that takes this rule's forbid away from this action, one that `d` names already before
+ * others, and notes it in `d`. False: none does, or `d` cannot name one more.
+ */
+bool policy_lift_note(const struct rule *rule, const struct policy_input *in, struct decision *d);
+/* Fills d->text from the rest of it. */
+void policy_say(const struct policy_input *in, struct decision *d);
 void policy_slots_join(struct policy_slot *slots, size_t *nslots, const struct rule *rule);
 
 /* People who may fill roles, one slot each: `roles` are bits of the slots array. */
