@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 
 from rawhttp import Raw
 
@@ -26,6 +27,15 @@ PROXY = "proxy"
 
 
 sanitizer_reports, stops = [], []
+
+
+def told(kind, value, trace):
+    """What ends a test stands in its TAP, where the ladder shows it."""
+    for line in "".join(traceback.format_exception(kind, value, trace)).splitlines():
+        print("# " + line, flush=True)
+
+
+sys.excepthook = told
 
 
 def ipc_version():
