@@ -190,6 +190,7 @@ core_approve_new(const struct core_from *f, const struct core_action *a)
 	rq->rule = rules_joined(d);
 	rq->effects = a->effects;
 	rq->statements = a->statements;
+	rq->deferred = a->deferred;
 	rq->rels = xcalloc(a->nrels, sizeof(*rq->rels));
 	for (rq->nrels = 0; rq->nrels < a->nrels; rq->nrels++)
 		rq->rels[rq->nrels] = str_dup(a->rels[rq->nrels]);
@@ -290,6 +291,7 @@ core_approve_input(const struct core_request *rq, struct str **ret_rels)
 	in.owner = str_z(run->owner);
 	in.effects = rq->effects;
 	in.statements = rq->statements;
+	in.deferred = rq->deferred;
 	in.relations = *ret_rels;
 	in.nrelations = rq->nrels;
 	return in;

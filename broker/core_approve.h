@@ -44,6 +44,7 @@ struct core_request {
 	char *target, *rule;
 	uint32_t effects;
 	unsigned statements;
+	bool deferred;
 	size_t nrels;
 	char **rels;
 	size_t nslots;

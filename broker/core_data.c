@@ -48,6 +48,8 @@ core_data_input(struct jcs *j, const char *key, const struct policy_input *in)
 {
 	jcs_open(j, key);
 	put_attr(j, "agent", in->agent);
+	if (in->deferred)
+		jcs_bool(j, "deferred", true);
 	effect_jcs(j, "effects", in->effects);
 	put_attr(j, "env", in->env);
 	put_attr(j, "kind", in->kind);

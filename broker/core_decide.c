@@ -123,6 +123,7 @@ core_decide_input(const struct core_run *run, struct str target, const struct co
 	in.owner = str_z(run->owner);
 	in.effects = a->effects;
 	in.statements = a->statements;
+	in.deferred = a->deferred;
 	in.relations = a->rels;
 	in.nrelations = a->nrels;
 	in.at = a->now;

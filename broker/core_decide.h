@@ -64,6 +64,7 @@ struct core_action {
 	uint32_t max_fetch; /* Execute's own row count */
 	uint32_t effects;
 	unsigned statements;
+	bool deferred; /* it acts later */
 	size_t nrels;
 	struct str rels[CORE_ACTION_RELS];
 	char txn_state; /* before it */

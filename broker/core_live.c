@@ -190,6 +190,7 @@ request_fields(struct core_request *rq, const struct rec *r)
 	rq->target = str_dup(field(r, "target"));
 	rq->rule = str_dup(field(r, "rule"));
 	rq->statements = (unsigned)json_int(json_get(input, "statements"));
+	rq->deferred = json_bool(json_get(input, "deferred"));
 	rels_read(rq, json_get(input, "relations"));
 	rq->max_rows = max != NULL ? json_int(max) : -1;
 	rq->within_s = json_int(json_get(r->data, "within"));

@@ -202,6 +202,7 @@ read_action(const struct json *data, const struct record *r, struct judged *ret,
 	    .owner = attribute(in, "owner"),
 	    .run = r->run,
 	    .statements = (unsigned)json_int(n),
+	    .deferred = json_bool(json_get(in, "deferred")),
 	    .at.known = json_bool(clock)};
 	if (json_get(in, "effects") == NULL ||
 	    !effect_from_json(json_get(in, "effects"), &ret->in.effects) ||

@@ -48,7 +48,8 @@ enum target_kind {
 	TARGET_GIT,
 	TARGET_K8S,
 	TARGET_AWS,
-	TARGET_REDIS
+	TARGET_REDIS,
+	TARGET_MCP
 };
 enum target_model { TARGET_MODEL_NONE = 0, TARGET_MODEL_ANTHROPIC, TARGET_MODEL_OPENAI };
 
@@ -63,6 +64,28 @@ struct policy_persisted {
 	struct str text;
 };
 
+/* Lists that targets of one kind or another have; empty: not said. policy_target_kind.c. */
+enum target_list {
+	TARGET_LIST_ACCOUNTS,	  /* aws: what may be named, 12 digits each */
+	TARGET_LIST_NAMESPACES,	  /* k8s: all that may be touched */
+	TARGET_LIST_PROTECTED,	  /* git: refs whose deletion is a drop */
+	TARGET_LIST_PUSH_OPTIONS, /* git: those that may be sent */
+	TARGET_LIST_REFS,	  /* git: all that may be pushed to */
+	TARGET_LIST_REGIONS,	  /* aws */
+	TARGET_LIST_REPOSITORIES, /* git: paths, all that may be touched */
+	TARGET_LIST_SERVICES,	  /* aws */
+	TARGET_LIST_COUNT
+};
+struct policy_list {
+	size_t n;
+	const struct str *v;
+};
+/* What a tool of an MCP server does, said by the policy. */
+struct policy_tool {
+	struct str name;
+	uint32_t effects;
+};
+
 struct policy_target {
 	struct str id, env, host, database, user, credential;
 	struct str address; /* "address": numeric, where `host` really is; empty: resolve host */
@@ -73,7 +96,12 @@ struct policy_target {
 			  */
 	struct str ca_pem; /* contents of the CA file; empty: system store */
 
-	/* Kind http alone. */
+	struct policy_list lists[TARGET_LIST_COUNT];
+	bool quarantine;		 /* git: a push that was not looked into is opaque */
+	size_t ntools;			 /* mcp */
+	const struct policy_tool *tools; /* sorted by name */
+
+	/* Kinds that come by HTTP. */
 	bool tls;      /* scheme https; the same as tls_verify */
 	bool wildcard; /* `host` is what follows "*."; exactly one label stands in front of it */
 	bool cookies;  /* "cookies":"pass"; else they are refused */
@@ -97,6 +125,7 @@ size_t policy_target_count(const struct policy *p);
 const struct policy_target *policy_target_at(const struct policy *p, size_t i);
 const struct policy_target *policy_target(const struct policy *p, struct str id); /* NULL: none */
 const char *target_kind_name(enum target_kind k);
+bool target_kind_is_http(enum target_kind k); /* its requests come by HTTP */
 /*
  * The http target of an origin, by the spelling of http_authority_parse: an exact name first, then
  * the wildcard that covers it. NULL: none.
@@ -153,8 +182,10 @@ struct policy_input {
 	struct str target, kind, env, agent, run, owner;
 	uint32_t effects; /* 0 counts as EFFECT_opaque */
 	unsigned statements;
-	const struct str *relations; /* as in facts "rel" */
+	/* Names of what it touches: as in facts "rel", of other kinds as in policy/resource.h. */
+	const struct str *relations;
 	size_t nrelations;
+	bool deferred; /* it acts later: judged as if done now and in the next freezes */
 	struct instant at;
 	const struct policy_lift *lifts;
 	const struct policy_overlay *overlays;

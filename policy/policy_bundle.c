@@ -127,16 +127,34 @@ put_graphql(struct jcs *j, const struct target *t)
 }
 
 static void
-put_target(struct jcs *j, const struct target *t)
+put_list(struct jcs *j, const char *key, const struct policy_target *p, enum target_list which)
+{
+	put_strs(j, key, p->lists[which].v, p->lists[which].n);
+}
+
+static void
+put_tools(struct jcs *j, const struct policy_target *p)
+{
+	if (p->ntools == 0)
+		return;
+	jcs_open(j, "tools");
+	for (size_t i = 0; i < p->ntools; i++) {
+		jcs_key(j, p->tools[i].name);
+		effect_jcs(j, NULL, p->tools[i].effects);
+	}
+	jcs_close(j);
+}
+
+/* Its keys from "a" to "o". */
+static void
+put_target_first(struct jcs *j, const struct target *t)
 {
 	static const char *const models[] = {[TARGET_MODEL_NONE] = NULL,
 	    [TARGET_MODEL_ANTHROPIC] = "anthropic",
 	    [TARGET_MODEL_OPENAI] = "openai"};
 	const struct policy_target *p = &t->pub;
-	bool split = t->origin.n == 0; /* else the origin says host, port and tls */
 
-	jcs_key(j, p->id);
-	jcs_open(j, NULL);
+	put_list(j, "accounts", p, TARGET_LIST_ACCOUNTS);
 	put_text(j, "address", p->address);
 	put_text(j, "ca_pem", p->ca_pem);
 	if (p->cookies)
@@ -145,7 +163,7 @@ put_target(struct jcs *j, const struct target *t)
 	put_text(j, "database", p->database);
 	jcs_str(j, "env", p->env);
 	put_graphql(j, t);
-	if (split)
+	if (t->origin.n == 0)
 		put_text(j, "host", p->host);
 	jcs_z(j, "kind", target_kind_name(p->kind));
 	if (p->max_body != 0)
@@ -154,15 +172,35 @@ put_target(struct jcs *j, const struct target *t)
 		jcs_int(j, "max_connections", p->max_connections);
 	if (models[p->model] != NULL)
 		jcs_z(j, "model", models[p->model]);
+	put_list(j, "namespaces", p, TARGET_LIST_NAMESPACES);
 	put_strs(j, "networks", t->networks.v, t->networks.n);
 	put_text(j, "origin", t->origin);
+}
+
+static void
+put_target(struct jcs *j, const struct target *t)
+{
+	const struct policy_target *p = &t->pub;
+	bool split = t->origin.n == 0; /* else the origin says host, port and tls */
+
+	jcs_key(j, p->id);
+	jcs_open(j, NULL);
+	put_target_first(j, t);
 	put_text(j, "placeholder", p->placeholder);
 	if (split && p->port != 0)
 		jcs_int(j, "port", p->port);
-	put_strs(j, "protected", t->protected_refs.v, t->protected_refs.n);
+	put_list(j, "protected", p, TARGET_LIST_PROTECTED);
+	put_list(j, "push_options", p, TARGET_LIST_PUSH_OPTIONS);
+	if (p->quarantine)
+		jcs_bool(j, "quarantine", true);
 	put_strs(j, "read_posts", t->read_posts.v, t->read_posts.n);
+	put_list(j, "refs", p, TARGET_LIST_REFS);
+	put_list(j, "regions", p, TARGET_LIST_REGIONS);
+	put_list(j, "repositories", p, TARGET_LIST_REPOSITORIES);
+	put_list(j, "services", p, TARGET_LIST_SERVICES);
 	if (split)
 		jcs_z(j, "tls", p->tls_verify ? "verify-full" : "off");
+	put_tools(j, p);
 	put_strs(j, "unsafe_gets", t->unsafe_gets.v, t->unsafe_gets.n);
 	put_text(j, "user", p->user);
 	put_text(j, "via", p->via);
@@ -218,6 +256,7 @@ put_cond(struct jcs *j, const struct policy *p, const char *key, const struct co
 	put_calendar_names(j, p, "outside", &c->outside);
 	put_attr(j, c, ATTR_owner);
 	put_strs(j, "relation", c->relation.v, c->relation.n);
+	put_strs(j, "resource", c->resource.v, c->resource.n);
 	put_attr(j, c, ATTR_run);
 	put_statements(j, c);
 	put_attr(j, c, ATTR_target);

@@ -142,6 +142,7 @@ static const struct read_field cond_fields[] = {
     {"effects", read_effects, 0, false},
     {"statements", read_statements, 0, false},
     {"relation", read_texts, AT(relation), false},
+    {"resource", read_texts, AT(resource), false},
     {"during", read_calendar_names, AT(during), false},
     {"outside", read_calendar_names, AT(outside), false},
 };
@@ -174,7 +175,7 @@ check_owners(struct reader *r, const struct json *v, const struct cond *c, struc
 static bool
 kind_is_known(struct str s)
 {
-	for (int k = TARGET_POSTGRES; k <= TARGET_REDIS; k++)
+	for (int k = TARGET_POSTGRES; k <= TARGET_MCP; k++)
 		if (str_eqz(s, target_kind_name((enum target_kind)k)))
 			return true;
 	return false;

@@ -245,7 +245,7 @@ judge_grants(
 }
 
 void
-policy_eval(const struct policy *p, const struct policy_input *in,
+policy_eval_at(const struct policy *p, const struct policy_input *in,
     const struct policy_grant *grants, size_t ngrants, struct decision *ret)
 {
 	struct decision d = {.verdict = VERDICT_DENY, .max_rows = -1};

@@ -15,6 +15,7 @@ static const char *const cond_names[COND_COUNT] = {[COND_target] = "target",
     [COND_effects] = "effects",
     [COND_statements] = "statements",
     [COND_relation] = "relation",
+    [COND_resource] = "resource",
     [COND_during] = "during",
     [COND_outside] = "outside"};
 
@@ -133,7 +134,9 @@ put_key(struct buf *out, const struct policy *p, const struct cond *c, enum cond
 	case COND_effects: put_effects(out, c, in); break;
 	case COND_statements: put_statements(out, c, in); break;
 	case COND_relation:
-		put_list(out, c->relation.v, c->relation.n);
+	case COND_resource:
+		put_list(out, k == COND_relation ? c->relation.v : c->resource.v,
+		    k == COND_relation ? c->relation.n : c->resource.n);
 		buf_put_z(out, "; names ");
 		put_list(out, in->relations, in->nrelations);
 		break;

@@ -49,7 +49,7 @@ enum effects_mode { EFFECTS_UNASKED = 0, EFFECTS_ANY, EFFECTS_ONLY };
 
 struct cond {
 	struct strs attr[ATTR_COUNT]; /* n == 0: not asked */
-	struct strs relation;
+	struct strs relation, resource;
 	enum effects_mode mode;
 	uint32_t effects;
 	int64_t gt, lt, eq;		/* statements; -1: not asked */
@@ -67,6 +67,7 @@ enum cond_key {
 	COND_effects,
 	COND_statements,
 	COND_relation,
+	COND_resource,
 	COND_during,
 	COND_outside,
 	COND_COUNT
@@ -96,7 +97,6 @@ struct rule {
 struct target {
 	struct policy_target pub;
 	struct str origin, ca_name;
-	struct strs protected_refs;
 	struct strs networks, read_posts, unsafe_gets, graphql_paths; /* pub has them, too */
 };
 
@@ -179,6 +179,10 @@ int policy_read_targets(struct reader *r, const struct json *v, struct err *err)
 read_fn policy_read_origin, policy_read_model, policy_read_networks, policy_read_graphql,
     policy_read_cookies, policy_read_placeholder, policy_read_max_body, policy_read_paths,
     policy_read_via;
+/* policy_target_kind.c: of kinds git, k8s, aws, mcp. */
+read_fn policy_read_accounts, policy_read_namespaces, policy_read_protected,
+    policy_read_push_options, policy_read_refs, policy_read_regions, policy_read_repositories,
+    policy_read_services, policy_read_quarantine, policy_read_tools;
 int policy_split_origin(struct reader *r, const struct json *v, struct target *t, struct err *err);
 int policy_check_http(struct reader *r, const struct json *v, struct target *t, struct err *err);
 int policy_check_origins(struct reader *r, const struct json *targets, struct err *err);
@@ -218,6 +222,9 @@ bool policy_overlay_binds(const struct policy_overlay *o, const struct policy_in
 bool policy_lift_note(const struct rule *rule, const struct policy_input *in, struct decision *d);
 /* Fills d->text from the rest of it. */
 void policy_say(const struct policy_input *in, struct decision *d);
+/* policy_eval() at one instant: policy_deferred.c joins those that count. */
+void policy_eval_at(const struct policy *p, const struct policy_input *in,
+    const struct policy_grant *grants, size_t ngrants, struct decision *ret);
 void policy_slots_join(struct policy_slot *slots, size_t *nslots, const struct rule *rule);
 
 /* People who may fill roles, one slot each: `roles` are bits of the slots array. */

@@ -5,6 +5,8 @@
  */
 #include "policy/policy_internal.h"
 
+#include "policy/resource.h"
+
 #include "common/banned.h"
 
 static enum tri
@@ -138,6 +140,59 @@ match_relations(
 	return every ? all : any;
 }
 
+/*
+ * The same of names that are no tables (policy/resource.h): a name that only may be one of the
+ * pattern's is unknown. A pattern that matches a name with a '*' as it stands matches all of it.
+ */
+static enum tri
+match_resources(
+    const struct strs *patterns, const struct policy_input *in, uint32_t effects, bool every)
+{
+	enum tri all = in->nrelations != 0 ? TRI_YES : TRI_NO, any = TRI_NO;
+
+	for (size_t i = 0; i < in->nrelations; i++) {
+		enum tri one = TRI_NO;
+
+		for (size_t k = 0; k < patterns->n && one != TRI_YES; k++) {
+			if (str_glob(patterns->v[k], in->relations[i]))
+				one = TRI_YES;
+			else if (resource_overlaps(patterns->v[k], in->relations[i]))
+				one = TRI_UNKNOWN;
+		}
+		any = tri_or(any, one);
+		all = tri_and(all, one);
+	}
+	if ((effects & EFFECT_SET_ESCAPE) != 0 ||
+	    ((effects & EFFECT_drop) != 0 && in->nrelations == 0))
+		any = tri_or(any, TRI_UNKNOWN);
+	return every ? all : any;
+}
+
+static void
+key_set(struct cond_match *m, enum cond_key k, enum tri t)
+{
+	m->asked[k] = true;
+	m->key[k] = t;
+}
+
+/* Tables are named by "relation"; "resource" names whatever the kind has. */
+static void
+match_names(const struct cond *c, const struct policy_input *in, uint32_t effects, bool every,
+    struct cond_match *m)
+{
+	bool sql = in->kind.p == NULL || str_eqz(in->kind, "postgres");
+	struct policy_input none = *in;
+
+	none.nrelations = 0;
+	if (c->relation.n != 0)
+		key_set(m, COND_relation,
+		    match_relations(&c->relation, sql ? in : &none, effects, every));
+	if (c->resource.n != 0)
+		key_set(m, COND_resource,
+		    sql ? match_relations(&c->resource, in, effects, every)
+			: match_resources(&c->resource, in, effects, every));
+}
+
 /* In any of the calendars; which one decided is the first that says yes, else the first unknown. */
 static enum tri
 match_during(const struct policy *p, const struct indices *cals, struct instant at, uint32_t *ret)
@@ -180,13 +235,6 @@ match_outside(const struct policy *p, const struct indices *cals, struct instant
 }
 
 static void
-key_set(struct cond_match *m, enum cond_key k, enum tri t)
-{
-	m->asked[k] = true;
-	m->key[k] = t;
-}
-
-static void
 match_times(const struct policy *p, const struct cond *c, struct instant at, struct cond_match *m)
 {
 	uint32_t during = CALENDAR_NONE, outside = CALENDAR_NONE;
@@ -220,9 +268,7 @@ policy_cond_match(const struct policy *p, const struct cond *c, const struct pol
 		key_set(ret, COND_effects, match_effects(c, effects));
 	if (c->gt >= 0 || c->lt >= 0 || c->eq >= 0)
 		key_set(ret, COND_statements, match_statements(c, in->statements));
-	if (c->relation.n != 0)
-		key_set(ret, COND_relation,
-		    match_relations(&c->relation, in, effects, kind == RULE_PERMIT));
+	match_names(c, in, effects, kind == RULE_PERMIT, ret);
 	match_times(p, c, in->at, ret);
 	for (unsigned k = 0; k < COND_COUNT; k++) {
 		if (!ret->asked[k])

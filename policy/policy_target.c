@@ -10,6 +10,12 @@
 
 #include "common/banned.h"
 
+#define GIT (1u << TARGET_GIT)
+#define K8S (1u << TARGET_K8S)
+#define AWS (1u << TARGET_AWS)
+#define MCP (1u << TARGET_MCP)
+#define HTTP_KINDS (1u << TARGET_HTTP | GIT | K8S | AWS | MCP)
+
 static const struct {
 	const char *name;
 	enum target_kind kind;
@@ -21,6 +27,7 @@ static const struct {
     {"k8s", TARGET_K8S, 443},
     {"aws", TARGET_AWS, 443},
     {"redis", TARGET_REDIS, 6379},
+    {"mcp", TARGET_MCP, 443},
 };
 
 const char *
@@ -30,6 +37,12 @@ target_kind_name(enum target_kind k)
 		if (kinds[i].kind == k)
 			return kinds[i].name;
 	return "unknown";
+}
+
+bool
+target_kind_is_http(enum target_kind k)
+{
+	return (HTTP_KINDS & 1u << k) != 0;
 }
 
 static int
@@ -47,7 +60,7 @@ read_kind(struct reader *r, const struct json *v, void *out, struct err *err)
 		}
 	}
 	return json_err(r->doc, v, err, ERR_INVALID,
-	    "kind must be postgres, http, git, k8s, aws or redis, is \"%.*s\"",
+	    "kind must be postgres, http, git, k8s, aws, redis or mcp, is \"%.*s\"",
 	    STR_ARG(json_str(v)));
 }
 
@@ -188,7 +201,16 @@ static const struct read_field target_fields[] = {
     {"tls", read_tls, AT(pub.tls_verify), false},
     {"ca", read_text, AT(ca_name), false},
     {"ca_pem", read_pem, AT(pub.ca_pem), false},
-    {"protected", read_texts, AT(protected_refs), false},
+    {"accounts", policy_read_accounts, AT(pub.lists[TARGET_LIST_ACCOUNTS]), false},
+    {"namespaces", policy_read_namespaces, AT(pub.lists[TARGET_LIST_NAMESPACES]), false},
+    {"protected", policy_read_protected, AT(pub.lists[TARGET_LIST_PROTECTED]), false},
+    {"push_options", policy_read_push_options, AT(pub.lists[TARGET_LIST_PUSH_OPTIONS]), false},
+    {"refs", policy_read_refs, AT(pub.lists[TARGET_LIST_REFS]), false},
+    {"regions", policy_read_regions, AT(pub.lists[TARGET_LIST_REGIONS]), false},
+    {"repositories", policy_read_repositories, AT(pub.lists[TARGET_LIST_REPOSITORIES]), false},
+    {"services", policy_read_services, AT(pub.lists[TARGET_LIST_SERVICES]), false},
+    {"quarantine", policy_read_quarantine, AT(pub.quarantine), false},
+    {"tools", policy_read_tools, 0, false}, /* the whole target */
     {"read_posts", policy_read_paths, AT(read_posts), false},
     {"unsafe_gets", policy_read_paths, AT(unsafe_gets), false},
     {"model", policy_read_model, AT(pub.model), false},
@@ -210,18 +232,27 @@ static const struct {
     {"database", 1u << TARGET_POSTGRES},
     {"max_connections", 1u << TARGET_POSTGRES},
     {"user", 1u << TARGET_POSTGRES},
-    {"origin", 1u << TARGET_HTTP | 1u << TARGET_GIT | 1u << TARGET_K8S},
-    {"protected", 1u << TARGET_GIT},
-    {"read_posts", 1u << TARGET_HTTP},
+    {"origin", HTTP_KINDS},
+    {"accounts", AWS},
+    {"namespaces", K8S},
+    {"protected", GIT},
+    {"push_options", GIT},
+    {"quarantine", GIT},
+    {"refs", GIT},
+    {"regions", AWS},
+    {"repositories", GIT},
+    {"services", AWS},
+    {"tools", MCP},
+    {"read_posts", 1u << TARGET_HTTP | K8S},
     {"unsafe_gets", 1u << TARGET_HTTP},
     {"model", 1u << TARGET_HTTP},
-    {"networks", 1u << TARGET_HTTP},
+    {"networks", HTTP_KINDS},
     {"graphql", 1u << TARGET_HTTP},
     {"cookies", 1u << TARGET_HTTP},
-    {"placeholder", 1u << TARGET_HTTP},
-    {"max_body", 1u << TARGET_HTTP},
-    {"via", 1u << TARGET_HTTP},
-    {"via_credential", 1u << TARGET_HTTP},
+    {"placeholder", HTTP_KINDS},
+    {"max_body", HTTP_KINDS},
+    {"via", HTTP_KINDS},
+    {"via_credential", HTTP_KINDS},
 };
 
 static int
@@ -288,7 +319,7 @@ read_target(struct reader *r, const struct json *v, struct target *t, struct err
 		rc = policy_split_origin(r, v, t, err);
 	if (rc == 0)
 		rc = check_target_host(r, v, t, err);
-	if (rc == 0 && t->pub.kind == TARGET_HTTP)
+	if (rc == 0 && target_kind_is_http(t->pub.kind))
 		rc = policy_check_http(r, v, t, err);
 	if (rc == 0 && t->ca_name.n != 0)
 		rc = r->source->ca(r, json_get(v, "ca"), t->ca_name, &t->pub.ca_pem, err);

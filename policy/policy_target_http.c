@@ -122,6 +122,13 @@ wildcard_split(struct str *host)
 	return true;
 }
 
+/* A service of AWS has many names; one of the others has one. */
+static bool
+may_wildcard(enum target_kind k)
+{
+	return k == TARGET_HTTP || k == TARGET_AWS;
+}
+
 /* The origin says host, port and TLS; saying them beside it would let the two differ. */
 int
 policy_split_origin(struct reader *r, const struct json *v, struct target *t, struct err *err)
@@ -139,13 +146,13 @@ policy_split_origin(struct reader *r, const struct json *v, struct target *t, st
 	if (good && number.n != 0 && (!str_to_u64(number, 65535, &port) || port == 0))
 		return json_err(r->doc, at, err, ERR_INVALID,
 		    "the origin's port must be from 1 to 65535, is \"%.*s\"", STR_ARG(number));
-	t->pub.wildcard = good && t->pub.kind == TARGET_HTTP && wildcard_split(&host);
+	t->pub.wildcard = good && may_wildcard(t->pub.kind) && wildcard_split(&host);
 	if (!good || host.n == 0 || !(name_is_usable(host) || address_is_canonical(host)) ||
 	    (t->pub.wildcard && memchr(host.p, '.', host.n) == NULL) ||
 	    (t->pub.wildcard && !name_is_usable(host)))
 		return json_err(r->doc, at, err, ERR_INVALID,
 		    "the origin's host must be a lower-case name or an address%s, is \"%.*s\"",
-		    t->pub.kind == TARGET_HTTP ? ", or *. before two labels or more" : "",
+		    may_wildcard(t->pub.kind) ? ", or *. before two labels or more" : "",
 		    STR_ARG(rest));
 	t->pub.host = read_keep(r, host);
 	t->pub.port = (uint16_t)port;
@@ -402,7 +409,7 @@ policy_check_http(struct reader *r, const struct json *v, struct target *t, stru
 static bool
 same_place(const struct policy_target *a, const struct policy_target *b)
 {
-	return a->kind == TARGET_HTTP && b->kind == TARGET_HTTP && a->host.n != 0 &&
+	return target_kind_is_http(a->kind) && target_kind_is_http(b->kind) && a->host.n != 0 &&
 	       a->port == b->port && a->wildcard == b->wildcard && str_eq(a->host, b->host);
 }
 
@@ -446,7 +453,8 @@ policy_target_by_origin(const struct policy *p, bool tls, struct str host, uint1
 	for (size_t i = 0; i < p->ntargets; i++) {
 		const struct policy_target *t = &p->targets[i].pub;
 
-		if (t->kind != TARGET_HTTP || t->host.n == 0 || t->port != port || t->tls != tls)
+		if (!target_kind_is_http(t->kind) || t->host.n == 0 || t->port != port ||
+		    t->tls != tls)
 			continue;
 		if (!t->wildcard && str_eq(t->host, host))
 			return t;
