@@ -15,8 +15,9 @@
 #define POLICY_RULES_MAX 1024
 #define POLICY_SLOTS_MAX 16 /* roles in one joined requirement */
 #define POLICY_QUORUM_MAX 9
-#define POLICY_KEYS_MAX 16 /* per person */
-#define POLICY_ID_MAX 64   /* bytes of an id, [A-Za-z0-9._-] */
+#define POLICY_KEYS_MAX 16  /* per person */
+#define POLICY_RATES_MAX 64 /* rules with a rate */
+#define POLICY_ID_MAX 64    /* bytes of an id, [A-Za-z0-9._-] */
 
 enum verdict { VERDICT_DENY = 0, VERDICT_NEEDS_APPROVAL = 1, VERDICT_ALLOW = 2 };
 const char *verdict_name(enum verdict v); /* deny, needs_approval, allow */
@@ -41,6 +42,29 @@ struct str policy_name(const struct policy *p);
 int64_t policy_serial(const struct policy *p);
 enum clock_mode policy_clock(const struct policy *p);
 struct str policy_tzdata(const struct policy *p); /* version the calendars were compiled with */
+
+/*
+ * What follows equivalent tries after a refusal or an expiry: after so many an alarm is recorded,
+ * after so many the run ends. 0: never. Where the policy does not say: POLICY_ALARM_AFTER, never.
+ */
+#define POLICY_ALARM_AFTER 5
+struct policy_attempts {
+	unsigned alarm, end;
+};
+struct policy_attempts policy_attempts(const struct policy *p);
+
+/* A rule that matches once its condition (but for the rate) matched over `over` times in a window.
+ */
+enum policy_rate_per { RATE_NONE = 0, RATE_RUN, RATE_OWNER, RATE_AGENT, RATE_TARGET };
+struct policy_rate {
+	struct str rule;
+	unsigned over;
+	int64_t in_s;
+	enum policy_rate_per per; /* counted apart for each of these */
+};
+const char *policy_rate_per_name(enum policy_rate_per per); /* run, owner, agent, target */
+size_t policy_rate_total(const struct policy *p);
+const struct policy_rate *policy_rate_at(const struct policy *p, size_t i);
 
 enum target_kind {
 	TARGET_POSTGRES = 1,
@@ -170,7 +194,11 @@ struct policy_overlay {
 	uint32_t effects;
 	int64_t from_us; /* until it is lifted: core then drops it */
 };
-/* How often a rule's condition (but for its rate) matched within its window before now. */
+/*
+ * How often a rule's condition (but for its rate) matched what was let through within its window
+ * before now: each action as many times as it has statements. What a COMMIT commits was counted
+ * when it ran, so beside a COMMIT it is one less.
+ */
 struct policy_rate_count {
 	struct str rule;
 	unsigned n;
@@ -187,6 +215,7 @@ struct policy_input {
 	size_t nrelations;
 	bool deferred; /* it acts later: judged as if done now and in the next freezes */
 	struct instant at;
+	int64_t began_us; /* of a COMMIT: when its transaction began; 0: it begins now */
 	const struct policy_lift *lifts;
 	const struct policy_overlay *overlays;
 	/* For each rule with a rate; one that is missing: unknown, which tightens. */
@@ -245,6 +274,8 @@ void policy_eval(const struct policy *p, const struct policy_input *in,
 /* Open part of the slots after matching the grants: role and how many are missing. */
 size_t policy_slots_open(const struct decision *d, const struct policy_grant *grants,
     size_t ngrants, struct str owner, struct policy_slot out[POLICY_SLOTS_MAX]);
+/* Does the action count for rate i, by what the rule asks besides it? Unknown counts. */
+bool policy_rate_concerns(const struct policy *p, size_t i, const struct policy_input *in);
 /* The condition-by-condition truth table, for `policy explain` and `show`. */
 void policy_explain(const struct policy *p, const struct policy_input *in, struct buf *out);
 

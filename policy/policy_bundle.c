@@ -241,6 +241,18 @@ put_statements(struct jcs *j, const struct cond *c)
 }
 
 static void
+put_rate(struct jcs *j, const struct policy_rate *rate)
+{
+	if (rate->per == RATE_NONE)
+		return;
+	jcs_open(j, "rate");
+	put_duration(j, "in", rate->in_s);
+	jcs_int(j, "over", rate->over);
+	jcs_z(j, "per", policy_rate_per_name(rate->per));
+	jcs_close(j);
+}
+
+static void
 put_cond(struct jcs *j, const struct policy *p, const char *key, const struct cond *c)
 {
 	jcs_open(j, key);
@@ -255,6 +267,7 @@ put_cond(struct jcs *j, const struct policy *p, const char *key, const struct co
 	put_attr(j, c, ATTR_kind);
 	put_calendar_names(j, p, "outside", &c->outside);
 	put_attr(j, c, ATTR_owner);
+	put_rate(j, &c->rate);
 	put_strs(j, "relation", c->relation.v, c->relation.n);
 	put_strs(j, "resource", c->resource.v, c->resource.n);
 	put_attr(j, c, ATTR_run);
@@ -276,7 +289,7 @@ put_slots(struct jcs *j, const struct rule *r)
 	jcs_array_end(j);
 }
 
-/* Keys ascend: approve forbid id limits override permit require use_within why within. */
+/* Keys ascend: approve forbid id limits override overrun permit require use_within why within. */
 static void
 put_rule(struct jcs *j, const struct policy *p, const struct rule *r)
 {
@@ -297,6 +310,8 @@ put_rule(struct jcs *j, const struct policy *p, const struct rule *r)
 	}
 	if (r->kind == RULE_FORBID)
 		jcs_z(j, "override", overrides[r->override]);
+	if (r->cond.finish)
+		jcs_z(j, "overrun", "finish");
 	if (r->kind == RULE_PERMIT)
 		put_cond(j, p, "permit", &r->cond);
 	if (r->kind == RULE_REQUIRE) {
@@ -309,6 +324,18 @@ put_rule(struct jcs *j, const struct policy *p, const struct rule *r)
 	jcs_close(j);
 }
 
+static void
+put_attempts(struct jcs *j, const struct policy *p)
+{
+	if (!p->attempts_given)
+		return;
+	jcs_open(j, "attempts");
+	jcs_int(j, "alarm", p->attempts.alarm);
+	if (p->attempts.end != 0)
+		jcs_int(j, "end", p->attempts.end);
+	jcs_close(j);
+}
+
 void
 policy_emit(const struct policy *p, struct buf *out)
 {
@@ -316,6 +343,7 @@ policy_emit(const struct policy *p, struct buf *out)
 
 	jcs_init(&j, out);
 	jcs_open(&j, NULL);
+	put_attempts(&j, p);
 	jcs_open(&j, "calendars");
 	for (size_t i = 0; i < p->ncalendars; i++)
 		put_calendar(&j, &p->calendars[i]);

@@ -145,6 +145,7 @@ static const struct read_field cond_fields[] = {
     {"resource", read_texts, AT(resource), false},
     {"during", read_calendar_names, AT(during), false},
     {"outside", read_calendar_names, AT(outside), false},
+    {"rate", policy_read_rate, AT(rate), false},
 };
 #undef AT
 

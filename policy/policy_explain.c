@@ -17,7 +17,8 @@ static const char *const cond_names[COND_COUNT] = {[COND_target] = "target",
     [COND_relation] = "relation",
     [COND_resource] = "resource",
     [COND_during] = "during",
-    [COND_outside] = "outside"};
+    [COND_outside] = "outside",
+    [COND_rate] = "rate"};
 
 static const char *
 tri_name(enum tri t)
@@ -114,6 +115,20 @@ put_calendars(struct buf *out, const struct policy *p, const struct indices *l, 
 }
 
 static void
+put_rate(struct buf *out, const struct policy_rate *rate, const struct policy_input *in)
+{
+	buf_printf(out, "over %u in %llds per %s; before this ", rate->over, (long long)rate->in_s,
+	    policy_rate_per_name(rate->per));
+	for (size_t i = 0; i < in->nrates; i++) {
+		if (str_eq(in->rates[i].rule, rate->rule)) {
+			buf_printf(out, "%u", in->rates[i].n);
+			return;
+		}
+	}
+	buf_put_z(out, "not known");
+}
+
+static void
 put_key(struct buf *out, const struct policy *p, const struct cond *c, enum cond_key k,
     const struct policy_input *in)
 {
@@ -142,6 +157,7 @@ put_key(struct buf *out, const struct policy *p, const struct cond *c, enum cond
 		break;
 	case COND_during: put_calendars(out, p, &c->during, in->at); break;
 	case COND_outside: put_calendars(out, p, &c->outside, in->at); break;
+	case COND_rate: put_rate(out, &c->rate, in); break;
 	case COND_COUNT: break;
 	}
 }

@@ -15,8 +15,12 @@ static int
 read_never(struct reader *r, const struct json *v, void *out UNUSED, struct err *err)
 {
 	struct cond c;
+	int rc = policy_read_cond(r, v, &c, err);
 
-	return policy_read_cond(r, v, &c, err);
+	if (rc == 0 && c.rate.per != RATE_NONE)
+		return json_err(r->doc, json_get(v, "rate"), err, ERR_INVALID,
+		    "\"never\" has no \"rate\": it holds for each action alone");
+	return rc;
 }
 
 static int

@@ -54,6 +54,8 @@ struct cond {
 	uint32_t effects;
 	int64_t gt, lt, eq;		/* statements; -1: not asked */
 	struct indices during, outside; /* into policy.calendars */
+	bool finish;			/* what began before them may finish in them */
+	struct policy_rate rate;	/* per RATE_NONE: not asked */
 };
 
 /* What each key of a condition gave. */
@@ -70,6 +72,7 @@ enum cond_key {
 	COND_resource,
 	COND_during,
 	COND_outside,
+	COND_rate,
 	COND_COUNT
 };
 struct cond_match {
@@ -77,6 +80,7 @@ struct cond_match {
 	enum tri key[COND_COUNT];
 	enum tri all;	   /* the AND of those asked */
 	enum tri untimed;  /* the AND without during and outside */
+	enum tri unrated;  /* the AND without rate */
 	uint32_t calendar; /* that decided during or outside; CALENDAR_NONE */
 };
 #define CALENDAR_NONE UINT32_MAX
@@ -88,6 +92,7 @@ struct rule {
 	struct str id, why;
 	enum rule_kind kind;
 	enum rule_override override;
+	bool belt; /* source alone: meant to be covered by another rule */
 	struct cond cond;
 	size_t nslots;
 	struct policy_slot slots[POLICY_SLOTS_MAX]; /* sorted by role */
@@ -105,12 +110,15 @@ struct policy {
 	struct str name, tzdata, engine; /* engine: of the effects, when it was built */
 	int64_t serial;
 	enum clock_mode clock;
+	struct policy_attempts attempts; /* as given; 0: not given */
+	bool attempts_given;
 	bool opaque_keys; /* a case file's fingerprints: can be judged, never built */
-	size_t ntargets, npeople, ncalendars, nrules;
-	struct target *targets;	      /* sorted by id */
-	struct policy_person *people; /* sorted by id */
-	struct calendar *calendars;   /* sorted by id */
-	struct rule *rules;	      /* in file order */
+	size_t ntargets, npeople, ncalendars, nrules, nrates;
+	struct target *targets;		  /* sorted by id */
+	struct policy_person *people;	  /* sorted by id */
+	struct calendar *calendars;	  /* sorted by id */
+	struct rule *rules;		  /* in file order */
+	uint32_t rates[POLICY_RATES_MAX]; /* rules that have one */
 	struct hash digest;
 };
 
@@ -172,7 +180,7 @@ struct policy *policy_new(void);
 /* The sections in the order in which they refer to one another; those absent are skipped. */
 int policy_read_sections(struct reader *r, const struct json *root, struct err *err);
 /* Members that source and bundle share, for read_object. */
-read_fn policy_read_serial, policy_read_clock;
+read_fn policy_read_serial, policy_read_clock, policy_read_attempts, policy_read_rate;
 int policy_read_targets(struct reader *r, const struct json *v, struct err *err);
 /* policy_target_http.c: the keys of kind http alone; an origin's parts; what holds among targets.
  */

@@ -63,6 +63,7 @@ policy_read_sections(struct reader *r, const struct json *root, struct err *err)
 }
 
 static const struct read_field bundle_fields[] = {
+    {"attempts", policy_read_attempts, 0, false},
     {"calendars", read_ignore, 0, true},
     {"clock", policy_read_clock, 0, true},
     {"engine", read_text, offsetof(struct policy, engine), true},

@@ -193,6 +193,18 @@ match_names(const struct cond *c, const struct policy_input *in, uint32_t effect
 			: match_resources(&c->resource, in, effects, every));
 }
 
+/* One more of these would be over what the rule lets through. */
+static enum tri
+match_rate(const struct policy_rate *rate, const struct policy_input *in)
+{
+	uint64_t weight = in->statements != 0 ? in->statements : 1;
+
+	for (size_t i = 0; i < in->nrates; i++)
+		if (str_eq(in->rates[i].rule, rate->rule))
+			return in->rates[i].n + weight > rate->over ? TRI_YES : TRI_NO;
+	return TRI_UNKNOWN;
+}
+
 /* In any of the calendars; which one decided is the first that says yes, else the first unknown. */
 static enum tri
 match_during(const struct policy *p, const struct indices *cals, struct instant at, uint32_t *ret)
@@ -235,9 +247,14 @@ match_outside(const struct policy *p, const struct indices *cals, struct instant
 }
 
 static void
-match_times(const struct policy *p, const struct cond *c, struct instant at, struct cond_match *m)
+match_times(const struct policy *p, const struct cond *c, const struct policy_input *in,
+    struct cond_match *m)
 {
 	uint32_t during = CALENDAR_NONE, outside = CALENDAR_NONE;
+	struct instant at = in->at;
+
+	if (c->finish && in->began_us != 0 && in->began_us < at.us)
+		at.us = in->began_us;
 
 	if (c->during.n != 0)
 		key_set(m, COND_during, match_during(p, &c->during, at, &during));
@@ -260,7 +277,8 @@ policy_cond_match(const struct policy *p, const struct cond *c, const struct pol
 	    [ATTR_owner] = in->owner};
 	uint32_t effects = in->effects != 0 ? in->effects : EFFECT_opaque;
 
-	*ret = (struct cond_match){.calendar = CALENDAR_NONE, .all = TRI_YES, .untimed = TRI_YES};
+	*ret = (struct cond_match){
+	    .calendar = CALENDAR_NONE, .all = TRI_YES, .untimed = TRI_YES, .unrated = TRI_YES};
 	for (unsigned a = 0; a < ATTR_COUNT; a++)
 		if (c->attr[a].n != 0)
 			key_set(ret, (enum cond_key)a, match_attr(&c->attr[a], values[a]));
@@ -269,12 +287,26 @@ policy_cond_match(const struct policy *p, const struct cond *c, const struct pol
 	if (c->gt >= 0 || c->lt >= 0 || c->eq >= 0)
 		key_set(ret, COND_statements, match_statements(c, in->statements));
 	match_names(c, in, effects, kind == RULE_PERMIT, ret);
-	match_times(p, c, in->at, ret);
+	match_times(p, c, in, ret);
+	if (c->rate.per != RATE_NONE)
+		key_set(ret, COND_rate, match_rate(&c->rate, in));
 	for (unsigned k = 0; k < COND_COUNT; k++) {
 		if (!ret->asked[k])
 			continue;
 		ret->all = tri_and(ret->all, ret->key[k]);
 		if (k != COND_during && k != COND_outside)
 			ret->untimed = tri_and(ret->untimed, ret->key[k]);
+		if (k != COND_rate)
+			ret->unrated = tri_and(ret->unrated, ret->key[k]);
 	}
+}
+
+bool
+policy_rate_concerns(const struct policy *p, size_t i, const struct policy_input *in)
+{
+	const struct rule *rule = &p->rules[p->rates[i]];
+	struct cond_match m;
+
+	policy_cond_match(p, &rule->cond, in, rule->kind, &m);
+	return m.unrated != TRI_NO;
 }

@@ -24,6 +24,7 @@ static const struct read_field source_fields[] = {
     {"policy", read_id, offsetof(struct policy, name), true},
     {"serial", policy_read_serial, 0, true},
     {"clock", policy_read_clock, 0, false},
+    {"attempts", policy_read_attempts, 0, false},
     {"targets", read_ignore, 0, true},
     {"people", read_ignore, 0, false},
     {"calendars", read_ignore, 0, false},

@@ -12,7 +12,7 @@
 struct rule_read {
 	struct rule rule;
 	const struct json *permit, *require, *forbid, *approve, *limits, *within, *use_within,
-	    *override;
+	    *override, *overrun;
 };
 
 static int
@@ -25,9 +25,14 @@ read_here(struct reader *r UNUSED, const struct json *v, void *out, struct err *
 }
 
 static int
-read_belt(struct reader *r, const struct json *v, void *out UNUSED, struct err *err)
+read_belt(struct reader *r, const struct json *v, void *out, struct err *err)
 {
-	return read_type(r, v, JSON_BOOL, "belt", err);
+	bool *ret = out;
+	int rc = read_type(r, v, JSON_BOOL, "belt", err);
+
+	if (rc == 0)
+		*ret = json_bool(v);
+	return rc;
 }
 
 #define AT(member) offsetof(struct rule_read, member)
@@ -37,7 +42,8 @@ static const struct read_field rule_fields[] = {
     {"forbid", read_here, AT(forbid), false}, {"approve", read_here, AT(approve), false},
     {"limits", read_here, AT(limits), false}, {"within", read_here, AT(within), false},
     {"use_within", read_here, AT(use_within), false}, {"override", read_here, AT(override), false},
-    {"belt", read_belt, 0, false}, /* "I know that another rule covers this one" */
+    {"overrun", read_here, AT(overrun), false},
+    {"belt", read_belt, AT(rule.belt), false}, /* "I know that another rule covers this one" */
 };
 #undef AT
 
@@ -128,6 +134,10 @@ finish_permit(struct reader *r, struct rule_read *t, struct err *err)
 		    "permit %.*s: effects of @escape cannot be permitted: %.*s",
 		    STR_ARG(t->rule.id), STR_ARG(buf_str(&names)));
 	}
+	if (c->rate.per != RATE_NONE)
+		return json_err(r->doc, json_get(v, "rate"), err, ERR_INVALID,
+		    "permit %.*s: \"rate\" belongs to require and forbid rules: it only tightens",
+		    STR_ARG(t->rule.id));
 	if (c->effects == 0)
 		read_warn(
 		    r, v, "permit %.*s permits nothing: its list is empty", STR_ARG(t->rule.id));
@@ -210,7 +220,36 @@ refuse_foreign_keys(struct reader *r, const struct rule_read *t, struct err *err
 		rc = refuse_for(r, t, t->use_within, "use_within", "require", err);
 	if (rc == 0 && t->rule.kind != RULE_REQUIRE)
 		rc = refuse_for(r, t, t->limits, "limits", "require", err);
+	if (rc == 0 && t->rule.kind == RULE_PERMIT)
+		rc = refuse_for(r, t, t->overrun, "overrun", "require and forbid", err);
 	return rc;
+}
+
+/* What both a require and a forbid may have. */
+static int
+finish_tightening(struct reader *r, struct rule_read *t, struct err *err)
+{
+	struct policy *p = r->p;
+	struct cond *c = &t->rule.cond;
+
+	c->rate.rule = t->rule.id;
+	if (c->rate.per != RATE_NONE && p->nrates == POLICY_RATES_MAX)
+		return json_err(r->doc,
+		    json_get(t->require != NULL ? t->require : t->forbid, "rate"), err, ERR_INVALID,
+		    "rule %.*s: over %d rules have a rate", STR_ARG(t->rule.id), POLICY_RATES_MAX);
+	if (c->rate.per != RATE_NONE)
+		p->rates[p->nrates++] = (uint32_t)p->nrules;
+	if (t->overrun == NULL)
+		return 0;
+	if (!str_eqz(json_str(t->overrun), "finish"))
+		return json_err(r->doc, t->overrun, err, ERR_INVALID,
+		    "overrun must be \"finish\" (what began before may finish), or left out");
+	if (c->during.n == 0 && c->outside.n == 0)
+		return json_err(r->doc, t->overrun, err, ERR_INVALID,
+		    "rule %.*s: \"overrun\" has no meaning without \"during\" or \"outside\"",
+		    STR_ARG(t->rule.id));
+	c->finish = true;
+	return 0;
 }
 
 static int
@@ -235,6 +274,8 @@ read_rule(struct reader *r, const struct json *v, struct rule *ret, struct err *
 	case RULE_REQUIRE: rc = finish_require(r, &t, err); break;
 	case RULE_FORBID: rc = finish_forbid(r, &t, err); break;
 	}
+	if (rc == 0 && t.rule.kind != RULE_PERMIT)
+		rc = finish_tightening(r, &t, err);
 	if (rc == 0)
 		*ret = t.rule;
 	return rc;
