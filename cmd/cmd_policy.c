@@ -80,9 +80,18 @@ void
 policy_file_free(struct policy_file *f)
 {
 	policy_free(f->policy);
-	json_free(f->doc);
+	policy_docs_free(&f->docs);
 	buf_free(&f->warnings);
 	free(f->dir);
+}
+
+static bool
+is_bundle(struct str text)
+{
+	AUTO(json) struct json_doc *doc = NULL;
+
+	return json_parse(text, "bundle", &doc, NULL) == 0 &&
+	       str_eqz(policy_member_str(json_root(doc), "schema"), "cofferdam-bundle/1");
 }
 
 int
@@ -90,22 +99,21 @@ policy_file_open(const char *path, unsigned how, struct policy_file *ret, struct
 {
 	AUTO_BUF struct buf text = BUF(JSON_SIZE_MAX);
 	AUTO_FREE char *copy = xstrdup(path);
+	struct policy_source src = {.name = path, .no_ca = (how & POLICY_FILE_CA) == 0};
 	int rc;
 
 	*ret = (struct policy_file){.warnings = BUF((size_t)1 << 20)};
 	ret->dir = xstrdup(dirname(copy));
 	rc = file_read(AT_FDCWD, path, &text, err);
-	if (rc == 0)
-		rc = json_parse(buf_str(&text), path, &ret->doc, err);
 	if (rc != 0)
 		return rc;
-	if ((how & POLICY_FILE_BUNDLE) != 0 &&
-	    str_eqz(policy_member_str(json_root(ret->doc), "schema"), "cofferdam-bundle/1")) {
+	if ((how & POLICY_FILE_BUNDLE) != 0 && is_bundle(buf_str(&text))) {
 		ret->bundle = true;
 		return policy_load(buf_str(&text), &ret->policy, err);
 	}
-	return policy_parse(buf_str(&text), path, (how & POLICY_FILE_CA) != 0 ? ret->dir : NULL,
-	    NULL, &ret->policy, &ret->warnings, err);
+	src.dir = ret->dir;
+	return policy_parse_docs(
+	    buf_str(&text), &src, &ret->docs, &ret->policy, &ret->warnings, err);
 }
 
 int

@@ -8,10 +8,11 @@
 #include "common/json.h"
 #include "policy/effects_http.h"
 #include "policy/policy.h"
+#include "policy/policy_source.h"
 
 struct policy_file {
-	char *dir; /* where it stands: CA files are relative to it */
-	struct json_doc *doc;
+	char *dir;		 /* where it stands: CA files and includes are relative to it */
+	struct policy_docs docs; /* the root first, then what it includes; of a bundle none */
 	struct policy *policy;
 	bool bundle; /* what build wrote */
 	struct buf warnings;

@@ -48,9 +48,7 @@ print_horizons(const struct policy_file *f, const char *path)
 static size_t
 count_of(const struct policy_file *f, const char *key)
 {
-	const struct json *v = json_get(json_root(f->doc), key);
-
-	return v != NULL ? json_count(v) : 0;
+	return policy_docs_count(&f->docs, key);
 }
 
 static void

@@ -211,19 +211,21 @@ static int
 test_policy(struct runner *r, const struct test_args *a, struct err *err)
 {
 	AUTO_POLICY_FILE struct policy_file f = {0};
-	const struct json *cases;
 	int rc = policy_file_open(a->file, 0, &f, err);
 
 	if (rc != 0)
 		return rc;
-	cases = json_get(json_root(f.doc), "cases");
-	if (cases == NULL || json_count(cases) == 0)
+	if (policy_docs_count(&f.docs, "cases") == 0)
 		return err_set(err, ERR_CONFIG, "%s has no \"cases\"", a->file);
 	r->p = f.policy;
-	r->doc = f.doc;
-	(void)printf("TAP version 13\n1..%zu\n", json_count(cases));
-	for (size_t i = 0; i < json_count(cases); i++)
-		run_case(r, json_at(cases, i), policy_case_own);
+	(void)printf("TAP version 13\n1..%zu\n", policy_docs_count(&f.docs, "cases"));
+	for (size_t k = 0; k < f.docs.n; k++) {
+		const struct json *cases = json_get(json_root(f.docs.v[k]), "cases");
+
+		r->doc = f.docs.v[k];
+		for (size_t i = 0; i < json_count(cases); i++)
+			run_case(r, json_at(cases, i), policy_case_own);
+	}
 	return 0;
 }
 

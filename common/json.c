@@ -177,6 +177,12 @@ json_root(const struct json_doc *d)
 	return &d->v[0];
 }
 
+const char *
+json_name(const struct json_doc *d)
+{
+	return d->name;
+}
+
 enum json_type
 json_type(const struct json *v)
 {

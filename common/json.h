@@ -37,6 +37,7 @@ int json_parse_numbers(struct str text, const char *name, struct json_doc **ret,
 void json_free(struct json_doc *d);
 DEFINE_AUTO(json, struct json_doc, json_free)
 const struct json *json_root(const struct json_doc *d);
+const char *json_name(const struct json_doc *d);
 
 /* A NULL value (a member that is not there) is like JSON null: "", 0, false, none. */
 enum json_type json_type(const struct json *v);

@@ -4,12 +4,6 @@
  */
 #include "policy/policy_internal.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <linux/openat2.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-
 #include "common/hash.h"
 
 #include "common/banned.h"
@@ -17,54 +11,6 @@
 #define PEM_BEGIN "-----BEGIN CERTIFICATE-----"
 #define PEM_END "-----END CERTIFICATE-----"
 #define CA_CERTS_MAX 64
-
-/* Relative names stay below the policy's directory; an absolute one was written on purpose. */
-static int
-ca_open(const char *dir, const char *file)
-{
-	struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
-	    .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
-	AUTO_FD int dirfd = -1;
-
-	if (file[0] == '/')
-		return open(file, (int)how.flags);
-	dirfd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (dirfd < 0)
-		return -1;
-	return (int)syscall(SYS_openat2, dirfd, file, &how, sizeof(how));
-}
-
-static int
-ca_read(struct reader *r, const struct json *v, const char *file, struct buf *ret, struct err *err)
-{
-	AUTO_FD int fd = ca_open(r->source->src->dir, file);
-	struct stat st;
-	ssize_t n;
-
-	if (fd < 0)
-		return json_err(
-		    r->doc, v, err, ERR_CONFIG, "CA file %s: %s", file, strerror(errno));
-	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
-		return json_err(
-		    r->doc, v, err, ERR_CONFIG, "CA file %s is not a regular file", file);
-	for (;;) {
-		uint8_t chunk[8192];
-
-		n = read(fd, chunk, sizeof(chunk));
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			break;
-		buf_put(ret, chunk, (size_t)n);
-	}
-	if (n < 0)
-		return json_err(
-		    r->doc, v, err, ERR_CONFIG, "CA file %s: %s", file, strerror(errno));
-	if (buf_over(ret))
-		return json_err(r->doc, v, err, ERR_CONFIG, "CA file %s is over %zu bytes", file,
-		    POLICY_CA_MAX);
-	return 0;
-}
 
 /* One certificate again in canonical PEM; false if its base64 does not hold a DER sequence. */
 static bool
@@ -130,11 +76,11 @@ policy_read_ca(
 	struct err why = {0};
 	int rc;
 
-	if (r->source->src->dir == NULL)
+	if (r->source->src->dir == NULL || r->source->src->no_ca)
 		return 0;
-	rc = ca_read(r, v, name, &text, err);
+	rc = policy_file_read(r->source->src->dir, name, &text, &why);
 	if (rc != 0)
-		return rc;
+		return json_err(r->doc, v, err, ERR_CONFIG, "CA file %s: %s", name, why.msg);
 	rc = certs_put(buf_str(&text), &pem, &why);
 	if (rc != 0)
 		return json_err(r->doc, v, err, rc, "CA file %s: %s", name, why.msg);

@@ -171,31 +171,38 @@ by_id(const void *a, const void *b)
 	return str_cmp(x->id, y->id);
 }
 
-int
-policy_read_calendars(struct reader *r, const struct json *v, struct err *err)
+static void
+calendars_alloc(struct policy *p, size_t n)
 {
-	struct policy *p = r->p;
-	int rc = read_type(r, v, JSON_OBJECT, "calendars", err);
+	p->calendars = arena_alloc(p->mem, (n + 1) * sizeof(*p->calendars));
+}
+
+static int
+calendars_one(struct reader *r, struct str name, const struct json *v, struct err *err)
+{
+	struct calendar *c = &r->p->calendars[r->p->ncalendars];
+	int rc = read_check_id(r, v, name, "a calendar's name", err);
 
 	if (rc != 0)
 		return rc;
-	if (json_count(v) > POLICY_CALENDARS_MAX)
-		return json_err(r->doc, v, err, ERR_INVALID, "calendars may be up to %d, are %zu",
-		    POLICY_CALENDARS_MAX, json_count(v));
-	p->calendars = arena_alloc(p->mem, (json_count(v) + 1) * sizeof(*p->calendars));
-	for (size_t i = 0; i < json_count(v); i++) {
-		struct calendar *c = &p->calendars[i];
+	c->id = read_keep(r, name);
+	rc = r->source == NULL ? load_calendar(r, v, c, err) : r->source->calendar(r, v, c, err);
+	if (rc == 0)
+		r->p->ncalendars++;
+	return rc;
+}
 
-		rc = read_check_id(r, json_at(v, i), json_key(v, i), "a calendar's name", err);
-		if (rc != 0)
-			return rc;
-		c->id = read_keep(r, json_key(v, i));
-		rc = r->source == NULL ? load_calendar(r, json_at(v, i), c, err)
-				       : r->source->calendar(r, json_at(v, i), c, err);
-		if (rc != 0)
-			return rc;
-		p->ncalendars++;
-	}
-	qsort(p->calendars, p->ncalendars, sizeof(*p->calendars), by_id);
+static int
+calendars_done(struct reader *r, struct err *err UNUSED)
+{
+	qsort(r->p->calendars, r->p->ncalendars, sizeof(*r->p->calendars), by_id);
 	return 0;
 }
+
+const struct section policy_calendars_section = {.key = "calendars",
+    .type = JSON_OBJECT,
+    .id = SECTION_CALENDARS,
+    .max = POLICY_CALENDARS_MAX,
+    .alloc = calendars_alloc,
+    .one = calendars_one,
+    .done = calendars_done};

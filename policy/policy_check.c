@@ -66,7 +66,7 @@ check_quorum(struct reader *r, const struct json *v, const struct rule *rule, st
 
 /* All requires may join in one decision: their roles together must fit its slots. */
 static int
-check_roles(struct reader *r, const struct json *rules, struct err *err)
+check_roles(struct reader *r, struct err *err)
 {
 	struct str seen[POLICY_SLOTS_MAX];
 	size_t n = 0;
@@ -82,8 +82,8 @@ check_roles(struct reader *r, const struct json *rules, struct err *err)
 			if (j < n)
 				continue;
 			if (n == POLICY_SLOTS_MAX)
-				return json_err(r->doc, json_at(rules, i), err, ERR_INVALID,
-				    "the require rules name over %d roles in all",
+				return json_err(r->doc, read_place(r, SECTION_RULES, rule->id), err,
+				    ERR_INVALID, "the require rules name over %d roles in all",
 				    POLICY_SLOTS_MAX);
 			seen[n++] = rule->slots[k].role;
 		}
@@ -121,33 +121,38 @@ warn_calendars(struct reader *r, const struct json *v, const struct rule *rule)
 }
 
 static int
-check_hosts(struct reader *r, const struct json *root, struct err *err)
+check_hosts(struct reader *r, struct err *err)
 {
 	for (size_t i = 0; r->source == NULL && i < r->p->ntargets; i++)
 		if (r->p->targets[i].pub.host.n == 0)
-			return json_err(r->doc, json_get(root, "targets"), err, ERR_INVALID,
-			    "target %.*s has no host", STR_ARG(r->p->targets[i].pub.id));
+			return json_err(r->doc,
+			    read_place(r, SECTION_TARGETS, r->p->targets[i].pub.id), err,
+			    ERR_INVALID, "target %.*s has no host",
+			    STR_ARG(r->p->targets[i].pub.id));
 	return 0;
 }
 
 int
-policy_check_whole(struct reader *r, const struct json *root, struct err *err)
+policy_check_whole(struct reader *r, struct err *err)
 {
-	const struct json *rules = json_get(root, "rules");
 	bool permits = false;
-	int rc = check_hosts(r, root, err);
+	int rc = check_hosts(r, err);
 
 	if (rc == 0)
-		rc = check_roles(r, rules, err);
+		rc = check_roles(r, err);
 	for (size_t i = 0; rc == 0 && i < r->p->nrules; i++) {
 		const struct rule *rule = &r->p->rules[i];
+		const struct json *v = read_place(r, SECTION_RULES, rule->id);
 
 		permits |= rule->kind == RULE_PERMIT;
-		warn_calendars(r, json_at(rules, i), rule);
+		warn_calendars(r, v, rule);
 		if (rule->kind == RULE_REQUIRE)
-			rc = check_quorum(r, json_at(rules, i), rule, err);
+			rc = check_quorum(r, v, rule, err);
 	}
-	if (rc == 0 && !permits)
-		read_warn(r, rules, "no rule permits anything: everything is denied");
+	if (rc == 0 && !permits) {
+		r->doc = r->parts[0].doc;
+		read_warn(r, json_get(r->parts[0].v, "rules"),
+		    "no rule permits anything: everything is denied");
+	}
 	return rc;
 }

@@ -53,34 +53,8 @@ struct named {
 	struct str id, text;
 };
 
-/* Each element an object with its own id. */
 static int
-read_blocks(struct reader *r, const struct json *v, const char *what, size_t max,
-    const struct read_field *fields, size_t n, struct err *err)
-{
-	int rc = read_type(r, v, JSON_ARRAY, what, err);
-
-	if (rc != 0)
-		return rc;
-	if (json_count(v) > max)
-		return json_err(r->doc, v, err, ERR_INVALID, "%s may list up to %zu, lists %zu",
-		    what, max, json_count(v));
-	for (size_t i = 0; i < json_count(v); i++) {
-		struct named b = {0};
-
-		rc = read_object(r, json_at(v, i), what, fields, n, &b, err);
-		if (rc != 0)
-			return rc;
-		for (size_t k = 0; k < i; k++)
-			if (str_eq(json_str(json_get(json_at(v, k), "id")), b.id))
-				return json_err(r->doc, json_at(v, i), err, ERR_INVALID,
-				    "%s: id \"%.*s\" stands twice", what, STR_ARG(b.id));
-	}
-	return 0;
-}
-
-int
-policy_read_prove(struct reader *r, const struct json *v, struct err *err)
+prove_one(struct reader *r, struct str name UNUSED, const struct json *v, struct err *err)
 {
 	static const struct read_field fields[] = {
 	    {"id", read_id, offsetof(struct named, id), true},
@@ -88,9 +62,13 @@ policy_read_prove(struct reader *r, const struct json *v, struct err *err)
 	    {"unless", read_unless, 0, false},
 	    {"why", read_text, offsetof(struct named, text), false},
 	};
+	struct named b = {0};
 
-	return read_blocks(r, v, "prove", PROVE_MAX, fields, ARRAY_LEN(fields), err);
+	return read_object(r, v, "prove", fields, ARRAY_LEN(fields), &b, err);
 }
+
+const struct section policy_prove_section = {
+    .key = "prove", .type = JSON_ARRAY, .id = SECTION_PROVE, .max = PROVE_MAX, .one = prove_one};
 
 static int
 read_time(struct reader *r, const struct json *v, void *out UNUSED, struct err *err)
@@ -218,8 +196,8 @@ read_expect(struct reader *r, const struct json *v, void *out UNUSED, struct err
 	return read_object(r, v, "expect", fields, ARRAY_LEN(fields), &none, err);
 }
 
-int
-policy_read_cases(struct reader *r, const struct json *v, struct err *err)
+static int
+cases_one(struct reader *r, struct str name UNUSED, const struct json *v, struct err *err)
 {
 	static const struct read_field fields[] = {
 	    {"id", read_id, offsetof(struct named, id), true},
@@ -228,6 +206,10 @@ policy_read_cases(struct reader *r, const struct json *v, struct err *err)
 	    {"expect", read_expect, 0, true},
 	    {"note", read_ignore, 0, false},
 	};
+	struct named b = {0};
 
-	return read_blocks(r, v, "cases", CASES_MAX, fields, ARRAY_LEN(fields), err);
+	return read_object(r, v, "cases", fields, ARRAY_LEN(fields), &b, err);
 }
+
+const struct section policy_cases_section = {
+    .key = "cases", .type = JSON_ARRAY, .id = SECTION_CASES, .max = CASES_MAX, .one = cases_one};

@@ -135,14 +135,53 @@ struct reader_source {
 	int (*ca)(struct reader *r, const struct json *v, struct str file, struct str *ret_pem,
 	    struct err *err);
 };
-struct reader {
+/* Where something was written. */
+struct place {
 	const struct json_doc *doc;
+	const struct json *v;
+};
+struct named_place {
+	struct str id; /* borrowed from the document */
+	struct place at;
+	size_t order; /* in which it was read */
+};
+struct named_places {
+	size_t n;
+	struct named_place *v; /* sorted by id */
+};
+enum section_id {
+	SECTION_TARGETS,
+	SECTION_PEOPLE,
+	SECTION_CALENDARS,
+	SECTION_RULES,
+	SECTION_PROVE,
+	SECTION_CASES,
+	SECTION_COUNT
+};
+struct reader {
+	const struct json_doc *doc; /* what is read now: one of the parts' */
 	struct policy *p;
 	struct buf *warnings;
-	const char *name;
 	const struct reader_source *source; /* NULL: a bundle */
+	const struct place *parts;	    /* the root, and what it includes */
+	size_t nparts;
+	struct named_places named[SECTION_COUNT];
 };
-typedef int section_fn(struct reader *r, const struct json *v, struct err *err);
+/*
+ * One section of a policy: an object of named things or an array of things with an id, whose parts
+ * may stand in several files. In their order each may name things of those before it.
+ */
+struct section {
+	const char *key;
+	enum json_type type; /* object or array */
+	enum section_id id;
+	bool required;
+	size_t min, max;
+	void (*alloc)(struct policy *p, size_t n); /* NULL: nothing is kept */
+	/* One of them. `name`: the member's, of an array "". */
+	int (*one)(struct reader *r, struct str name, const struct json *v, struct err *err);
+	int (*done)(struct reader *r, struct err *err); /* all are there; NULL: nothing to check */
+};
 
 /* Reads one member into `out`; the table below names it. */
 typedef int read_fn(struct reader *r, const struct json *v, void *out, struct err *err);
@@ -177,11 +216,15 @@ void read_warn(struct reader *r, const struct json *v, const char *fmt, ...) PRI
 struct str read_keep(struct reader *r, struct str s); /* copy into the policy's memory */
 
 struct policy *policy_new(void);
-/* The sections in the order in which they refer to one another; those absent are skipped. */
-int policy_read_sections(struct reader *r, const struct json *root, struct err *err);
+/* The sections over all parts, then what holds across them. */
+int policy_read_sections(
+    struct reader *r, const struct section *const *sections, size_t n, struct err *err);
+/* Where a thing of a section was written; makes its file the one that messages name. */
+const struct json *read_place(struct reader *r, enum section_id s, struct str id);
+extern const struct section policy_targets_section, policy_people_section, policy_calendars_section,
+    policy_rules_section, policy_prove_section, policy_cases_section;
 /* Members that source and bundle share, for read_object. */
 read_fn policy_read_serial, policy_read_clock, policy_read_attempts, policy_read_rate;
-int policy_read_targets(struct reader *r, const struct json *v, struct err *err);
 /* policy_target_http.c: the keys of kind http alone; an origin's parts; what holds among targets.
  */
 read_fn policy_read_origin, policy_read_model, policy_read_networks, policy_read_graphql,
@@ -193,23 +236,21 @@ read_fn policy_read_accounts, policy_read_namespaces, policy_read_protected,
     policy_read_services, policy_read_quarantine, policy_read_tools;
 int policy_split_origin(struct reader *r, const struct json *v, struct target *t, struct err *err);
 int policy_check_http(struct reader *r, const struct json *v, struct target *t, struct err *err);
-int policy_check_origins(struct reader *r, const struct json *targets, struct err *err);
+int policy_check_origins(struct reader *r, struct err *err);
 bool policy_host_is_address(struct str host);
 bool policy_host_is_name(struct str host);     /* lower case, no port */
 bool policy_host_is_loopback(struct str host); /* "localhost", 127.0.0.0/8, ::1 */
-int policy_read_people(struct reader *r, const struct json *v, struct err *err);
-int policy_read_calendars(struct reader *r, const struct json *v, struct err *err);
-int policy_read_rules(struct reader *r, const struct json *v, struct err *err);
 int policy_read_cond(struct reader *r, const struct json *v, struct cond *ret, struct err *err);
-/* Blocks that are checked for form alone. */
-int policy_read_prove(struct reader *r, const struct json *v, struct err *err);
-int policy_read_cases(struct reader *r, const struct json *v, struct err *err);
-/* What holds across the parts: quorums, roles, calendars, identities. `root` for places in
- * messages. */
-int policy_check_whole(struct reader *r, const struct json *root, struct err *err);
+/* What holds across the sections: quorums, roles, calendars, identities. */
+int policy_check_whole(struct reader *r, struct err *err);
 /* Certificates of a PEM text and nothing else of it. */
 int policy_read_ca(
     struct reader *r, const struct json *v, struct str file, struct str *ret_pem, struct err *err);
+/* The root and what it includes, in the order of a reader; source alone. */
+int policy_include(
+    struct str text, const struct policy_source *src, struct policy_docs *docs, struct err *err);
+/* A regular file: a relative name stays below `dir`, an absolute one is opened as it is. */
+int policy_file_read(const char *dir, const char *name, struct buf *ret, struct err *err);
 /* Source text of one calendar to intervals. */
 int policy_compile_calendar(
     struct reader *r, const struct json *v, struct calendar *cal, struct err *err);

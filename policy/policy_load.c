@@ -39,28 +39,12 @@ policy_read_clock(struct reader *r, const struct json *v, void *out, struct err 
 	return 0;
 }
 
-static const struct {
-	const char *key;
-	section_fn *fn;
-} sections[] = {
-    {"targets", policy_read_targets},
-    {"people", policy_read_people},
-    {"calendars", policy_read_calendars},
-    {"rules", policy_read_rules},
+static const struct section *const sections[] = {
+    &policy_targets_section,
+    &policy_people_section,
+    &policy_calendars_section,
+    &policy_rules_section,
 };
-
-int
-policy_read_sections(struct reader *r, const struct json *root, struct err *err)
-{
-	for (size_t i = 0; i < ARRAY_LEN(sections); i++) {
-		const struct json *v = json_get(root, sections[i].key);
-		int rc = v != NULL ? sections[i].fn(r, v, err) : 0;
-
-		if (rc != 0)
-			return rc;
-	}
-	return policy_check_whole(r, root, err);
-}
 
 static const struct read_field bundle_fields[] = {
     {"attempts", policy_read_attempts, 0, false},
@@ -99,17 +83,20 @@ policy_load(struct str bundle, struct policy **ret, struct err *err)
 	AUTO(policy) struct policy *p = policy_new();
 	AUTO(json) struct json_doc *doc = NULL;
 	AUTO_BUF struct buf again = BUF(POLICY_BUNDLE_MAX);
-	struct reader r = {.p = p, .name = "bundle"};
+	struct reader r = {.p = p, .nparts = 1};
+	struct place part;
 	int rc;
 
 	rc = json_parse(bundle, "bundle", &doc, err);
 	if (rc != 0)
 		return rc;
+	part = (struct place){doc, json_root(doc)};
+	r.parts = &part;
 	r.doc = doc;
 	rc = read_object(
 	    &r, json_root(doc), "the bundle", bundle_fields, ARRAY_LEN(bundle_fields), p, err);
 	if (rc == 0)
-		rc = policy_read_sections(&r, json_root(doc), err);
+		rc = policy_read_sections(&r, sections, ARRAY_LEN(sections), err);
 	if (rc != 0)
 		return rc;
 	/* One policy, one spelling, one digest: what we would not write, we do not load. */

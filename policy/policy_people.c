@@ -124,7 +124,7 @@ by_key(const void *a, const void *b)
  * must not sign for two.
  */
 static int
-check_keys(struct reader *r, const struct json *v, struct err *err)
+check_keys(struct reader *r, struct err *err)
 {
 	const struct policy *p = r->p;
 	struct owned_key *all;
@@ -139,23 +139,29 @@ check_keys(struct reader *r, const struct json *v, struct err *err)
 	qsort(all, n, sizeof(*all), by_key);
 	for (size_t i = 1; i < n; i++)
 		if (by_key(&all[i - 1], &all[i]) == 0)
-			return json_err(r->doc, v, err, ERR_INVALID,
-			    "one key stands twice: with %.*s and with %.*s",
+			return json_err(r->doc, read_place(r, SECTION_PEOPLE, all[i].person), err,
+			    ERR_INVALID, "one key stands twice: with %.*s and with %.*s",
 			    STR_ARG(all[i - 1].person), STR_ARG(all[i].person));
 	return 0;
 }
 
+struct owned_login {
+	struct str login, person;
+};
+
 static int
-by_str(const void *a, const void *b)
+by_login(const void *a, const void *b)
 {
-	return str_cmp(*(const struct str *)a, *(const struct str *)b);
+	const struct owned_login *x = a, *y = b;
+
+	return str_cmp(x->login, y->login);
 }
 
 static int
-check_logins(struct reader *r, const struct json *v, struct err *err)
+check_logins(struct reader *r, struct err *err)
 {
 	const struct policy *p = r->p;
-	struct str *all;
+	struct owned_login *all;
 	size_t n = 0, k = 0;
 
 	for (size_t i = 0; i < p->npeople; i++)
@@ -163,12 +169,13 @@ check_logins(struct reader *r, const struct json *v, struct err *err)
 	all = arena_alloc(p->mem, (n + 1) * sizeof(*all));
 	for (size_t i = 0; i < p->npeople; i++)
 		for (size_t j = 0; j < p->people[i].nlogins; j++)
-			all[k++] = p->people[i].logins[j];
-	qsort(all, n, sizeof(*all), by_str);
+			all[k++] = (struct owned_login){p->people[i].logins[j], p->people[i].id};
+	qsort(all, n, sizeof(*all), by_login);
 	for (size_t i = 1; i < n; i++)
-		if (str_eq(all[i - 1], all[i]))
-			return json_err(r->doc, v, err, ERR_INVALID,
-			    "login %.*s stands twice: one login is one person", STR_ARG(all[i]));
+		if (by_login(&all[i - 1], &all[i]) == 0)
+			return json_err(r->doc, read_place(r, SECTION_PEOPLE, all[i].person), err,
+			    ERR_INVALID, "login %.*s stands twice: one login is one person",
+			    STR_ARG(all[i].login));
 	return 0;
 }
 
@@ -194,25 +201,36 @@ read_person(struct reader *r, const struct json *v, struct str id, struct policy
 	return 0;
 }
 
-int
-policy_read_people(struct reader *r, const struct json *v, struct err *err)
+static void
+people_alloc(struct policy *p, size_t n)
 {
-	struct policy *p = r->p;
-	int rc = read_type(r, v, JSON_OBJECT, "people", err);
-
-	if (rc != 0)
-		return rc;
-	if (json_count(v) > POLICY_PEOPLE_MAX)
-		return json_err(r->doc, v, err, ERR_INVALID, "people may be up to %d, are %zu",
-		    POLICY_PEOPLE_MAX, json_count(v));
-	p->people = arena_alloc(p->mem, (json_count(v) + 1) * sizeof(*p->people));
-	for (size_t i = 0; i < json_count(v); i++) {
-		rc = read_person(r, json_at(v, i), json_key(v, i), &p->people[i], err);
-		if (rc != 0)
-			return rc;
-		p->npeople++;
-	}
-	qsort(p->people, p->npeople, sizeof(*p->people), by_person);
-	rc = check_keys(r, v, err);
-	return rc != 0 ? rc : check_logins(r, v, err);
+	p->people = arena_alloc(p->mem, (n + 1) * sizeof(*p->people));
 }
+
+static int
+people_one(struct reader *r, struct str name, const struct json *v, struct err *err)
+{
+	int rc = read_person(r, v, name, &r->p->people[r->p->npeople], err);
+
+	if (rc == 0)
+		r->p->npeople++;
+	return rc;
+}
+
+static int
+people_done(struct reader *r, struct err *err)
+{
+	int rc;
+
+	qsort(r->p->people, r->p->npeople, sizeof(*r->p->people), by_person);
+	rc = check_keys(r, err);
+	return rc != 0 ? rc : check_logins(r, err);
+}
+
+const struct section policy_people_section = {.key = "people",
+    .type = JSON_OBJECT,
+    .id = SECTION_PEOPLE,
+    .max = POLICY_PEOPLE_MAX,
+    .alloc = people_alloc,
+    .one = people_one,
+    .done = people_done};

@@ -233,11 +233,11 @@ read_warn(struct reader *r, const struct json *v, const char *fmt, ...)
 	unsigned line = 0, col = 0;
 	va_list ap;
 
-	if (r->warnings == NULL)
+	if (r->warnings == NULL || buf_over(r->warnings))
 		return;
 	va_start(ap, fmt);
 	(void)vsnprintf(msg, sizeof(msg), fmt, ap);
 	va_end(ap);
 	json_where(r->doc, v, &line, &col);
-	buf_printf(r->warnings, "%s:%u:%u: warning: %s\n", r->name, line, col, msg);
+	buf_printf(r->warnings, "%s:%u:%u: warning: %s\n", json_name(r->doc), line, col, msg);
 }

@@ -281,30 +281,30 @@ read_rule(struct reader *r, const struct json *v, struct rule *ret, struct err *
 	return rc;
 }
 
-int
-policy_read_rules(struct reader *r, const struct json *v, struct err *err)
+static void
+rules_alloc(struct policy *p, size_t n)
 {
-	struct policy *p = r->p;
-	int rc = read_type(r, v, JSON_ARRAY, "rules", err);
-
-	if (rc != 0)
-		return rc;
-	if (json_count(v) > POLICY_RULES_MAX)
-		return json_err(r->doc, v, err, ERR_INVALID, "rules may be up to %d, are %zu",
-		    POLICY_RULES_MAX, json_count(v));
-	p->rules = arena_alloc(p->mem, (json_count(v) + 1) * sizeof(*p->rules));
-	for (size_t i = 0; i < json_count(v); i++) {
-		rc = read_rule(r, json_at(v, i), &p->rules[i], err);
-		if (rc != 0)
-			return rc;
-		if (str_eqz(p->rules[i].id, "default"))
-			return json_err(r->doc, json_at(v, i), err, ERR_INVALID,
-			    "\"default\" is the name of the rule that nothing permits");
-		for (size_t k = 0; k < i; k++)
-			if (str_eq(p->rules[k].id, p->rules[i].id))
-				return json_err(r->doc, json_at(v, i), err, ERR_INVALID,
-				    "rule id \"%.*s\" stands twice", STR_ARG(p->rules[i].id));
-		p->nrules++;
-	}
-	return 0;
+	p->rules = arena_alloc(p->mem, (n + 1) * sizeof(*p->rules));
 }
+
+static int
+rules_one(struct reader *r, struct str name UNUSED, const struct json *v, struct err *err)
+{
+	struct rule *rule = &r->p->rules[r->p->nrules];
+	int rc = read_rule(r, v, rule, err);
+
+	if (rc == 0 && str_eqz(rule->id, "default"))
+		return json_err(r->doc, v, err, ERR_INVALID,
+		    "\"default\" is the name of the rule that nothing permits");
+	if (rc == 0)
+		r->p->nrules++;
+	return rc;
+}
+
+const struct section policy_rules_section = {.key = "rules",
+    .type = JSON_ARRAY,
+    .id = SECTION_RULES,
+    .required = true,
+    .max = POLICY_RULES_MAX,
+    .alloc = rules_alloc,
+    .one = rules_one};

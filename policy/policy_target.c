@@ -334,30 +334,40 @@ by_target(const void *a, const void *b)
 	return str_cmp(x->pub.id, y->pub.id);
 }
 
-int
-policy_read_targets(struct reader *r, const struct json *v, struct err *err)
+static void
+targets_alloc(struct policy *p, size_t n)
 {
-	struct policy *p = r->p;
-	int rc = read_type(r, v, JSON_OBJECT, "targets", err);
+	p->targets = arena_alloc(p->mem, (n + 1) * sizeof(*p->targets));
+}
+
+static int
+targets_one(struct reader *r, struct str name, const struct json *v, struct err *err)
+{
+	struct target *t = &r->p->targets[r->p->ntargets];
+	int rc = read_check_id(r, v, name, "a target's name", err);
 
 	if (rc != 0)
 		return rc;
-	if (json_count(v) == 0 || json_count(v) > POLICY_TARGETS_MAX)
-		return json_err(r->doc, v, err, ERR_INVALID,
-		    "targets must be from 1 to %d, are %zu", POLICY_TARGETS_MAX, json_count(v));
-	p->targets = arena_alloc(p->mem, json_count(v) * sizeof(*p->targets));
-	for (size_t i = 0; i < json_count(v); i++) {
-		struct target *t = &p->targets[i];
-
-		rc = read_check_id(r, json_at(v, i), json_key(v, i), "a target's name", err);
-		if (rc != 0)
-			return rc;
-		t->pub.id = read_keep(r, json_key(v, i));
-		rc = read_target(r, json_at(v, i), t, err);
-		if (rc != 0)
-			return rc;
-		p->ntargets++;
-	}
-	qsort(p->targets, p->ntargets, sizeof(*p->targets), by_target);
-	return policy_check_origins(r, v, err);
+	t->pub.id = read_keep(r, name);
+	rc = read_target(r, v, t, err);
+	if (rc == 0)
+		r->p->ntargets++;
+	return rc;
 }
+
+static int
+targets_done(struct reader *r, struct err *err)
+{
+	qsort(r->p->targets, r->p->ntargets, sizeof(*r->p->targets), by_target);
+	return policy_check_origins(r, err);
+}
+
+const struct section policy_targets_section = {.key = "targets",
+    .type = JSON_OBJECT,
+    .id = SECTION_TARGETS,
+    .required = true,
+    .min = 1,
+    .max = POLICY_TARGETS_MAX,
+    .alloc = targets_alloc,
+    .one = targets_one,
+    .done = targets_done};

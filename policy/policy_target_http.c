@@ -414,7 +414,7 @@ same_place(const struct policy_target *a, const struct policy_target *b)
 }
 
 int
-policy_check_origins(struct reader *r, const struct json *targets, struct err *err)
+policy_check_origins(struct reader *r, struct err *err)
 {
 	const struct policy *p = r->p;
 
@@ -424,12 +424,17 @@ policy_check_origins(struct reader *r, const struct json *targets, struct err *e
 		for (size_t k = 0; k < i; k++) {
 			const struct policy_target *b = &p->targets[k].pub;
 
+			const struct json *v = NULL;
+
+			if (same_place(a, b) ||
+			    (a->placeholder.n != 0 && str_eq(a->placeholder, b->placeholder)))
+				v = read_place(r, SECTION_TARGETS, a->id);
 			if (same_place(a, b))
-				return json_err(r->doc, targets, err, ERR_INVALID,
+				return json_err(r->doc, v, err, ERR_INVALID,
 				    "targets %.*s and %.*s have the same host and port",
 				    STR_ARG(b->id), STR_ARG(a->id));
 			if (a->placeholder.n != 0 && str_eq(a->placeholder, b->placeholder))
-				return json_err(r->doc, targets, err, ERR_INVALID,
+				return json_err(r->doc, v, err, ERR_INVALID,
 				    "targets %.*s and %.*s have the same placeholder %.*s",
 				    STR_ARG(b->id), STR_ARG(a->id), STR_ARG(a->placeholder));
 		}
