@@ -5,6 +5,8 @@
 #include "audit/writer_live.h"
 
 #include "audit/canon.h"
+#include "audit/rates.h"
+#include "common/clock.h"
 #include "common/xalloc.h"
 
 #include "common/banned.h"
@@ -26,6 +28,8 @@ struct live {
 	struct node *first, *last;
 	struct node **bucket;
 	size_t buckets, count; /* buckets is a power of two */
+	struct rates *rates;
+	int64_t last_us;
 };
 
 struct live *
@@ -35,6 +39,7 @@ live_new(void)
 
 	l->buckets = 64;
 	l->bucket = xcalloc(l->buckets, sizeof(struct node *));
+	l->rates = rates_new();
 	return l;
 }
 
@@ -128,6 +133,7 @@ live_free(struct live *l)
 		l->first = n->next;
 		node_free(n);
 	}
+	rates_free(l->rates);
 	free(l->bucket);
 	free(l);
 }
@@ -138,6 +144,23 @@ live_count(const struct live *l)
 	return l->count;
 }
 
+/* What was let through counts from when it was judged. */
+static void
+count(struct live *l, const struct record *r)
+{
+	struct str decision = canon_get(r->data, "decision"), list = canon_get(decision, "counted");
+	struct str input = canon_get(canon_get(r->data, "request"), "input");
+	uint64_t n;
+	int64_t at;
+
+	if (list.n == 0 || clock_parse(canon_plain(canon_get(decision, "at")), &at, NULL) != 0)
+		return;
+	if (!canon_u64(canon_get(input, "statements"), &n) || n == 0)
+		n = 1;
+	l->last_us = at > l->last_us ? at : l->last_us;
+	rates_counted(l->rates, list, at, n < UINT32_MAX ? (unsigned)n : UINT32_MAX);
+}
+
 void
 live_record(struct live *l, const struct record *r, const struct tree_range *tree)
 {
@@ -146,6 +169,7 @@ live_record(struct live *l, const struct record *r, const struct tree_range *tre
 
 		if (id.n != 0 && str_eqz(canon_get(canon_get(r->data, "dispatch"), "sent"), "true"))
 			add(l, ACTION, id, r, tree);
+		count(l, r);
 	} else if (str_eqz(r->type, "outcome")) {
 		drop(l, ACTION, canon_plain(canon_get(r->data, "action")));
 	} else if (str_eqz(r->type, "policy.load")) {
@@ -162,9 +186,26 @@ live_record(struct live *l, const struct record *r, const struct tree_range *tre
 	}
 }
 
+struct each {
+	live_fn *fn;
+	void *arg;
+};
+
+static void
+each_rate(void *arg, struct str body)
+{
+	static const struct hash none;
+	struct each *e = arg;
+
+	e->fn(e->arg, body, &none);
+}
+
 void
 live_each(const struct live *l, live_fn *fn, void *arg)
 {
+	struct each e = {fn, arg};
+
 	for (const struct node *n = l->first; n != NULL; n = n->next)
 		fn(arg, str_mem(n->body, n->body_len), &n->root);
+	rates_tell(l->rates, l->last_us, each_rate, &e);
 }

@@ -40,6 +40,7 @@ struct core_ticket;
 struct core_ask;
 struct core_ca;
 struct core_logins;
+struct rates;
 struct vault;
 
 /* Where a peer stands; the request table says in which states a message may come. */
@@ -151,8 +152,9 @@ struct core {
 	struct policy *policy_next; /* loaded, its policy.load not yet durable */
 	struct hash live_policy;    /* of the last policy.load in the log */
 	bool live_policy_known;
-	bool no_policy;	 /* the parent said that none is active */
-	int64_t last_us; /* the clock never goes behind it */
+	bool no_policy;	     /* the parent said that none is active */
+	int64_t last_us;     /* the clock never goes behind it */
+	struct rates *rates; /* core_rate.c */
 	struct core_logins *logins;
 	struct vault *vault;
 	struct secret *vault_key, *fp_key;

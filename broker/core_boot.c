@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "audit/rates.h"
 #include "broker/core_approve.h"
 #include "broker/core_ca.h"
 #include "broker/core_cred.h"
@@ -85,6 +86,7 @@ core_new(struct loop *loop)
 	buf_init(&c->doubt, (size_t)32 << 20);
 	buf_init(&c->doubt_more, (size_t)32 << 20);
 	buf_init(&c->not_sent, (size_t)1 << 20);
+	c->rates = rates_new();
 	return c;
 }
 
@@ -126,6 +128,7 @@ core_free(struct core *c)
 	fd_close(&c->vault_fd);
 	policy_free(c->policy);
 	policy_free(c->policy_next);
+	rates_free(c->rates);
 	core_logins_free(c->logins);
 	vault_free(c->vault);
 	secret_free(c->vault_key);

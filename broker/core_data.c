@@ -6,6 +6,7 @@
 
 #include "broker/core_http_data.h"
 #include "broker/core_pg.h"
+#include "broker/core_rate.h"
 
 #include "common/banned.h"
 
@@ -43,17 +44,35 @@ put_attr(struct jcs *j, const char *key, struct str s)
 		jcs_str_lossy(j, key, s);
 }
 
+static void
+put_rates(struct jcs *j, const struct policy_input *in)
+{
+	if (in->nrates == 0)
+		return;
+	jcs_array(j, "rates");
+	for (size_t i = 0; i < in->nrates; i++) {
+		jcs_open(j, NULL);
+		jcs_int(j, "n", in->rates[i].n);
+		jcs_str(j, "rule", in->rates[i].rule);
+		jcs_close(j);
+	}
+	jcs_array_end(j);
+}
+
 void
 core_data_input(struct jcs *j, const char *key, const struct policy_input *in)
 {
 	jcs_open(j, key);
 	put_attr(j, "agent", in->agent);
+	if (in->began_us != 0)
+		put_time(j, "began", in->began_us);
 	if (in->deferred)
 		jcs_bool(j, "deferred", true);
 	effect_jcs(j, "effects", in->effects);
 	put_attr(j, "env", in->env);
 	put_attr(j, "kind", in->kind);
 	put_attr(j, "owner", in->owner);
+	put_rates(j, in);
 	jcs_array(j, "relations");
 	for (size_t i = 0; i < in->nrelations; i++)
 		jcs_str_lossy(j, NULL, in->relations[i]);
@@ -92,9 +111,11 @@ put_grants(struct jcs *j, const struct policy_grant *g, size_t n)
 }
 
 static void
-put_decision(struct jcs *j, const struct core_action *a, const struct policy *p)
+put_decision(struct jcs *j, const struct core_from *f, const struct core_action *a)
 {
+	const struct policy *p = f->run->core->policy;
 	const struct decision *d = &a->d;
+	struct policy_input in = core_decide_input(f->run, str_z(core_from_target(f)), a);
 
 	jcs_open(j, "decision");
 	if (a->request != NULL)
@@ -105,6 +126,7 @@ put_decision(struct jcs *j, const struct core_action *a, const struct policy *p)
 	jcs_z(j, "clock",
 	    p != NULL && policy_clock(p) == CLOCK_MODE_TRUSTED ? "trusted" : "kernel-sync");
 	jcs_bool(j, "clock_known", a->now.known);
+	core_rate_jcs(j, p, &in, a);
 	jcs_z(j, "engine", EFFECTS_ENGINE);
 	put_grants(j, a->grants, a->ngrants);
 	if (a->linked)
@@ -195,7 +217,7 @@ core_data_action(struct buf *out, const struct core_data_action *d)
 	jcs_init(&j, out);
 	jcs_open(&j, NULL);
 	jcs_z(&j, "action", d->a->id);
-	put_decision(&j, d->a, d->from->run->core->policy);
+	put_decision(&j, d->from, d->a);
 	put_dispatch(&j, d);
 	put_request(&j, d);
 	jcs_close(&j);

@@ -11,6 +11,7 @@
 #include "broker/core_act.h"
 #include "broker/core_approve.h"
 #include "broker/core_pg.h"
+#include "broker/core_rate.h"
 #include "common/xalloc.h"
 
 #include "common/banned.h"
@@ -57,6 +58,7 @@ core_txn_copy(struct core_txn *to, const struct core_txn *from)
 	core_txn_reset(to);
 	to->state = from->state;
 	to->effects = from->effects;
+	to->began_us = from->began_us;
 	to->chain = from->chain;
 	to->n = from->n;
 	core_txn_grants_add(to, from->grants, from->ngrants);
@@ -105,6 +107,12 @@ core_op_name(enum core_op op)
 	return "invalid";
 }
 
+bool
+core_action_only_ends(const struct core_action *a)
+{
+	return a->commits && a->facts != NULL && a->facts->view.txn_only && a->statements == 1;
+}
+
 const char *
 core_from_target(const struct core_from *f)
 {
@@ -127,6 +135,9 @@ core_decide_input(const struct core_run *run, struct str target, const struct co
 	in.relations = a->rels;
 	in.nrelations = a->nrels;
 	in.at = a->now;
+	in.began_us = a->began_us;
+	in.rates = a->rates;
+	in.nrates = a->nrates;
 	return in;
 }
 
@@ -386,6 +397,8 @@ core_decide_judge(const struct core_from *f, struct core_action *a, const struct
 		a->d = (struct decision){0};
 		return;
 	}
+	core_rate_fill(c, &in, a);
+	in.nrates = a->nrates;
 	if (people_asked(a) && a->refuse_why == NULL)
 		rq = core_approve_find(run, &a->digest);
 	if (rq != NULL && core_request_armed(rq) && f->pg != NULL && schema_moving(f->pg)) {
@@ -434,8 +447,12 @@ core_decide_finish(const struct core_from *f, struct core_action *a)
 {
 	struct core_run *run = f->run;
 
-	if (a->d.verdict == VERDICT_ALLOW)
+	if (a->d.verdict == VERDICT_ALLOW) {
+		struct policy_input in = core_decide_input(run, str_z(core_from_target(f)), a);
+
+		core_rate_count(run->core, &in, a);
 		return;
+	}
 	link_find(run, str_z(core_from_target(f)), a);
 	if (a->d.verdict == VERDICT_NEEDS_APPROVAL && a->request == NULL && !a->d.unsatisfiable &&
 	    people_asked(a) && run->npending < CORE_PENDING_MAX) {

@@ -24,6 +24,7 @@ enum core_op {
 struct core_txn {
 	char state; /* I T E, as the server last said */
 	uint32_t effects;
+	int64_t began_us;  /* when the first of them was judged */
 	struct hash chain; /* over the digests of its actions: what a COMMIT commits */
 	unsigned n;
 	size_t ngrants;
@@ -69,7 +70,8 @@ struct core_action {
 	struct str rels[CORE_ACTION_RELS];
 	char txn_state; /* before it */
 	uint32_t txn_effects;
-	bool commits; /* judged with the transaction's union */
+	bool commits;	  /* judged with the transaction's union */
+	int64_t began_us; /* of a transaction that this ends, and does nothing else; 0 */
 	const char *refuse_state,
 	    *refuse_why; /* core itself cannot let it pass; an @escape effect says so too */
 	char *show;	 /* the action in full, as people are shown it */
@@ -77,6 +79,9 @@ struct core_action {
 
 	/* What was decided. */
 	struct instant now;
+	size_t nrates;
+	struct policy_rate_count rates[POLICY_RATES_MAX]; /* as it was judged by */
+	bool counted;					  /* for those rules */
 	struct decision d; /* its strings belong to the policy: valid until it is replaced */
 	size_t ngrants;
 	struct policy_grant grants[APPROVAL_GRANTS_MAX];
@@ -92,6 +97,8 @@ struct core_act;
 struct core_action *core_action_new(enum core_op op);
 void core_action_free(struct core_action *a);
 const char *core_op_name(enum core_op op);
+/* It ends a transaction that was open before it, and does nothing else. */
+bool core_action_only_ends(const struct core_action *a);
 
 /* As policy_eval() gets it; borrowed from run and action. */
 struct policy_input core_decide_input(

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "broker/core_approve.h"
+#include "broker/core_rate.h"
 #include "common/xalloc.h"
 
 #include "common/banned.h"
@@ -183,6 +184,8 @@ verdict_now(const struct core_http *h)
 	a->statements = h->view.statements;
 	a->now = core_now(run->core);
 	in = core_decide_input(run, str_z(core_from_target(&h->from)), a);
+	core_rate_fill(run->core, &in, a);
+	in.nrates = a->nrates;
 	policy_eval(run->core->policy, &in, NULL, 0, d);
 	return d->verdict;
 }

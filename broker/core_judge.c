@@ -93,6 +93,8 @@ apply(struct walk *w, struct core_action *a)
 
 	act->effects |= a->effects;
 	t->effects |= a->effects;
+	if (t->began_us == 0)
+		t->began_us = a->now.us;
 	t->chain = hash_sha256(str_mem(link, sizeof(link)));
 	t->n++;
 	if (a->consume)
@@ -146,6 +148,8 @@ judge(struct walk *w, struct core_action *a)
 	a->at = w->at;
 	if (a->commits)
 		a->effects |= act->txn.effects;
+	if (core_action_only_ends(a))
+		a->began_us = act->txn.began_us;
 	a->txn_state = act->txn.state;
 	a->txn_effects = act->txn.effects;
 	a->show = core_act_show(a);

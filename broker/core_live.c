@@ -8,12 +8,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "audit/rates.h"
 #include "broker/core_act.h"
 #include "broker/core_approve.h"
 #include "broker/core_boot.h"
 #include "broker/core_http.h"
 #include "broker/core_peer.h"
 #include "broker/core_pg.h"
+#include "broker/core_rate.h"
 #include "broker/core_run.h"
 #include "common/log.h"
 #include "common/xalloc.h"
@@ -42,6 +44,7 @@ core_live_begin(struct core *c)
 	buf_reset(&c->doubt);
 	buf_reset(&c->doubt_more);
 	c->live_policy_known = false;
+	rates_clear(c->rates);
 }
 
 /* --- reading --------------------------------------------------------------------- */
@@ -369,6 +372,8 @@ dispatch(struct rec *r, struct str type, struct err *err)
 		return on_action(r, err);
 	if (str_has_prefix(type, "approval."))
 		return on_approval(r, z, err);
+	if (strcmp(z, "rate") == 0 && !core_rate_live(r->core, r->data))
+		return bad(r, "rate", err);
 	return 0;
 }
 

@@ -140,6 +140,7 @@ policy_for(const struct whatif *w, struct str digest, const char **why)
 struct judged {
 	struct policy_input in;
 	struct str relations[RELATIONS_MAX];
+	struct policy_rate_count rates[POLICY_RATES_MAX];
 	struct policy_grant grants[GRANTS_MAX];
 	size_t ngrants;
 	enum verdict verdict; /* as recorded */
@@ -170,6 +171,28 @@ read_lists(const struct json *input, const struct json *decision, struct judged 
 		ret->grants[i] = (struct policy_grant){
 		    attribute(json_at(g, i), "person"), attribute(json_at(g, i), "role")};
 	ret->ngrants = json_count(g);
+	return true;
+}
+
+/* What was counted before it, and when what it ends began; both may be missing. */
+static bool
+read_times(const struct json *input, struct judged *ret)
+{
+	const struct json *rates = json_get(input, "rates"), *began = json_get(input, "began");
+
+	if (json_count(rates) > POLICY_RATES_MAX ||
+	    (began != NULL && clock_parse(json_str(began), &ret->in.began_us, NULL) != 0))
+		return false;
+	for (size_t i = 0; i < json_count(rates); i++) {
+		const struct json *one = json_at(rates, i);
+		int64_t n = json_int(json_get(one, "n"));
+
+		if (n < 0 || n > UINT32_MAX)
+			return false;
+		ret->rates[i] = (struct policy_rate_count){attribute(one, "rule"), (unsigned)n};
+	}
+	ret->in.rates = ret->rates;
+	ret->in.nrates = json_count(rates);
 	return true;
 }
 
@@ -207,7 +230,7 @@ read_action(const struct json *data, const struct record *r, struct judged *ret,
 	if (json_get(in, "effects") == NULL ||
 	    !effect_from_json(json_get(in, "effects"), &ret->in.effects) ||
 	    clock_parse(attribute(d, "at"), &ret->in.at.us, NULL) != 0 || !read_lists(in, d, ret) ||
-	    !read_verdict(d, &ret->verdict))
+	    !read_times(in, ret) || !read_verdict(d, &ret->verdict))
 		return err_set(err, ERR_NOT_FOUND, "the recorded input is not of the form");
 	return 0;
 }
