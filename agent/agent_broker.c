@@ -22,6 +22,8 @@ struct broker {
 	int fd;
 	char *path, *killed;
 	struct broker_plan plan;
+	broker_change_fn *change;
+	void *change_arg;
 	uint64_t next_id;
 	bool started;
 };
@@ -34,6 +36,8 @@ send_msg(struct broker *b, uint16_t type, const struct buf *body, const int *fds
 		return err_set(err, ERR_UNAVAILABLE, "broker: no connection");
 	return ipc_sync_send(b->fd, IPC_ROLE_AGENT, IPC_ROLE_CORE, type, body, fds, n, err);
 }
+
+static int change_take(struct broker *b, const struct buf *body, struct err *err);
 
 /* A_KILL and A_ERROR may come in place of any answer; both are errors to whoever waits. */
 static int
@@ -66,15 +70,18 @@ recv_msg(struct broker *b, int ms, uint16_t *ret_type, struct buf *body, struct 
 			return err_set(err, ERR_PROTOCOL, "broker: malformed error");
 		return err_set(err, -(int)code, "broker: %.*s", STR_ARG(text));
 	}
-	return 0;
+	return *ret_type == MSG_A_TARGETS ? change_take(b, body, err) : 0;
 }
 
+/* Targets may come and go while anything is waited for. */
 static int
 expect(struct broker *b, uint16_t type, struct buf *body, struct err *err)
 {
-	uint16_t got = 0;
-	int rc = recv_msg(b, ANSWER_MS, &got, body, err);
+	uint16_t got = MSG_A_TARGETS;
+	int rc = 0;
 
+	while (rc == 0 && got == MSG_A_TARGETS)
+		rc = recv_msg(b, ANSWER_MS, &got, body, err);
 	if (rc == 0 && got != type)
 		return err_set(err, ERR_PROTOCOL, "broker: %s came, %s was expected",
 		    ipc_msg_name(got), ipc_msg_name(type));
@@ -100,35 +107,111 @@ target_take(struct rd *r, struct broker_target *t)
 	return listen <= BROKER_LISTEN_LOOP;
 }
 
+/* What of a plan can change while the run lives. */
+static void
+plan_drop(struct broker_plan *p)
+{
+	for (size_t i = 0; i < p->ntargets; i++) {
+		struct broker_target *t = &p->targets[i];
+
+		free(t->target);
+		free(t->kind);
+		free(t->host);
+		free(t->address);
+		free(t->database);
+		free(t->user);
+	}
+	for (size_t i = 0; i < p->nenv; i++) {
+		free(p->env[i].name);
+		free(p->env[i].value);
+	}
+	p->ntargets = p->nenv = 0;
+}
+
+/* numbered: each entry says its index, and whether it is fresh. */
+static int
+targets_take(struct rd *r, bool numbered, struct broker_plan *p, struct err *err)
+{
+	uint32_t n = rd_u32(r);
+	bool ok = true;
+
+	if (n > BROKER_TARGETS_MAX)
+		return err_set(
+		    err, ERR_PROTOCOL, "broker: %u targets, limit %d", n, BROKER_TARGETS_MAX);
+	for (p->ntargets = 0; p->ntargets < n; p->ntargets++) {
+		struct broker_target *t = &p->targets[p->ntargets];
+
+		t->index = numbered ? rd_u32(r) : (uint32_t)p->ntargets;
+		t->fresh = numbered ? rd_u8(r) == 1 : true;
+		ok = target_take(r, t) && ok;
+	}
+	n = rd_u32(r);
+	if (n > BROKER_TARGETS_MAX)
+		return err_set(
+		    err, ERR_PROTOCOL, "broker: %u variables, limit %d", n, BROKER_TARGETS_MAX);
+	for (p->nenv = 0; p->nenv < n; p->nenv++) {
+		p->env[p->nenv].name = str_dup(rd_lstr(r));
+		p->env[p->nenv].value = str_dup(rd_lstr(r));
+	}
+	return rd_end(r) && ok ? 0 : err_set(err, ERR_PROTOCOL, "broker: malformed plan");
+}
+
 static int
 plan_take(struct broker *b, const struct buf *body, struct err *err)
 {
 	struct rd r = rd_init(buf_str(body));
 	struct broker_plan *p = &b->plan;
-	bool ok = true;
-	uint32_t n;
 
 	p->run = str_dup(rd_lstr(&r));
 	p->owner = str_dup(rd_lstr(&r));
 	p->ca_pem = str_dup(rd_lstr(&r));
-	n = rd_u32(&r);
-	if (n > BROKER_TARGETS_MAX)
-		return err_set(
-		    err, ERR_PROTOCOL, "broker: %u targets, limit %d", n, BROKER_TARGETS_MAX);
-	for (p->ntargets = 0; p->ntargets < n; p->ntargets++)
-		ok = target_take(&r, &p->targets[p->ntargets]) && ok;
-	n = rd_u32(&r);
-	if (n > BROKER_TARGETS_MAX)
-		return err_set(
-		    err, ERR_PROTOCOL, "broker: %u variables, limit %d", n, BROKER_TARGETS_MAX);
-	for (p->nenv = 0; p->nenv < n; p->nenv++) {
-		p->env[p->nenv].name = str_dup(rd_lstr(&r));
-		p->env[p->nenv].value = str_dup(rd_lstr(&r));
-	}
-	if (!rd_end(&r) || !ok || p->run[0] == '\0')
+	if (p->run[0] == '\0')
 		return err_set(err, ERR_PROTOCOL, "broker: malformed plan");
-	return 0;
+	return targets_take(&r, false, p, err);
 }
+
+/* --- while the run lives --------------------------------------------------------- */
+
+static void
+plan_swap(struct broker_plan *p, struct broker_plan *next)
+{
+	plan_drop(p);
+	memcpy(p->targets, next->targets, sizeof(p->targets));
+	memcpy(p->env, next->env, sizeof(p->env));
+	p->ntargets = next->ntargets;
+	p->nenv = next->nenv;
+	next->ntargets = next->nenv = 0;
+}
+
+static int
+change_take(struct broker *b, const struct buf *body, struct err *err)
+{
+	AUTO_FREE struct broker_plan *next = xcalloc(1, sizeof(*next));
+	AUTO_BUF struct buf out = BUF(4096), why = BUF(2048);
+	struct rd r = rd_init(buf_str(body));
+	uint64_t serial = rd_u64(&r);
+	int rc = targets_take(&r, true, next, err);
+
+	if (rc == 0 && b->change != NULL)
+		b->change(b->change_arg, next, &why);
+	if (rc == 0)
+		plan_swap(&b->plan, next);
+	plan_drop(next);
+	if (rc != 0)
+		return rc;
+	buf_u64(&out, serial);
+	buf_lstr(&out, buf_over(&why) ? STR("too much to tell") : buf_str(&why));
+	return send_msg(b, MSG_A_CHANGED, &out, NULL, 0, err);
+}
+
+void
+broker_on_change(struct broker *b, broker_change_fn *fn, void *arg)
+{
+	b->change = fn;
+	b->change_arg = arg;
+}
+
+/* --- from the beginning to the end ----------------------------------------------- */
 
 static void
 open_put(const struct broker_ask *a, struct buf *out)
@@ -170,20 +253,7 @@ broker_free(struct broker *b)
 {
 	if (b == NULL)
 		return;
-	for (size_t i = 0; i < b->plan.ntargets; i++) {
-		struct broker_target *t = &b->plan.targets[i];
-
-		free(t->target);
-		free(t->kind);
-		free(t->host);
-		free(t->address);
-		free(t->database);
-		free(t->user);
-	}
-	for (size_t i = 0; i < b->plan.nenv; i++) {
-		free(b->plan.env[i].name);
-		free(b->plan.env[i].value);
-	}
+	plan_drop(&b->plan);
 	free(b->plan.run);
 	free(b->plan.owner);
 	free(b->plan.ca_pem);
@@ -201,11 +271,11 @@ broker_plan(const struct broker *b)
 }
 
 int
-broker_listen(struct broker *b, size_t index, int fd, struct err *err)
+broker_listen(struct broker *b, uint32_t index, int fd, struct err *err)
 {
 	AUTO_BUF struct buf out = BUF(64);
 
-	buf_u32(&out, (uint32_t)index);
+	buf_u32(&out, index);
 	return send_msg(b, MSG_A_LISTEN, &out, &fd, 1, err);
 }
 
@@ -361,8 +431,8 @@ broker_killed(const struct broker *b)
 	return b->killed;
 }
 
-/* Nothing but a kill may come unasked. A lost wire is looked for; if it stays lost, the program
- * ends. */
+/* Nothing but a kill and other targets may come unasked. A lost wire is looked for; if it stays
+ * lost, the program ends. */
 bool
 broker_watch(void *arg)
 {
@@ -372,6 +442,8 @@ broker_watch(void *arg)
 	uint16_t type;
 	int rc = recv_msg(b, 1000, &type, &in, &e);
 
+	if (rc == 0 && type == MSG_A_TARGETS)
+		return false;
 	if (rc == 0) {
 		b->killed = xstrdup("unexpected message of the broker");
 		return true;

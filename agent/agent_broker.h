@@ -21,6 +21,8 @@ struct broker_target {
 	char *target, *kind, *host, *address, *database, *user;
 	uint16_t port;
 	enum broker_listen listen;
+	uint32_t index; /* what broker calls it */
+	bool fresh;	/* its listener is wanted */
 };
 
 /* For the sandbox's environment: a placeholder in a credential's place. */
@@ -50,7 +52,7 @@ void broker_free(struct broker *b);
 DEFINE_AUTO(broker, struct broker, broker_free)
 const struct broker_plan *broker_plan(const struct broker *b);
 /* Every entry of the plan that wants a listener gets one before broker_start. */
-int broker_listen(struct broker *b, size_t index, int fd, struct err *err);
+int broker_listen(struct broker *b, uint32_t index, int fd, struct err *err);
 /* `level` is the sandbox's JSON. Returns when the listeners serve. */
 int broker_start(struct broker *b, const char *level, struct err *err);
 /*
@@ -60,6 +62,13 @@ int broker_start(struct broker *b, const char *level, struct err *err);
  */
 int broker_event(
     struct broker *b, const char *type, struct str fields, struct str content, struct err *err);
+/*
+ * Called with a new plan while the run lives: makes the listeners of what is fresh, hands them
+ * over, and says in *why what could not be made. Its targets and variables then take the old ones'
+ * place.
+ */
+typedef void broker_change_fn(void *arg, const struct broker_plan *next, struct buf *why);
+void broker_on_change(struct broker *b, broker_change_fn *fn, void *arg);
 /* status: done, budget or error. */
 int broker_end(struct broker *b, const char *status, const char *text, struct err *err);
 /* For sandbox_exec: the wire, and what to do when it speaks while a program runs. */

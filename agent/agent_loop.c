@@ -162,6 +162,7 @@ exec_one(
 				    : limit < left ? limit
 						   : left),
 	    .merge = true,
+	    .env = (const char *const *)*c->env,
 	    .head = LOOP_HEAD,
 	    .tail = LOOP_TAIL,
 	    .watch = broker_watch,

@@ -16,6 +16,7 @@
 struct loop_config {
 	struct broker *broker;
 	struct sandbox *sandbox;
+	char **const *env; /* besides the sandbox's own, looked at for each program */
 	struct model *model;
 	struct transcript out;
 	const char *task;

@@ -89,12 +89,100 @@ agent_plan_listen(struct broker *b, struct sandbox *sb, struct agent_socket *loo
 		if (p->targets[i].listen == BROKER_LISTEN_SANDBOX) {
 			AUTO_FD int fd = sandbox_listener_take(sb, inside++);
 
-			rc = broker_listen(b, i, fd, err);
+			rc = broker_listen(b, p->targets[i].index, fd, err);
 		} else if (p->targets[i].listen == BROKER_LISTEN_LOOP) {
 			if ((rc = agent_socket_make(loop, err)) == 0)
-				rc = broker_listen(b, i, loop->listen, err);
+				rc = broker_listen(b, p->targets[i].index, loop->listen, err);
 			cleanup_close_fd(&loop->listen); /* the broker alone accepts */
 		}
 	}
 	return rc;
+}
+
+/* --- while it lives ---------------------------------------------------------------- */
+
+static bool
+same_listener(const struct broker_target *a, const struct broker_target *b)
+{
+	return b->listen == BROKER_LISTEN_SANDBOX && a->port == b->port &&
+	       strcmp(a->address, b->address) == 0 && strcmp(name_of(a), name_of(b)) == 0;
+}
+
+static const struct broker_target *
+listener_find(const struct broker_plan *p, const struct broker_target *t)
+{
+	for (size_t i = 0; i < p->ntargets; i++)
+		if (same_listener(t, &p->targets[i]))
+			return &p->targets[i];
+	return NULL;
+}
+
+static struct sandbox_target
+inside(const struct broker_target *t)
+{
+	return (struct sandbox_target){.host = name_of(t), .address = t->address, .port = t->port};
+}
+
+/* Those that are to go, or whose listener the broker does not have. */
+static void
+drop_old(struct agent_change *c, const struct broker_plan *next, struct buf *why)
+{
+	const struct broker_plan *now = broker_plan(c->broker);
+
+	for (size_t i = 0; i < now->ntargets; i++) {
+		const struct broker_target *t = &now->targets[i], *stays = listener_find(next, t);
+		const struct sandbox_target drop = inside(t);
+		struct err e = {0};
+
+		if (t->listen != BROKER_LISTEN_SANDBOX || (stays != NULL && !stays->fresh))
+			continue;
+		/* One that could not be made is not there. */
+		if (sandbox_network(c->sandbox, NULL, 0, &drop, 1, NULL, &e) != 0 &&
+		    e.code != ERR_NOT_FOUND)
+			buf_printf(why, "%s stays: %s; ", t->target, e.msg);
+	}
+}
+
+/* One by one: what fails takes no other with it. */
+static void
+add_new(struct agent_change *c, const struct broker_plan *next, struct buf *why)
+{
+	for (size_t i = 0; i < next->ntargets; i++) {
+		const struct broker_target *t = &next->targets[i];
+		const struct sandbox_target add = inside(t);
+		AUTO_FD int fd = -1;
+		struct err e = {0};
+
+		if (t->listen != BROKER_LISTEN_SANDBOX || !t->fresh)
+			continue;
+		if (sandbox_network(c->sandbox, &add, 1, NULL, 0, &fd, &e) != 0 ||
+		    broker_listen(c->broker, t->index, fd, &e) != 0)
+			buf_printf(why, "%s: %s; ", t->target, e.msg);
+	}
+}
+
+static void
+change(void *arg, const struct broker_plan *next, struct buf *why)
+{
+	struct agent_change *c = arg;
+
+	drop_old(c, next, why);
+	add_new(c, next, why);
+	agent_env_free(c->env);
+	c->env = agent_env_make(next);
+}
+
+void
+agent_plan_follow(struct agent_change *c, struct broker *b, struct sandbox *sb)
+{
+	*c = (struct agent_change){.broker = b, .sandbox = sb};
+	broker_on_change(b, change, c);
+}
+
+void
+agent_plan_unfollow(struct agent_change *c)
+{
+	if (c->broker != NULL)
+		broker_on_change(c->broker, NULL, NULL);
+	agent_env_free(c->env);
 }

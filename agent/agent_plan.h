@@ -13,4 +13,14 @@ int agent_plan_sandbox(const struct agent_options *o, const struct broker_plan *
 int agent_plan_listen(
     struct broker *b, struct sandbox *sb, struct agent_socket *loop, struct err *err);
 
+/* Of targets that come and go from here on: in the sandbox, and with the broker. */
+struct agent_change {
+	struct broker *broker;
+	struct sandbox *sandbox;
+	char **env; /* for programs begun since then; NULL: as at the start */
+};
+void agent_plan_follow(struct agent_change *c, struct broker *b, struct sandbox *sb);
+void agent_plan_unfollow(struct agent_change *c);
+#define AUTO_CHANGE __attribute__((cleanup(agent_plan_unfollow)))
+
 #endif

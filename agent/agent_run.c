@@ -93,11 +93,12 @@ command_run(const struct agent_options *o, struct broker *b, struct sandbox *sb,
 }
 
 static int
-loop_run(const struct agent_options *o, struct broker *b, struct sandbox *sb, struct model *m,
-    int *status, struct err *err)
+loop_run(const struct agent_options *o, struct broker *b, const struct agent_change *change,
+    struct model *m, int *status, struct err *err)
 {
 	struct loop_config c = {.broker = b,
-	    .sandbox = sb,
+	    .sandbox = change->sandbox,
+	    .env = &change->env,
 	    .model = m,
 	    .out = {.fd = o->quiet ? -1 : STDOUT_FILENO},
 	    .task = o->task,
@@ -123,7 +124,7 @@ loop_run(const struct agent_options *o, struct broker *b, struct sandbox *sb, st
 
 static int
 begin(const struct agent_options *o, struct broker *b, const struct sandbox_workspace *ws,
-    struct agent_socket *loop, struct sandbox **ret, struct err *err)
+    struct agent_socket *loop, struct agent_change *change, struct sandbox **ret, struct err *err)
 {
 	AUTO_FREE char *level = NULL;
 	int rc;
@@ -131,6 +132,7 @@ begin(const struct agent_options *o, struct broker *b, const struct sandbox_work
 	if ((rc = agent_plan_sandbox(o, broker_plan(b), ret, err)) != 0 ||
 	    (rc = agent_plan_listen(b, *ret, loop, err)) != 0)
 		return rc;
+	agent_plan_follow(change, b, *ret);
 	level = sandbox_workspace_level(ws, sandbox_level(*ret));
 	return broker_start(b, level, err);
 }
@@ -167,6 +169,7 @@ run_inside(const struct agent_options *o, const struct sandbox_workspace *ws, st
 	const char *task = o->task != NULL ? o->task : o->command[0];
 	AUTO(broker) struct broker *b = NULL;
 	AUTO(sandbox) struct sandbox *sb = NULL;
+	AUTO_CHANGE struct agent_change change = {0};
 	AUTO_AGENT_SOCKET struct agent_socket loop = AGENT_SOCKET;
 	struct broker_ask ask = {.socket = path,
 	    .agent = o->agent != NULL ? o->agent : "cofferdam",
@@ -180,11 +183,11 @@ run_inside(const struct agent_options *o, const struct sandbox_workspace *ws, st
 
 	if (rc != 0)
 		return rc;
-	if ((rc = begin(o, b, ws, &loop, &sb, err)) == 0 && o->model != NULL &&
+	if ((rc = begin(o, b, ws, &loop, &change, &sb, err)) == 0 && o->model != NULL &&
 	    (rc = remote_open(o, b, &loop, &remote, err)) == 0)
 		m = remote;
 	if (rc == 0)
-		rc = m != NULL ? loop_run(o, b, sb, m, status, err)
+		rc = m != NULL ? loop_run(o, b, &change, m, status, err)
 			       : command_run(o, b, sb, status, err);
 	if (rc != 0)
 		(void)broker_end(b, "error", err->msg, &e);

@@ -416,6 +416,7 @@ static const struct {
     {"approval.void", "approval void", 2, {"id", "person", "reason"}},
     {"policy.load", "policy loaded", 0, {"policy", "serial", "clock", "digest"}},
     {"policy.unload", "policy withdrawn: everything is refused", 0, {0}},
+    {"run.targets", "the run's targets change", 0, {"gone", "added"}},
     {"run.end", "run ends", 0, {"status", "text"}},
 };
 

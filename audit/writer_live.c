@@ -11,7 +11,7 @@
 
 #include "common/banned.h"
 
-enum kind { POLICY, RUN, ACTION };
+enum kind { POLICY, RUN, TARGETS, ACTION };
 
 struct node {
 	struct node *prev, *next; /* by age */
@@ -181,6 +181,10 @@ live_record(struct live *l, const struct record *r, const struct tree_range *tre
 		return;
 	} else if (str_eqz(r->type, "run.end")) {
 		drop(l, RUN, r->run);
+		drop(l, TARGETS, r->run);
+	} else if (str_eqz(r->type, "run.targets")) {
+		drop(l, TARGETS, r->run);
+		add(l, TARGETS, r->run, r, tree);
 	} else if (str_eqz(r->type, "run.start") || str_has_prefix(r->type, "approval.")) {
 		add(l, RUN, r->run, r, tree);
 	}

@@ -1,8 +1,8 @@
 /*
  * The live records: what core needs to know when it starts, kept in memory as records pass. The
- * last policy.load; run.start and approval.* of runs that have not ended; actions that were sent
- * and have no outcome; and, as bodies of type "rate" without a root, what counts for rates of
- * rules.
+ * last policy.load; run.start, the last run.targets and approval.* of runs that have not ended;
+ * actions that were sent and have no outcome; and, as bodies of type "rate" without a root, what
+ * counts for rates of rules.
  */
 #ifndef AUDIT_WRITER_LIVE_H
 #define AUDIT_WRITER_LIVE_H

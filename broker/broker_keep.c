@@ -36,14 +36,14 @@ broker_keep(struct broker *b, struct str run, uint32_t index, int fd, struct err
 }
 
 void
-broker_keep_drop(struct broker *b, struct str run)
+broker_keep_drop(struct broker *b, struct str run, const uint32_t *index)
 {
 	struct kept **at = &b->kept;
 
 	while (*at != NULL) {
 		struct kept *k = *at;
 
-		if (!str_eqz(run, k->run)) {
+		if (!str_eqz(run, k->run) || (index != NULL && *index != k->index)) {
 			at = &k->next;
 			continue;
 		}

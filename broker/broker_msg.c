@@ -118,7 +118,23 @@ on_drop(struct child *c, struct rd *body, int *fds UNUSED, struct err *err)
 		return rc;
 	if (!rd_end(body))
 		return malformed(err);
-	broker_keep_drop(c->b, run);
+	broker_keep_drop(c->b, run, NULL);
+	return 0;
+}
+
+static int
+on_drop_one(struct child *c, struct rd *body, int *fds UNUSED, struct err *err)
+{
+	struct str run;
+	uint32_t index;
+	int rc = run_read(body, &run, err);
+
+	if (rc != 0)
+		return rc;
+	index = rd_u32(body);
+	if (!rd_end(body))
+		return malformed(err);
+	broker_keep_drop(c->b, run, &index);
 	return 0;
 }
 
@@ -173,6 +189,7 @@ static const struct {
     {MSG_C_LOG, on_log},
     {MSG_K_KEEP, on_keep},
     {MSG_K_DROP, on_drop},
+    {MSG_K_DROP_ONE, on_drop_one},
     {MSG_K_PARSER, on_parser},
     {MSG_K_PARSER_END, on_parser_end},
 };

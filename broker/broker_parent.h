@@ -84,7 +84,8 @@ int broker_msg(struct child *c, uint16_t type, struct rd *body, int *fds, struct
 /* broker_keep.c: spare listeners. */
 int broker_keep(
     struct broker *b, struct str run, uint32_t index, int fd, struct err *err); /* takes fd */
-void broker_keep_drop(struct broker *b, struct str run);
+/* index NULL: all of the run. */
+void broker_keep_drop(struct broker *b, struct str run, const uint32_t *index);
 void broker_keep_send(struct broker *b, struct ipc *core);
 
 /* broker_sock.c: a listening unix socket beneath run/, mode 0660. */

@@ -98,7 +98,7 @@ finish(struct broker *b)
 	while (b->kept != NULL) {
 		AUTO_FREE char *run = xstrdup(b->kept->run);
 
-		broker_keep_drop(b, str_z(run));
+		broker_keep_drop(b, str_z(run), NULL);
 	}
 	if (b->control >= 0)
 		(void)unlinkat(b->state.run, "control.sock", 0);

@@ -24,7 +24,9 @@
 #define CORE_REFUSED_MAX 256 /* refused actions remembered per run, for links */
 #define CORE_CONTROL_MAX 64  /* people connected at once */
 #define CORE_AGENTS_MAX 80
-#define CORE_TARGETS_MAX 250 /* per run */
+#define CORE_TARGETS_MAX 250		      /* per run */
+#define CORE_SLOTS_MAX (CORE_TARGETS_MAX + 2) /* with the proxy and the loop */
+#define CORE_PLACE_SIZE 17
 #define CORE_ID_SIZE 40	     /* "r-" or "a-" and 26 digits of base32, NUL */
 #define CORE_RECORD_MS 10000 /* a record not durable by then is a refusal */
 #define CORE_PARSER_MS 5000
@@ -73,6 +75,15 @@ TAILQ_HEAD(core_peers, core_peer);
 enum core_listen { CORE_LISTEN_NONE = 0, CORE_LISTEN_TCP = 1, CORE_LISTEN_UNIX = 2 };
 
 /* What a run may reach, or one of the two listeners besides (proxy, loop), whose id is "". */
+/* Of one that comes or goes while its run lives (core_patch.c). */
+enum core_target_state {
+	CORE_TARGET_SERVES = 0,
+	CORE_TARGET_WAITS,    /* for its listener */
+	CORE_TARGET_HELD,     /* it has that, if it needs one, and no record yet */
+	CORE_TARGET_RECORDED, /* that is on its way */
+	CORE_TARGET_GONE,     /* a free place; host and address stay for its return */
+};
+
 struct core_target {
 	char *id, *kind, *host, *address, *database, *user;
 	char *scheme; /* http, https; "" for other kinds */
@@ -80,6 +91,20 @@ struct core_target {
 	enum core_listen listen;
 	int fd;		   /* the run's listening socket; -1 */
 	uint32_t listener; /* as front knows it; 0: not told */
+	enum core_target_state state;
+	char place[CORE_PLACE_SIZE]; /* tells where it leads, and with what: core_plan_place() */
+};
+
+/* A change of a run's targets, from the policy to the agent and into the log. */
+struct core_patch {
+	struct core_ticket *ticket; /* run.targets */
+	uint64_t serial;	    /* of the last A_TARGETS */
+	bool asked;		    /* and A_CHANGED has not come */
+	bool look;		    /* the policy may have more for this run */
+	bool stale;		    /* the agent knows other targets than there are */
+	bool owed;		    /* the log does, too */
+	char **gone; /* names not yet recorded as gone; the first `telling` are on their way */
+	size_t ngone, telling;
 };
 
 /* An action that was refused or is waiting, for decision.link. */
@@ -97,14 +122,20 @@ struct core_run {
 	enum core_run_state state;
 	char id[CORE_ID_SIZE];
 	char *agent, *owner, *login;
-	char *task;		  /* until run.start is recorded */
-	char *said;		  /* the agent's last words, for approvers */
-	struct core_peer *peer;	  /* its agent; NULL when away */
-	struct core_peer *parser; /* NULL: none yet, or dead */
-	struct core_asks asks;	  /* statements at the parser, or waiting for it */
-	struct secret *key;	  /* of its blobs */
-	struct core_target *targets;
+	char *task;		     /* until run.start is recorded */
+	char *said;		     /* the agent's last words, for approvers */
+	struct core_peer *peer;	     /* its agent; NULL when away */
+	struct core_peer *parser;    /* NULL: none yet, or dead */
+	struct core_asks asks;	     /* statements at the parser, or waiting for it */
+	struct secret *key;	     /* of its blobs */
+	struct core_target *targets; /* CORE_SLOTS_MAX, for connections point at them */
 	size_t ntargets, nconns, nhttps, npending, nended;
+	bool all;  /* it asked for every target that the policy has, else for these */
+	bool loop; /* and for the models */
+	char **names;
+	size_t nnames;
+	uint32_t naddresses; /* given to targets so far, so that none is used for another host */
+	struct core_patch patch;
 	uint64_t held; /* bytes of HTTP bodies in hand */
 	struct core_requests requests;
 	struct core_refused refused[CORE_REFUSED_MAX];
@@ -114,6 +145,7 @@ struct core_run {
 	char *end_status, *end_text;
 	bool parser_asked, recorded; /* recorded: its run.start may be in the log */
 	bool seen;		     /* in the live records that the writer is telling */
+	bool rebuilt;		     /* from those, which are not all told yet */
 };
 TAILQ_HEAD(core_runs, core_run);
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "broker/core_data.h"
+#include "broker/core_patch.h"
 #include "broker/core_peer.h"
 #include "broker/core_plan.h"
 #include "broker/core_record.h"
@@ -142,6 +143,12 @@ core_agent_on_listen(struct core_peer *p, struct rd *body, int *fds, size_t nfds
 
 	if (!rd_end(body) || nfds != 1)
 		return malformed("A_LISTEN", err);
+	/* One that was asked for and is not wanted any more: nobody will accept there. */
+	if (run->state == CORE_RUN_LIVE &&
+	    (index >= run->ntargets || run->targets[index].state != CORE_TARGET_WAITS)) {
+		core_run_listen_shut(&fds[0]);
+		return 0;
+	}
 	if (core_run_listen(run, index, TAKE_FD(fds[0]), err) != 0)
 		return core_agent_refuse(p, err);
 	buf_lz(&b, run->id);
@@ -181,6 +188,7 @@ start_acked(void *arg, const struct core_ack *ack)
 	run->peer->state = CORE_S_RUN;
 	core_run_serve(run);
 	core_send(run->peer, MSG_A_STARTED, NULL);
+	core_patch_run(run); /* the policy may be another than that of the plan */
 }
 
 static int
@@ -276,6 +284,8 @@ core_agent_on_resume(struct core_peer *p, struct rd *body, int *fds, size_t nfds
 	p->state = CORE_S_RUN;
 	log_info("run %s: its agent is back", run->id);
 	core_send(p, MSG_A_STARTED, NULL);
+	run->patch.stale = true; /* what it was told before, nobody knows */
+	core_patch_run(run);
 	return 0;
 }
 

@@ -18,6 +18,7 @@
 #include "broker/core_facts.h"
 #include "broker/core_live.h"
 #include "broker/core_login.h"
+#include "broker/core_patch.h"
 #include "broker/core_peer.h"
 #include "broker/core_pg.h"
 #include "broker/core_run.h"
@@ -213,7 +214,11 @@ take_policy(struct core *c, int fd, struct err *err)
 static int
 take_vault(struct core *c, int fd, struct err *err)
 {
-	return core_cred_load(c, fd, err);
+	int rc = core_cred_load(c, fd, err);
+
+	if (rc == 0)
+		core_patch_vault(c);
+	return rc;
 }
 
 /* The key may come after the vault: the vault's descriptor is kept until then. */
@@ -396,6 +401,7 @@ core_boot_policy_use(struct core *c, struct policy *p)
 	log_info("policy %.*s, serial %lld, is active", STR_ARG(policy_name(p)),
 	    (long long)policy_serial(p));
 	core_boot_requests(c);
+	core_patch_policy(c);
 	core_peer_listen(c);
 }
 

@@ -351,6 +351,25 @@ core_data_rejected(
 
 /* --- runs and policy ------------------------------------------------------------- */
 
+static void
+put_target(struct jcs *j, const struct core_target *t, int64_t index)
+{
+	jcs_open(j, NULL);
+	jcs_z(j, "address", t->address);
+	jcs_z(j, "host", t->host);
+	if (index >= 0)
+		jcs_int(j, "index", index);
+	jcs_z(j, "kind", t->kind);
+	jcs_int(j, "listen", t->listen);
+	if (t->place[0] != '\0')
+		jcs_z(j, "place", t->place);
+	jcs_int(j, "port", t->port);
+	if (t->scheme[0] != '\0')
+		jcs_z(j, "scheme", t->scheme);
+	jcs_z(j, "target", t->id);
+	jcs_close(j);
+}
+
 void
 core_data_run_start(
     struct buf *out, const struct core_run *run, const struct blob_ref *task, struct str level)
@@ -360,26 +379,44 @@ core_data_run_start(
 	jcs_init(&j, out);
 	jcs_open(&j, NULL);
 	jcs_str_lossy(&j, "agent", str_z(run->agent));
+	if (run->all)
+		jcs_bool(&j, "all", true);
 	jcs_raw(&j, "level", level);
 	jcs_z(&j, "login", run->login);
 	jcs_z(&j, "owner", run->owner);
 	jcs_array(&j, "targets");
-	for (size_t i = 0; i < run->ntargets; i++) {
-		const struct core_target *t = &run->targets[i];
-
-		jcs_open(&j, NULL);
-		jcs_z(&j, "address", t->address);
-		jcs_z(&j, "host", t->host);
-		jcs_z(&j, "kind", t->kind);
-		jcs_int(&j, "listen", t->listen);
-		jcs_int(&j, "port", t->port);
-		if (t->scheme[0] != '\0')
-			jcs_z(&j, "scheme", t->scheme);
-		jcs_z(&j, "target", t->id);
-		jcs_close(&j);
-	}
+	for (size_t i = 0; i < run->ntargets; i++)
+		put_target(&j, &run->targets[i], -1);
 	jcs_array_end(&j);
 	blob_ref_jcs(&j, "task", task);
+	jcs_close(&j);
+}
+
+void
+core_data_run_targets(struct buf *out, const struct core_run *run)
+{
+	struct jcs j;
+
+	jcs_init(&j, out);
+	jcs_open(&j, NULL);
+	jcs_array(&j, "added");
+	for (size_t i = 0; i < run->ntargets; i++)
+		if (run->targets[i].state == CORE_TARGET_RECORDED)
+			jcs_z(&j, NULL,
+			    run->targets[i].id[0] != '\0' ? run->targets[i].id
+							  : run->targets[i].kind);
+	jcs_array_end(&j);
+	jcs_int(&j, "addresses", run->naddresses);
+	jcs_array(&j, "gone");
+	for (size_t i = 0; i < run->patch.ngone; i++)
+		jcs_z(&j, NULL, run->patch.gone[i]);
+	jcs_array_end(&j);
+	jcs_array(&j, "targets");
+	for (size_t i = 0; i < run->ntargets; i++)
+		if (run->targets[i].state == CORE_TARGET_SERVES ||
+		    run->targets[i].state == CORE_TARGET_RECORDED)
+			put_target(&j, &run->targets[i], (int64_t)i);
+	jcs_array_end(&j);
 	jcs_close(&j);
 }
 

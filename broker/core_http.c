@@ -110,16 +110,15 @@ core_http_free(struct core_http *h)
 
 typedef bool want_fn(const struct core_http *h);
 
-/* The first of the run (NULL: of any) that fn wants (NULL: all). */
 static struct core_http *
-first(const struct core *c, const struct core_run *run, want_fn *fn)
+first(const struct core *c, want_fn *fn)
 {
 	struct core_http *h = NULL;
 
 	for (size_t i = 0; i < CORE_CONN_BUCKETS; i++)
 		LIST_FOREACH (h, &c->https[i], link) {
 			/* NOLINTBEGIN(clang-analyzer-unix.Malloc): LIST_REMOVE is not followed */
-			if ((run == NULL || h->from.run == run) && (fn == NULL || fn(h)))
+			if (fn(h))
 				return h;
 			/* NOLINTEND(clang-analyzer-unix.Malloc) */
 		}
@@ -173,16 +172,26 @@ tell_abort(const struct core_http *h)
 	core_send(h->from.run->core->front, MSG_H_ABORT, &b);
 }
 
-void
-core_http_run_ended(struct core_run *run)
+static void
+cut_off(struct core_http *h)
 {
-	struct core_http *h;
+	if (h->phase == CORE_HTTP_SENT)
+		core_http_abort(h);
+	tell_abort(h);
+	lost(h);
+}
 
-	while (run->nhttps != 0 && (h = first(run->core, run, NULL)) != NULL) {
-		if (h->phase == CORE_HTTP_SENT)
-			core_http_abort(h);
-		tell_abort(h);
-		lost(h);
+void
+core_http_end(struct core_run *run, const struct core_target *target)
+{
+	for (size_t i = 0; run->nhttps != 0 && i < CORE_CONN_BUCKETS; i++) {
+		struct core_http *h, *next;
+
+		for (h = LIST_FIRST(&run->core->https[i]); h != NULL; h = next) {
+			next = LIST_NEXT(h, link);
+			if (h->from.run == run && (target == NULL || h->from.target == target))
+				cut_off(h);
+		}
 	}
 }
 
@@ -191,7 +200,7 @@ core_http_upstream_gone(struct core *c)
 {
 	struct core_http *h;
 
-	while ((h = first(c, NULL, is_sent)) != NULL) {
+	while ((h = first(c, is_sent)) != NULL) {
 		tell_abort(h);
 		lost(h);
 	}
@@ -235,7 +244,7 @@ core_http_front_gone(struct core *c)
 {
 	struct core_http *h;
 
-	while ((h = first(c, NULL, is_served)) != NULL)
+	while ((h = first(c, is_served)) != NULL)
 		client_gone(h);
 }
 

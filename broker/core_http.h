@@ -110,7 +110,7 @@ struct core_http *core_http_by_id(
     const struct core *c, uint64_t conn, uint64_t act); /* NULL: none */
 /* An action of that id is with upstream now. */
 bool core_http_in_flight(const struct core *c, const char *action);
-void core_http_run_ended(struct core_run *run);
+void core_http_end(struct core_run *run, const struct core_target *target); /* NULL: all */
 void core_http_front_gone(struct core *c);
 void core_http_upstream_gone(struct core *c);
 int core_http_on_connect(

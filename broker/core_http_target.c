@@ -107,7 +107,8 @@ static const struct core_target *
 in_run(const struct core_run *run, const struct policy_target *t)
 {
 	for (size_t i = 0; t != NULL && i < run->ntargets; i++)
-		if (str_eqz(t->id, run->targets[i].id))
+		if (str_eqz(t->id, run->targets[i].id) &&
+		    run->targets[i].state == CORE_TARGET_SERVES)
 			return same_place(t, &run->targets[i]) ? &run->targets[i] : NULL;
 	return NULL;
 }

@@ -80,5 +80,6 @@ core_lease_close(const struct core_conn *conn)
 	AUTO_BUF struct buf b = BUF(64);
 
 	buf_u64(&b, conn->from.id);
+	buf_u8(&b, conn->revoked ? 1 : 0);
 	core_send(conn->from.run->core->upstream, MSG_U_CLOSE, &b);
 }

@@ -63,7 +63,31 @@ core_run_listen(struct core_run *run, uint32_t index, int fd, struct err *err)
 		return err_set(err, ERR_INVALID, "listener %u is not a listening %s stream socket",
 		    index, local ? "unix" : "TCP");
 	run->targets[index].fd = TAKE_FD(own);
+	if (run->targets[index].state == CORE_TARGET_WAITS)
+		run->targets[index].state = CORE_TARGET_HELD;
 	return 0;
+}
+
+/* A listening socket that is shut down is closed for all who hold it, the sandbox's supervisor too.
+ */
+void
+core_run_listen_shut(int *fd)
+{
+	if (*fd < 0)
+		return;
+	(void)shutdown(*fd, SHUT_RDWR);
+	(void)close(*fd);
+	*fd = -1;
+}
+
+void
+core_run_listen_forget(struct core *c, const char *run, uint32_t index)
+{
+	AUTO_BUF struct buf b = BUF(512);
+
+	buf_lz(&b, run);
+	buf_u32(&b, index);
+	core_send(&c->parent, MSG_K_DROP_ONE, &b);
 }
 
 /* Of F_LISTEN: what front speaks on it. */

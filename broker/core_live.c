@@ -13,6 +13,7 @@
 #include "broker/core_approve.h"
 #include "broker/core_boot.h"
 #include "broker/core_http.h"
+#include "broker/core_kept.h"
 #include "broker/core_peer.h"
 #include "broker/core_pg.h"
 #include "broker/core_rate.h"
@@ -77,59 +78,10 @@ on_policy(struct rec *r, struct err *err)
 	return 0;
 }
 
-/* --- runs ------------------------------------------------------------------------ */
-
-static void
-run_target(struct core_run *run, const struct json *v)
-{
-	const struct policy *p =
-	    run->core->policy_next != NULL ? run->core->policy_next : run->core->policy;
-	struct str id = json_str(json_get(v, "target"));
-	const struct policy_target *t = p != NULL ? policy_target(p, id) : NULL;
-	AUTO_FREE char *z = str_dup(id), *kind = str_dup(json_str(json_get(v, "kind"))),
-		       *scheme = str_dup(json_str(json_get(v, "scheme"))),
-		       *host = str_dup(json_str(json_get(v, "host"))),
-		       *address = str_dup(json_str(json_get(v, "address"))),
-		       *db = str_dup(t != NULL ? t->database : STR("")),
-		       *user = str_dup(t != NULL ? t->user : STR(""));
-
-	core_run_target_add(run, &(struct core_target){.id = z,
-				     .kind = kind,
-				     .scheme = scheme,
-				     .host = host,
-				     .address = address,
-				     .database = db,
-				     .user = user,
-				     .port = (uint16_t)json_int(json_get(v, "port")),
-				     .listen = (enum core_listen)json_int(json_get(v, "listen"))});
-}
-
 static int
-on_run(struct rec *r, struct err *err)
+on_run(const struct rec *r, const char *fault, struct err *err)
 {
-	AUTO_FREE char *id = str_dup(r->run);
-	struct core_run *run = core_run_find(r->core, r->run);
-	const struct json *targets = json_get(r->data, "targets");
-	struct err why;
-
-	if (r->run.n == 0 || r->run.n >= CORE_ID_SIZE || json_count(targets) > CORE_TARGETS_MAX)
-		return bad(r, "run", err);
-	if (run != NULL) {
-		run->seen = true;
-		return 0;
-	}
-	if (core_run_new(r->core, id, &run, &why) != 0) {
-		log_error("run %s cannot be taken up again: %s", id, why.msg);
-		return 0;
-	}
-	run->state = CORE_RUN_LIVE;
-	run->seen = run->recorded = true;
-	run->agent = str_dup(field(r, "agent"));
-	run->owner = str_dup(field(r, "owner"));
-	run->login = str_dup(field(r, "login"));
-	for (size_t i = 0; i < json_count(targets); i++)
-		run_target(run, json_at(targets, i));
-	return 0;
+	return fault != NULL ? bad(r, fault, err) : 0;
 }
 
 /* --- requests -------------------------------------------------------------------- */
@@ -367,7 +319,9 @@ dispatch(struct rec *r, struct str type, struct err *err)
 	if (strcmp(z, "policy.load") == 0)
 		return on_policy(r, err);
 	if (strcmp(z, "run.start") == 0)
-		return on_run(r, err);
+		return on_run(r, core_kept_start(r->core, r->run, r->data), err);
+	if (strcmp(z, "run.targets") == 0)
+		return on_run(r, core_kept_targets(r->core, r->run, r->data), err);
 	if (strcmp(z, "action") == 0)
 		return on_action(r, err);
 	if (str_has_prefix(type, "approval."))
@@ -464,11 +418,13 @@ core_live_on_end(struct core_peer *p, struct rd *body, int *fds, size_t nfds, st
 	p->state = CORE_S_OPEN;
 	while ((run = vanished(c)) != NULL)
 		core_run_end(run, "lost", STR("the log does not have its start"), false);
+	TAILQ_FOREACH (run, &c->runs, link)
+		run->rebuilt = false;
 	settle_doubts(c);
 	settle_requests(c);
 	core_boot_policy(c);
 	core_boot_requests(c);
-	core_run_settle(c);
+	core_kept_settle(c);
 	core_peer_listen(c);
 	c->was_live = true;
 	return 0;

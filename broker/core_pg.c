@@ -151,24 +151,27 @@ core_pg_kill(struct core_conn *conn, const char *sqlstate, const char *message)
 }
 
 static struct core_conn *
-any_conn(const struct core *c, const struct core_run *run)
+any_conn(const struct core *c, const struct core_run *run, const struct core_target *t)
 {
 	struct core_conn *conn;
 
 	for (size_t i = 0; i < CORE_CONN_BUCKETS; i++)
 		LIST_FOREACH (conn, &c->conns[i], link)
-			if (run == NULL || conn->from.run == run)
+			if ((run == NULL || conn->from.run == run) &&
+			    (t == NULL || conn->from.target == t))
 				return conn;
 	return NULL;
 }
 
 void
-core_pg_run_ended(struct core_run *run, const char *why)
+core_pg_end(struct core_run *run, const struct core_target *target, const char *why)
 {
 	struct core_conn *conn;
 
-	while (run->nconns != 0 && (conn = any_conn(run->core, run)) != NULL)
+	while (run->nconns != 0 && (conn = any_conn(run->core, run, target)) != NULL) {
+		conn->revoked = target != NULL;
 		core_pg_kill(conn, "57P01", why);
+	}
 }
 
 void
@@ -176,8 +179,7 @@ core_pg_front_gone(struct core *c)
 {
 	struct core_conn *conn;
 
-	/* Front is NULL already: nobody is told. */
-	while ((conn = any_conn(c, NULL)) != NULL)
+	while ((conn = any_conn(c, NULL, NULL)) != NULL)
 		core_pg_kill(conn, "57P01", "front restarts");
 }
 
@@ -186,7 +188,7 @@ core_pg_upstream_gone(struct core *c)
 {
 	struct core_conn *conn;
 
-	while ((conn = any_conn(c, NULL)) != NULL)
+	while ((conn = any_conn(c, NULL, NULL)) != NULL)
 		core_pg_kill(conn, "08006", "the broker's connection to the server was lost");
 }
 

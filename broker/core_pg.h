@@ -42,6 +42,7 @@ struct core_conn {
 	struct core_cancel *cancel;	/* of what the act runs */
 	uint64_t cancel_ms, cancel_act; /* the last one: when it began, and for what */
 	struct loop_timer *timer;	/* CLOSING */
+	bool revoked;			/* what is in flight is to be cancelled */
 };
 
 struct core_conn *core_pg_find(const struct core *c, uint64_t id); /* NULL: none */
@@ -50,7 +51,8 @@ struct core_conn *core_pg_find(const struct core *c, uint64_t id); /* NULL: none
 void core_pg_kill(struct core_conn *conn, const char *sqlstate, const char *message);
 /* Gone from memory; nobody is told. */
 void core_pg_free(struct core_conn *conn);
-void core_pg_run_ended(struct core_run *run, const char *why);
+/* All of the run, or (target) those to it: then what they have in flight is cancelled, too. */
+void core_pg_end(struct core_run *run, const struct core_target *target, const char *why);
 void core_pg_front_gone(struct core *c);
 void core_pg_upstream_gone(struct core *c);
 

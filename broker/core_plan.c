@@ -26,58 +26,151 @@ core_plan_scheme(const struct policy_target *t)
 	return t->tls ? "https" : "http";
 }
 
-/* --- addresses ------------------------------------------------------------------- */
+void
+core_plan_place(const struct policy_target *t, char out[CORE_PLACE_SIZE])
+{
+	AUTO_BUF struct buf b = BUF((size_t)4 << 20), hex = BUF(CORE_PLACE_SIZE);
+	const struct str words[] = {t->host, t->address, t->ca_pem, t->database, t->user,
+	    t->credential, t->via, t->via_credential};
+	struct hash h;
+
+	for (size_t i = 0; i < ARRAY_LEN(words); i++)
+		buf_lstr(&b, words[i]);
+	buf_u32(&b, t->port);
+	buf_u8(&b, (uint8_t)t->kind);
+	buf_u8(&b, (uint8_t)t->model);
+	buf_u8(&b, (uint8_t)(t->tls | t->tls_verify << 1 | t->wildcard << 2));
+	for (size_t i = 0; i < t->nnetworks; i++)
+		buf_lstr(&b, t->networks[i]);
+	h = hash_sha256(buf_str(&b));
+	enc_hex(&hex, str_mem(h.b, (CORE_PLACE_SIZE - 1) / 2));
+	memcpy(out, hex.p, CORE_PLACE_SIZE - 1);
+	out[CORE_PLACE_SIZE - 1] = '\0';
+}
+
+/* --- places and addresses -------------------------------------------------------- */
 
 static bool
 taken(const struct core_run *run, const char *address, uint16_t port)
 {
 	for (size_t i = 0; i < run->ntargets; i++)
-		if (run->targets[i].port == port && strcmp(run->targets[i].address, address) == 0)
+		if (run->targets[i].listen == CORE_LISTEN_TCP &&
+		    (port == 0 || run->targets[i].port == port) &&
+		    strcmp(run->targets[i].address, address) == 0)
 			return true;
 	return false;
 }
 
-/* A name resolves to one address: targets of one host share it, as long as their ports differ. */
+/* Its own of before, then one of the end, then any that is free; CORE_SLOTS_MAX: there is none. */
+static size_t
+slot_for(const struct core_run *run, const char *host)
+{
+	size_t at = run->ntargets;
+
+	for (size_t i = 0; i < run->ntargets; i++)
+		if (run->targets[i].state == CORE_TARGET_GONE &&
+		    strcmp(run->targets[i].host, host) == 0)
+			return i;
+	for (size_t i = 0; at == CORE_SLOTS_MAX && i < run->ntargets; i++)
+		if (run->targets[i].state == CORE_TARGET_GONE)
+			at = i;
+	return at;
+}
+
+/*
+ * A name resolves to one address: targets of one host share it, as long as their ports differ, and
+ * it is no other host's as long as the run lives, since clients remember.
+ */
 static void
-address_for(const struct core_run *run, const char *host, uint16_t port, char out[16])
+address_for(struct core_run *run, const char *host, uint16_t port, char out[16])
 {
 	for (size_t i = 0; i < run->ntargets; i++) {
 		const struct core_target *t = &run->targets[i];
 
-		if (t->listen != CORE_LISTEN_TCP || !str_ieqz(str_z(host), t->host) ||
+		if ((t->listen != CORE_LISTEN_TCP && t->state != CORE_TARGET_GONE) ||
+		    t->address[0] == '\0' || !str_ieqz(str_z(host), t->host) ||
 		    taken(run, t->address, port))
 			continue;
 		memcpy(out, t->address, strnlen(t->address, 15) + 1);
 		return;
 	}
-	core_run_address(run->ntargets, out);
+	core_run_address(run->naddresses, out);
+	while (taken(run, out, 0))
+		core_run_address(++run->naddresses, out);
+}
+
+static int
+put(struct core_run *run, struct core_target *t, struct err *err)
+{
+	size_t at = slot_for(run, t->host);
+	char address[16] = "";
+
+	if (at == CORE_SLOTS_MAX)
+		return err_set(
+		    err, ERR_TOO_LARGE, "a run has at most %d targets", CORE_TARGETS_MAX);
+	if (t->listen == CORE_LISTEN_TCP)
+		address_for(run, t->host, t->port, address);
+	t->address = address;
+	core_run_target_put(run, at, t);
+	run->naddresses++;
+	return 0;
 }
 
 /* --- targets --------------------------------------------------------------------- */
 
 static int
-target_add(struct core_run *run, const struct policy_target *t, struct err *err)
+target_put(struct core_run *run, const struct policy_target *t, enum core_target_state state,
+    struct err *err)
 {
 	AUTO_FREE char *id = str_dup(t->id), *host = core_plan_host(t), *db = str_dup(t->database),
 		       *user = str_dup(t->user);
 	bool own = !t->wildcard && t->model == TARGET_MODEL_NONE;
-	char address[16] = "";
+	struct core_target to = {.id = id,
+	    .kind = (char *)(uintptr_t)target_kind_name(t->kind),
+	    .scheme = (char *)(uintptr_t)core_plan_scheme(t),
+	    .host = host,
+	    .database = db,
+	    .user = user,
+	    .port = t->port,
+	    .listen = own ? CORE_LISTEN_TCP : CORE_LISTEN_NONE,
+	    .state = state == CORE_TARGET_WAITS && !own ? CORE_TARGET_HELD : state};
 
-	if (run->ntargets >= CORE_TARGETS_MAX)
+	core_plan_place(t, to.place);
+	return put(run, &to, err);
+}
+
+static int
+proxy_put(struct core_run *run, enum core_target_state state, struct err *err)
+{
+	return put(run,
+	    &(struct core_target){.kind = (char *)(uintptr_t)CORE_KIND_PROXY,
+		.host = (char *)(uintptr_t)CORE_PROXY_HOST,
+		.port = CORE_PROXY_PORT,
+		.listen = CORE_LISTEN_TCP,
+		.state = state},
+	    err);
+}
+
+static size_t
+targets_of(const struct core_run *run)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < run->ntargets; i++)
+		n += run->targets[i].id[0] != '\0';
+	return n;
+}
+
+int
+core_plan_add(struct core_run *run, const struct policy_target *t, enum core_target_state state,
+    struct err *err)
+{
+	if (t == NULL)
+		return core_plan_has_http(run) ? proxy_put(run, state, err) : 0;
+	if (targets_of(run) >= CORE_TARGETS_MAX)
 		return err_set(
 		    err, ERR_TOO_LARGE, "a run has at most %d targets", CORE_TARGETS_MAX);
-	if (own)
-		address_for(run, host, t->port, address);
-	core_run_target_add(run, &(struct core_target){.id = id,
-				     .kind = (char *)(uintptr_t)target_kind_name(t->kind),
-				     .scheme = (char *)(uintptr_t)core_plan_scheme(t),
-				     .host = host,
-				     .address = address,
-				     .database = db,
-				     .user = user,
-				     .port = t->port,
-				     .listen = own ? CORE_LISTEN_TCP : CORE_LISTEN_NONE});
-	return 0;
+	return target_put(run, t, state, err);
 }
 
 static bool
@@ -85,6 +178,41 @@ served(const struct policy_target *t)
 {
 	return (t->kind == TARGET_POSTGRES || t->kind == TARGET_HTTP) && t->port != 0 &&
 	       t->host.n != 0;
+}
+
+static bool
+owned(const struct core_run *run)
+{
+	const struct policy_person *q =
+	    policy_person_by_login(run->core->policy, str_z(run->login));
+
+	return q != NULL && str_eqz(q->id, run->owner);
+}
+
+bool
+core_plan_wants(const struct core_run *run, const struct policy_target *t)
+{
+	if (!served(t) || !owned(run))
+		return false;
+	if (t->model != TARGET_MODEL_NONE)
+		return run->loop;
+	for (size_t i = 0; i < run->nnames; i++)
+		if (str_eqz(t->id, run->names[i]))
+			return true;
+	return run->all;
+}
+
+bool
+core_plan_has_http(const struct core_run *run)
+{
+	for (size_t i = 0; i < run->ntargets; i++) {
+		const struct policy_target *t =
+		    policy_target(run->core->policy, str_z(run->targets[i].id));
+
+		if (t != NULL && t->kind == TARGET_HTTP && t->model == TARGET_MODEL_NONE)
+			return true;
+	}
+	return false;
 }
 
 static bool
@@ -113,7 +241,8 @@ target_named(struct core_run *run, struct str id, struct err *err)
 		    "target %.*s is a model: the loop alone reaches it", STR_ARG(id));
 	if (has(run, id))
 		return err_set(err, ERR_EXISTS, "target %.*s is named twice", STR_ARG(id));
-	return target_add(run, t, err);
+	core_run_name_add(run, id);
+	return core_plan_add(run, t, CORE_TARGET_SERVES, err);
 }
 
 int
@@ -123,33 +252,16 @@ core_plan_targets(struct core_run *run, struct rd *body, struct err *err)
 	uint32_t n = rd_u32(body);
 	int rc = 0;
 
+	run->all = n == 0;
 	for (uint32_t i = 0; rc == 0 && i < n && !body->bad; i++)
 		rc = target_named(run, rd_lstr(body), err);
 	for (size_t i = 0; rc == 0 && n == 0 && i < policy_target_count(pol); i++) {
 		const struct policy_target *t = policy_target_at(pol, i);
 
 		if (served(t) && t->model == TARGET_MODEL_NONE)
-			rc = target_add(run, t, err);
+			rc = core_plan_add(run, t, CORE_TARGET_SERVES, err);
 	}
 	return rc;
-}
-
-static void
-proxy_add(struct core_run *run)
-{
-	char address[16];
-	bool http = false;
-
-	for (size_t i = 0; i < run->ntargets; i++)
-		http = http || run->targets[i].scheme[0] != '\0';
-	if (!http)
-		return;
-	core_run_address(run->ntargets, address);
-	core_run_target_add(run, &(struct core_target){.kind = (char *)(uintptr_t)CORE_KIND_PROXY,
-				     .host = (char *)(uintptr_t)CORE_PROXY_HOST,
-				     .address = address,
-				     .port = CORE_PROXY_PORT,
-				     .listen = CORE_LISTEN_TCP});
 }
 
 int
@@ -157,15 +269,16 @@ core_plan_finish(struct core_run *run, bool loop, struct err *err)
 {
 	const struct policy *pol = run->core->policy;
 	bool any = false;
-	int rc = 0;
+	/* Models are reached by the loop's listener: the proxy is for the others. */
+	int rc = core_plan_add(run, NULL, CORE_TARGET_SERVES, err);
 
-	proxy_add(run);
+	run->loop = loop;
 	for (size_t i = 0; loop && rc == 0 && i < policy_target_count(pol); i++) {
 		const struct policy_target *t = policy_target_at(pol, i);
 
 		if (!served(t) || t->model == TARGET_MODEL_NONE)
 			continue;
-		rc = target_add(run, t, err);
+		rc = core_plan_add(run, t, CORE_TARGET_SERVES, err);
 		any = true;
 	}
 	if (rc == 0 && loop && !any)
@@ -210,6 +323,19 @@ env_put(const struct core_run *run, struct buf *b)
 	buf_put_str(b, buf_str(&list));
 }
 
+static void
+entry_put(const struct core_target *t, struct buf *b)
+{
+	buf_lz(b, t->id);
+	buf_lz(b, t->kind);
+	buf_lz(b, t->host);
+	buf_u32(b, t->port);
+	buf_lz(b, t->address);
+	buf_lz(b, t->database);
+	buf_lz(b, t->user);
+	buf_u8(b, (uint8_t)t->listen);
+}
+
 void
 core_plan_send(const struct core_run *run)
 {
@@ -219,18 +345,29 @@ core_plan_send(const struct core_run *run)
 	buf_lz(&b, run->owner);
 	buf_lstr(&b, core_ca_pem(run->core->ca));
 	buf_u32(&b, (uint32_t)run->ntargets);
-	for (size_t i = 0; i < run->ntargets; i++) {
-		const struct core_target *t = &run->targets[i];
-
-		buf_lz(&b, t->id);
-		buf_lz(&b, t->kind);
-		buf_lz(&b, t->host);
-		buf_u32(&b, t->port);
-		buf_lz(&b, t->address);
-		buf_lz(&b, t->database);
-		buf_lz(&b, t->user);
-		buf_u8(&b, (uint8_t)t->listen);
-	}
+	for (size_t i = 0; i < run->ntargets; i++)
+		entry_put(&run->targets[i], &b);
 	env_put(run, &b);
 	core_send(run->peer, MSG_A_PLAN, &b);
+}
+
+void
+core_plan_send_change(const struct core_run *run)
+{
+	AUTO_BUF struct buf b = BUF(262144), list = BUF(131072);
+	uint32_t n = 0;
+
+	for (size_t i = 0; i < run->ntargets; i++) {
+		if (run->targets[i].state == CORE_TARGET_GONE)
+			continue;
+		buf_u32(&list, (uint32_t)i);
+		buf_u8(&list, run->targets[i].state == CORE_TARGET_WAITS);
+		entry_put(&run->targets[i], &list);
+		n++;
+	}
+	buf_u64(&b, run->patch.serial);
+	buf_u32(&b, n);
+	buf_put_str(&b, buf_str(&list));
+	env_put(run, &b);
+	core_send(run->peer, MSG_A_TARGETS, &b);
 }

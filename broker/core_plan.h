@@ -19,6 +19,18 @@ int core_plan_targets(struct core_run *run, struct rd *body, struct err *err);
 int core_plan_finish(struct core_run *run, bool loop, struct err *err);
 void core_plan_send(const struct core_run *run); /* A_PLAN, to its agent */
 
+/* Is it one of those that the run asked for, under an owner who is still there? */
+bool core_plan_wants(const struct core_run *run, const struct policy_target *t);
+/* Of the policy, as `state`; the proxy (NULL) if an http target is there. ERR_TOO_LARGE. */
+int core_plan_add(struct core_run *run, const struct policy_target *t, enum core_target_state state,
+    struct err *err);
+/* Is there a target for the proxy? */
+bool core_plan_has_http(const struct core_run *run);
+/* 8 bytes of a hash, in hex, over all that says where it is and with what it is reached. */
+void core_plan_place(const struct policy_target *t, char out[CORE_PLACE_SIZE]);
+/* A_TARGETS, to its agent. */
+void core_plan_send_change(const struct core_run *run);
+
 /* Where the policy has it: its host, or "*.host" of a wildcard; the caller frees. */
 char *core_plan_host(const struct policy_target *t);
 /* "http" or "https"; "" for other kinds. */

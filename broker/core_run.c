@@ -6,6 +6,7 @@
  */
 #include "broker/core_run.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 #include "broker/core_data.h"
 #include "broker/core_facts.h"
 #include "broker/core_http.h"
+#include "broker/core_patch.h"
 #include "broker/core_peer.h"
 #include "broker/core_pg.h"
 #include "common/log.h"
@@ -102,6 +104,7 @@ core_run_new(struct core *c, const char *id, struct core_run **ret, struct err *
 	run = xcalloc(1, sizeof(*run));
 	run->core = c;
 	run->key = key;
+	run->targets = xcalloc(CORE_SLOTS_MAX, sizeof(*run->targets));
 	(void)snprintf(run->id, sizeof(run->id), "%s", id != NULL ? id : fresh);
 	TAILQ_INIT(&run->requests);
 	TAILQ_INIT(&run->asks);
@@ -109,23 +112,6 @@ core_run_new(struct core *c, const char *id, struct core_run **ret, struct err *
 	c->nruns++;
 	*ret = run;
 	return 0;
-}
-
-void
-core_run_target_add(struct core_run *run, const struct core_target *t)
-{
-	struct core_target *to;
-
-	run->targets = xreallocarray(run->targets, run->ntargets + 1, sizeof(*run->targets));
-	to = &run->targets[run->ntargets++];
-	*to = (struct core_target){.port = t->port, .listen = t->listen, .fd = -1};
-	to->id = str_dup(str_z(t->id));
-	to->kind = str_dup(str_z(t->kind));
-	to->scheme = str_dup(str_z(t->scheme));
-	to->host = str_dup(str_z(t->host));
-	to->address = str_dup(str_z(t->address));
-	to->database = str_dup(str_z(t->database));
-	to->user = str_dup(str_z(t->user));
 }
 
 static void
@@ -143,12 +129,64 @@ target_free(struct core_target *t)
 }
 
 void
+core_run_target_put(struct core_run *run, size_t index, const struct core_target *t)
+{
+	struct core_target *to = &run->targets[index], was = *to;
+
+	assert(index < CORE_SLOTS_MAX && index <= run->ntargets);
+	*to = *t;
+	to->fd = -1;
+	to->listener = 0;
+	to->id = str_dup(str_z(t->id));
+	to->kind = str_dup(str_z(t->kind));
+	to->scheme = str_dup(str_z(t->scheme));
+	to->host = str_dup(str_z(t->host));
+	to->address = str_dup(str_z(t->address));
+	to->database = str_dup(str_z(t->database));
+	to->user = str_dup(str_z(t->user));
+	if (index == run->ntargets)
+		run->ntargets++;
+	else
+		target_free(&was);
+}
+
+void
+core_run_target_add(struct core_run *run, const struct core_target *t)
+{
+	core_run_target_put(run, run->ntargets, t);
+	run->naddresses++;
+}
+
+void
+core_run_target_gone(struct core_target *t)
+{
+	char **words[] = {&t->id, &t->kind, &t->scheme, &t->database, &t->user};
+
+	for (size_t i = 0; i < ARRAY_LEN(words); i++) {
+		free(*words[i]);
+		*words[i] = xstrdup("");
+	}
+	t->port = 0;
+	t->listen = CORE_LISTEN_NONE;
+	t->listener = 0;
+	t->place[0] = '\0';
+	t->state = CORE_TARGET_GONE;
+}
+
+void
+core_run_name_add(struct core_run *run, struct str id)
+{
+	run->names = xreallocarray(run->names, run->nnames + 1, sizeof(*run->names));
+	run->names[run->nnames++] = str_dup(id);
+}
+
+void
 core_run_free(struct core_run *run)
 {
 	TAILQ_REMOVE(&run->core->runs, run, link);
 	run->core->nruns--;
-	core_pg_run_ended(run, "the run has ended");
-	core_http_run_ended(run);
+	core_pg_end(run, NULL, "the run has ended");
+	core_http_end(run, NULL);
 	core_facts_drop(run);
 	core_approve_free_all(run);
 	core_run_parser_gone(run);
@@ -159,6 +197,7 @@ core_run_free(struct core_run *run)
 	for (size_t i = 0; i < run->ntargets; i++)
 		target_free(&run->targets[i]);
 	free(run->targets);
+	core_patch_free(run);
 	secret_free(run->key);
 	free(run->agent);
 	free(run->owner);
@@ -193,7 +232,8 @@ core_run_serve(struct core_run *run)
 		tell_parent(run, MSG_K_PARSER);
 	}
 	for (size_t i = 0; c->front != NULL && i < run->ntargets; i++)
-		if (run->targets[i].fd >= 0 && run->targets[i].listener == 0)
+		if (run->targets[i].fd >= 0 && run->targets[i].listener == 0 &&
+		    run->targets[i].state == CORE_TARGET_SERVES)
 			core_run_listen_send(run, &run->targets[i]);
 }
 
@@ -327,8 +367,8 @@ core_run_end(struct core_run *run, const char *status, struct str text, bool by_
 		kill_agent(run, text);
 	loop_timer_del(run->timer);
 	run->timer = NULL;
-	core_pg_run_ended(run, "the run has ended");
-	core_http_run_ended(run);
+	core_pg_end(run, NULL, "the run has ended");
+	core_http_end(run, NULL);
 	core_approve_run_ended(run);
 	if (c->front != NULL) {
 		AUTO_BUF struct buf b = BUF(256);
@@ -342,101 +382,4 @@ core_run_end(struct core_run *run, const char *status, struct str text, bool by_
 	free(run->end_status);
 	run->end_status = xstrdup(status);
 	end_record(run, text);
-}
-
-/* --- after a restart ------------------------------------------------------------- */
-
-static void
-not_resumed(void *arg)
-{
-	struct core_run *run = arg;
-
-	run->timer = NULL;
-	core_run_end(run, "lost", STR("the agent did not come back"), false);
-}
-
-static void
-kept_take(struct core *c, struct core_kept *k)
-{
-	struct core_run *run = core_run_find(c, str_z(k->run));
-	struct err err;
-
-	TAILQ_REMOVE(&c->kept, k, link);
-	if (run == NULL) {
-		AUTO_BUF struct buf b = BUF(256);
-
-		(void)close(k->fd);
-		buf_lz(&b, k->run);
-		core_send(&c->parent, MSG_K_DROP, &b);
-	} else if (core_run_listen(run, k->index, k->fd, &err) != 0) {
-		log_warn("kept listener of run %s: %s", run->id, err.msg);
-	}
-	free(k);
-}
-
-/* Which run of the log has a target that nothing listens for any more? */
-static struct core_run *
-deaf(const struct core *c)
-{
-	struct core_run *run;
-
-	TAILQ_FOREACH (run, &c->runs, link)
-		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it does not follow TAILQ_REMOVE */
-		for (size_t i = 0; run->state == CORE_RUN_LIVE && i < run->ntargets; i++)
-			if (run->targets[i].listen != CORE_LISTEN_NONE && run->targets[i].fd < 0)
-				return run;
-	return NULL;
-}
-
-void
-core_run_settle(struct core *c)
-{
-	struct core_run *run;
-	struct core_kept *k;
-
-	while ((k = TAILQ_FIRST(&c->kept)) != NULL)
-		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it does not follow TAILQ_REMOVE */
-		kept_take(c, k);
-	/* The parent has handed over all it keeps: it died too, and the sandbox is cut off. */
-	while (c->kept_end && (run = deaf(c)) != NULL)
-		core_run_end(run, "lost", STR("its listeners went with the broker"), false);
-	TAILQ_FOREACH (run, &c->runs, link) {
-		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it does not follow TAILQ_REMOVE */
-		core_run_serve(run);
-		if (run->state == CORE_RUN_LIVE && run->peer == NULL && run->timer == NULL)
-			run->timer = loop_timer_add(c->loop, CORE_RESUME_MS, not_resumed, run);
-	}
-}
-
-int
-core_run_on_kept(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err)
-{
-	struct core *c = p->core;
-	struct str run = rd_lstr(body);
-	uint32_t index = rd_u32(body);
-	struct core_kept *k;
-
-	if (!rd_end(body) || nfds != 1 || run.n >= CORE_ID_SIZE)
-		return err_set(err, ERR_PROTOCOL, "K_KEPT is malformed");
-	k = xcalloc(1, sizeof(*k));
-	memcpy(k->run, run.p, run.n);
-	k->index = index;
-	k->fd = TAKE_FD(fds[0]);
-	TAILQ_INSERT_TAIL(&c->kept, k, link);
-	if (c->live)
-		core_run_settle(c);
-	return 0;
-}
-
-int
-core_run_on_kept_end(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err)
-{
-	(void)fds;
-	(void)nfds;
-	if (!rd_end(body))
-		return err_set(err, ERR_PROTOCOL, "K_KEPT_END is malformed");
-	p->core->kept_end = true;
-	if (p->core->live)
-		core_run_settle(p->core);
-	return 0;
 }

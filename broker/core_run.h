@@ -16,8 +16,11 @@ struct core_target *core_run_listener(struct core *c, uint32_t listener, struct 
  */
 int core_run_new(struct core *c, const char *id, struct core_run **ret, struct err *err);
 void core_run_free(struct core_run *run);
-void core_run_target_add(
-    struct core_run *run, const struct core_target *t); /* strings are copied; fd -1 */
+/* Strings are copied; fd -1. index: at most ntargets; what was there must be gone. */
+void core_run_target_put(struct core_run *run, size_t index, const struct core_target *t);
+void core_run_target_add(struct core_run *run, const struct core_target *t); /* behind the others */
+void core_run_target_gone(struct core_target *t);	     /* its place may be used again */
+void core_run_name_add(struct core_run *run, struct str id); /* it asked for that one */
 /* "127.77.x.y" of the index-th target. */
 void core_run_address(size_t index, char out[16]);
 
@@ -27,6 +30,9 @@ int core_run_key(struct core *c, const char *kid, bool make, struct secret **ret
 /* Takes fd: the listening socket of target index, of the family that the plan says. */
 int core_run_listen(struct core_run *run, uint32_t index, int fd, struct err *err);
 void core_run_listen_send(struct core_run *run, struct core_target *t); /* F_LISTEN */
+/* It refuses from now on, whoever else holds it; front and the parent are not told. */
+void core_run_listen_shut(int *fd);
+void core_run_listen_forget(struct core *c, const char *run, uint32_t index); /* K_DROP_ONE */
 /* run.start is durable: parser, listeners to front. Also after front or core came back. */
 void core_run_serve(struct core_run *run);
 /* Ends it: connections, requests, parser, listeners, run.end. The agent hears A_ENDED or A_KILL. */
@@ -36,10 +42,5 @@ void core_run_parser_gone(struct core_run *run);
 /* Peers come and go. */
 void core_run_front_up(struct core *c);
 void core_run_front_gone(struct core *c);
-/* After the live records: runs without agent wait for it; kept listeners are matched. */
-void core_run_settle(struct core *c);
-int core_run_on_kept(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
-int core_run_on_kept_end(
-    struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
 
 #endif

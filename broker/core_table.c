@@ -12,7 +12,9 @@
 #include "broker/core_control.h"
 #include "broker/core_facts.h"
 #include "broker/core_http.h"
+#include "broker/core_kept.h"
 #include "broker/core_live.h"
+#include "broker/core_patch.h"
 #include "broker/core_pg.h"
 #include "broker/core_record.h"
 #include "broker/core_run.h"
@@ -43,13 +45,14 @@ const struct core_row core_table[] = {
     {MSG_W_ACK, IPC_ROLE_WRITER, CORE_S_OPEN, CORE_MANY, 256, core_record_on_ack},
     {MSG_A_OPEN, IPC_ROLE_AGENT, CORE_S_NEW, CORE_ONCE, 65536, core_agent_on_open},
     {MSG_A_RESUME, IPC_ROLE_AGENT, CORE_S_NEW, CORE_ONCE, 256, core_agent_on_resume},
-    {MSG_A_LISTEN, IPC_ROLE_AGENT, CORE_S_PLAN, CORE_MANY, 64, core_agent_on_listen},
+    {MSG_A_LISTEN, IPC_ROLE_AGENT, CORE_S_PLAN | CORE_S_RUN, CORE_MANY, 64, core_agent_on_listen},
     {MSG_A_START, IPC_ROLE_AGENT, CORE_S_PLAN, CORE_ONCE, 4096, core_agent_on_start},
     {MSG_A_EVENT, IPC_ROLE_AGENT, CORE_S_RUN, CORE_MANY, 4 << 20, core_agent_on_event},
     {MSG_A_END, IPC_ROLE_AGENT, AGENT_BEFORE_END, CORE_ONCE, 4096, core_agent_on_end},
+    {MSG_A_CHANGED, IPC_ROLE_AGENT, CORE_S_RUN, CORE_MANY, 4096, core_patch_on_changed},
     {MSG_Q_CALL, IPC_ROLE_CLI, CORE_S_OPEN, CORE_MANY, 1 << 18, core_control_on_call},
-    {MSG_K_KEPT, IPC_ROLE_PARENT, CORE_S_OPEN, CORE_MANY, 512, core_run_on_kept},
-    {MSG_K_KEPT_END, IPC_ROLE_PARENT, CORE_S_OPEN, CORE_ONCE, 0, core_run_on_kept_end},
+    {MSG_K_KEPT, IPC_ROLE_PARENT, CORE_S_OPEN, CORE_MANY, 512, core_kept_on_kept},
+    {MSG_K_KEPT_END, IPC_ROLE_PARENT, CORE_S_OPEN, CORE_ONCE, 0, core_kept_on_kept_end},
     {MSG_K_PARSER_DIED, IPC_ROLE_PARENT, CORE_S_OPEN, CORE_MANY, 256, core_facts_on_died},
 };
 const size_t core_table_rows = ARRAY_LEN(core_table);

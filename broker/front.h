@@ -43,6 +43,7 @@ enum front_why {
 	FRONT_UPSTREAM_LOST, /* only where something of it is there */
 	FRONT_STOPPING,
 	FRONT_NO_LEAF, /* core has no certificate for the name */
+	FRONT_REVOKED, /* the target is not the run's any more */
 };
 
 /* A protocol. The connection's bytes and timers are front_conn.c's, its meaning is in here. */
@@ -182,6 +183,9 @@ int front_listen_add(struct front_hub *h, const struct front_listener_spec *s, i
 struct front_listener *front_listen_find(struct front_hub *h, uint32_t id);
 /* Listeners of the run (NULL: all) and their connections end. */
 void front_listen_drop(struct front_hub *h, const struct str *run, enum front_why why);
+/* That listener (0: none) and its connections end, and the run's tunnels to that place. */
+void front_listen_revoke(
+    struct front_hub *h, struct str run, uint32_t id, struct str host, uint16_t port);
 /* One more connection of the run in use; false: there are FRONT_CONNS_MAX. */
 bool front_listen_count(struct front_conn *c);
 

@@ -170,6 +170,21 @@ front_http_over(struct front_conn *c, const char *detail)
 		front_http_problem(c, 503, detail);
 }
 
+bool
+front_http_tunnels(const struct front_conn *c, struct str host, uint16_t port)
+{
+	const struct front_http *h = c->http;
+	struct str own, label;
+
+	if (h == NULL || h->connect == NULL || h->port != port)
+		return false;
+	own = str_z(h->host);
+	if (!str_has_prefix(host, "*."))
+		return str_eq(host, own);
+	return str_cut(&own, '.', &label) && label.n != 0 &&
+	       str_eq(own, str_mem(host.p + 2, host.n - 2));
+}
+
 static void
 over(struct front_conn *c, enum front_why why)
 {
@@ -180,6 +195,7 @@ over(struct front_conn *c, enum front_why why)
 	case FRONT_NO_LEAF:
 		front_http_over(c, "the broker has no certificate for this host");
 		break;
+	case FRONT_REVOKED: front_http_over(c, "the target is not this run's any more"); break;
 	case FRONT_UPSTREAM_LOST:
 		/* Of what upstream does not know yet, core will say what becomes of it. */
 		if (c->http->x.go)

@@ -90,6 +90,8 @@ extern const struct front_msg front_http_messages[];
 void front_http_next(struct front_conn *c);
 /* Run over, core or upstream lost: 503 where no answer has begun, else a cut. */
 void front_http_over(struct front_conn *c, const char *detail);
+/* Did its CONNECT name that host ("*.NAME": one label and NAME) and port? */
+bool front_http_tunnels(const struct front_conn *c, struct str host, uint16_t port);
 
 /* --- front_http_ask.c: what core is told of a request */
 /* A whole head. */

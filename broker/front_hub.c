@@ -73,6 +73,21 @@ on_unlisten(struct front_hub *h, struct rd *b, int *fds, struct err *err)
 }
 
 static int
+on_revoke(struct front_hub *h, struct rd *b, int *fds, struct err *err)
+{
+	struct str run = rd_lstr(b), host;
+	uint32_t id = rd_u32(b), port;
+
+	(void)fds;
+	host = rd_lstr(b);
+	port = rd_u32(b);
+	if (!rd_end(b) || port > UINT16_MAX)
+		return front_hub_malformed(err);
+	front_listen_revoke(h, run, id, host, (uint16_t)port);
+	return 0;
+}
+
+static int
 on_leaf(struct front_hub *h, struct rd *b, int *fds, struct err *err)
 {
 	uint32_t id = rd_u32(b);
@@ -87,6 +102,7 @@ on_leaf(struct front_hub *h, struct rd *b, int *fds, struct err *err)
 static const struct front_msg common_messages[] = {
     {MSG_F_LISTEN, on_listen},
     {MSG_F_UNLISTEN, on_unlisten},
+    {MSG_F_REVOKE, on_revoke},
     {MSG_F_LEAF, on_leaf},
     {0, NULL},
 };

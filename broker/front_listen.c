@@ -220,3 +220,24 @@ front_listen_drop(struct front_hub *h, const struct str *run, enum front_why why
 	}
 	front_leaf_drop(h, run);
 }
+
+void
+front_listen_revoke(
+    struct front_hub *h, struct str run, uint32_t id, struct str host, uint16_t port)
+{
+	struct front_listener *l = id != 0 ? front_listen_find(h, id) : NULL;
+
+	for (size_t i = 0; i < FRONT_BUCKETS; i++) {
+		struct front_conn *c, *after;
+
+		for (c = LIST_FIRST(&h->conns[i]); c != NULL; c = after) {
+			after = LIST_NEXT(c, link);
+			if (c->listener != NULL &&
+			    (c->listener == l || (str_eqz(run, c->listener->run) &&
+						     front_http_tunnels(c, host, port))))
+				c->proto->over(c, FRONT_REVOKED);
+		}
+	}
+	if (l != NULL && str_eqz(run, l->run))
+		listener_free(l);
+}

@@ -405,6 +405,9 @@ over(struct front_conn *c, enum front_why why)
 	case FRONT_NO_LEAF:
 		front_pg_last_words(c, "57P03", "the broker has no certificate for this host");
 		break;
+	case FRONT_REVOKED:
+		front_pg_last_words(c, "57P01", "the target is not this run's any more");
+		break;
 	case FRONT_UPSTREAM_LOST:
 		if (c->pg->state != FRONT_PG_START)
 			front_pg_last_words(c, "08006", "the connection to the server was lost");

@@ -84,6 +84,19 @@ upstream_cancel_on(struct upstream_hub *h, uint64_t id, uint64_t act)
 		connect_again(c, act);
 }
 
+void
+upstream_cancel_last(struct upstream_conn *c)
+{
+	if (c->act == NULL || c->act->waits || !c->has_key || c->hub->nconns >= UPSTREAM_CONNS_MAX)
+		return;
+	if (c->cancel == NULL)
+		connect_again(c, c->act->id);
+	if (c->cancel == NULL)
+		return;
+	c->cancel->of = NULL;
+	c->cancel = NULL;
+}
+
 int
 upstream_cancel_read(struct upstream_conn *c, struct err *err)
 {

@@ -11,6 +11,8 @@
 
 /* U_CANCEL. Answered by one U_CANCELLED; the session's next act waits for that. */
 void upstream_cancel_on(struct upstream_hub *h, uint64_t id, uint64_t act);
+/* The session ends right after this: what it has in flight is cancelled all the same. */
+void upstream_cancel_last(struct upstream_conn *c);
 /* What the server says on the cancel's connection: nothing of interest but its end. */
 int upstream_cancel_read(struct upstream_conn *c, struct err *err);
 /* A session ends: its cancel too. */

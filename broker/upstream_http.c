@@ -59,6 +59,7 @@ exchange_free(struct exchange *x)
 	stores_drop(x->proxy.store);
 	buf_free(&x->done);
 	buf_free(&x->blob);
+	free(x->run);
 	free(x->host);
 	free(x->proxy.host);
 	free(x->proxy.user);
@@ -273,6 +274,19 @@ on_abort(struct upstream_http *h, struct rd *b, int *fds, struct err *err)
 	return 0;
 }
 
+static int
+on_forget(struct upstream_http *h, struct rd *b, int *fds, struct err *err)
+{
+	struct str run = rd_lstr(b), host = rd_lstr(b);
+	uint32_t port = rd_u32(b);
+
+	(void)fds;
+	if (!rd_end(b) || port > UINT16_MAX)
+		return err_set(err, ERR_PROTOCOL, "malformed");
+	sock_forget(h, run, host, (uint16_t)port);
+	return 0;
+}
+
 /* What comes for an exchange that has ended was on its way then. */
 static int
 on_front_body(struct upstream_http *h, struct rd *b, int *fds, struct err *err)
@@ -328,6 +342,7 @@ static const struct {
     {MSG_UH_BODY, on_body},
     {MSG_UH_SEND, on_send},
     {MSG_UH_ABORT, on_abort},
+    {MSG_UH_FORGET, on_forget},
     {MSG_FU_BODY, on_front_body},
     {MSG_FU_HOLD, on_hold},
 };

@@ -45,7 +45,7 @@ struct exchange {
 	enum exchange_state state;
 
 	/* Of the lease. */
-	char *host, *method;
+	char *run, *host, *method;
 	uint16_t port;
 	bool tls, credential, fresh, waits; /* waits: for 100 Continue */
 	struct upstream_net nets[UPSTREAM_NETS_MAX];
@@ -89,7 +89,9 @@ TAILQ_HEAD(exchange_queue, exchange);
 /* A connection of libcurl's that got to its first request. */
 struct upstream_http_sock {
 	int fd;
-	uint16_t local, peer;	     /* ports */
+	uint16_t local, peer; /* ports */
+	char *run, *host;     /* whose, and of which target */
+	uint16_t port;
 	const struct exchange *user; /* NULL: kept */
 	uint64_t since;		     /* ms, not used */
 };
@@ -160,6 +162,8 @@ void sock_note(const struct exchange *x, int fd, uint16_t local, uint16_t peer);
  * says, then ended; libcurl alone would look at it when the next transfer begins. */
 void sock_release(const struct exchange *x);
 int sock_close(void *h, curl_socket_t fd);
+/* UH_FORGET: none of these is used again. host as the policy has it, "*.NAME" of a wildcard. */
+void sock_forget(struct upstream_http *h, struct str run, struct str host, uint16_t port);
 /*
  * A kept connection on which bytes or an end have come since is no place for a request: what an
  * origin said unasked would be taken for the answer, and so on with each that follows.

@@ -209,6 +209,7 @@ exchange_new(struct upstream_http *h, const struct upstream_lease *l)
 	x->h = h;
 	x->conn = l->conn;
 	x->act = l->act;
+	x->run = str_dup(l->run);
 	x->host = str_dup(l->host);
 	x->method = str_dup(l->method);
 	x->port = (uint16_t)l->port;

@@ -6,6 +6,7 @@
 #include "broker/upstream_http_int.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 
 #include "common/ossl.h"
@@ -22,7 +23,13 @@ sock_note(const struct exchange *x, int fd, uint16_t local, uint16_t peer)
 	struct upstream_http *h = x->h;
 
 	h->socks = xreallocarray(h->socks, h->nsocks + 1, sizeof(*h->socks));
-	h->socks[h->nsocks++] = (struct upstream_http_sock){fd, local, peer, x, 0};
+	h->socks[h->nsocks++] = (struct upstream_http_sock){.fd = fd,
+	    .local = local,
+	    .peer = peer,
+	    .run = str_dup(str_z(x->run)),
+	    .host = str_dup(str_z(x->host)),
+	    .port = x->port,
+	    .user = x};
 }
 
 /* Both ends learn of it; libcurl closes the descriptor when it next looks. */
@@ -73,10 +80,37 @@ sock_close(void *arg, curl_socket_t fd)
 
 	for (size_t i = 0; i < h->nsocks; i++)
 		if (h->socks[i].fd == fd) {
+			free(h->socks[i].run);
+			free(h->socks[i].host);
 			h->socks[i] = h->socks[--h->nsocks];
 			break;
 		}
 	return close(fd);
+}
+
+static bool
+is_at(const char *own, struct str host)
+{
+	struct str rest = str_z(own), label;
+
+	if (!str_has_prefix(host, "*."))
+		return str_eqz(host, own);
+	return str_cut(&rest, '.', &label) && label.n != 0 &&
+	       str_eq(rest, str_mem(host.p + 2, host.n - 2));
+}
+
+void
+sock_forget(struct upstream_http *h, struct str run, struct str host, uint16_t port)
+{
+	for (size_t i = 0; i < h->nsocks; i++) {
+		struct upstream_http_sock *k = &h->socks[i];
+
+		if (k->since == SOCK_ENDED || k->port != port || !str_eqz(run, k->run) ||
+		    !is_at(k->host, host))
+			continue;
+		(void)shutdown(k->fd, SHUT_RDWR);
+		k->since = SOCK_ENDED;
+	}
 }
 
 static bool

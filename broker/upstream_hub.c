@@ -168,13 +168,17 @@ static int
 on_close(struct upstream_hub *h, struct rd *b, struct err *err)
 {
 	uint64_t id = rd_u64(b);
+	uint8_t cancel = rd_u8(b);
 	struct upstream_conn *c;
 
-	if (!rd_end(b))
+	if (!rd_end(b) || cancel > 1)
 		return err_set(err, ERR_PROTOCOL, "malformed");
 	c = upstream_hub_find(h, id);
-	if (c != NULL)
-		upstream_conn_end(c, NULL, "closed by the broker");
+	if (c == NULL)
+		return 0;
+	if (cancel == 1)
+		upstream_cancel_last(c);
+	upstream_conn_end(c, NULL, "closed by the broker");
 	return 0;
 }
 

@@ -34,8 +34,14 @@ native_listener_make(const struct spec_target *t, int *ret, struct err *err)
 {
 	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(t->port)};
 	AUTO_FD int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int one = 1;
 
 	if (fd < 0 || inet_pton(AF_INET, t->address, &a.sin_addr) != 1)
+		return err_sys(err, ERR_SYSTEM, errno, "sandbox: listener at %s", t->address);
+	/* A target that comes back finds its port, though connections of before linger there or
+	 * somebody still holds the listener that was shut down; one that listens is not displaced.
+	 */
+	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) != 0)
 		return err_sys(err, ERR_SYSTEM, errno, "sandbox: listener at %s", t->address);
 	/* Only exactly this address: another name on the same port is another target. */
 	if (bind(fd, (const struct sockaddr *)&a, sizeof(a)) != 0 || listen(fd, 128) != 0)

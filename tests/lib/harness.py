@@ -7,6 +7,7 @@ import atexit
 import json
 import os
 import pwd
+import queue
 import re
 import shutil
 import signal
@@ -14,6 +15,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 
@@ -446,6 +448,31 @@ class HostRun:
         how = (["--proxy", "http://%s:%d" % (self.address[PROXY], self.port[PROXY])] if proxy else
                ["--connect-to", "%s:%s:%d" % (o.authority, self.address[target], self.port[target])])
         return run(["curl", "-sS", "--max-time", "30", "--cacert", self.stack.run_ca(), *how, *args, o.origin + path], **kw)
+
+    def follow(self):
+        """From here on changes of the run's targets are read as they come."""
+        self.changes = queue.Queue()
+        threading.Thread(target=self.read_changes, daemon=True).start()
+        return self
+
+    def read_changes(self):
+        gone, came = [], []
+        for line in self.p.stdout:
+            w = line.split()
+            if w[0] == "gone":
+                gone.append(w[1])
+            elif w[0] == "listen":
+                came.append(w[1])
+                self.address[w[1]], self.port[w[1]] = w[2], int(w[3])
+            elif w[0] == "env":
+                self.env[w[1]] = w[2]
+            elif w[0] == "changed":
+                self.changes.put((gone, came))
+                gone, came = [], []
+
+    def changed(self):
+        """The next change: names of targets that went, and that came."""
+        return self.changes.get(timeout=30)
 
     def end(self):
         self.p.stdin.close()

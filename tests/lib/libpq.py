@@ -80,6 +80,11 @@ class Conn:
         return _l.PQtransactionStatus(self.c)
 
     @property
+    def said(self):
+        """libpq's own words of the last error: what the server said before it closed stands there, too."""
+        return (_l.PQerrorMessage(self.c) or b"").decode("utf-8", "replace")
+
+    @property
     def alive(self):
         return _l.PQstatus(self.c) == 0
 

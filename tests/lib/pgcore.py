@@ -366,7 +366,7 @@ class Core:
             cid = rd.num("Q")
             rd.end()
             if self.conns.pop(cid, None) is not None:
-                self.upstream.send(U_CLOSE, struct.pack(">Q", cid))
+                self.upstream.send(U_CLOSE, struct.pack(">QB", cid, 0))
         elif typ == PG_CANCEL:
             cid = rd.num("Q")
             rd.end()
@@ -385,7 +385,7 @@ class Core:
             self.close_next = False
             self.refuse(c, act, 0, "57P01", "ended by the test")
             del self.conns[c.id]
-            self.upstream.send(U_CLOSE, struct.pack(">Q", c.id))
+            self.upstream.send(U_CLOSE, struct.pack(">QB", c.id, 0))
             return
         ms, limit, sent, executed, denied, copy_in = messages(b), 0, b"", False, False, False
         for typ, body, whole in ms:
@@ -431,7 +431,7 @@ class Core:
             c = self.conns.get(o["conn"])
             if c is None:
                 if o["ok"]:
-                    self.upstream.send(U_CLOSE, struct.pack(">Q", o["conn"]))
+                    self.upstream.send(U_CLOSE, struct.pack(">QB", o["conn"], 0))
             elif o["ok"]:
                 c.open = True
                 ps = o["params"]

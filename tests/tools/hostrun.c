@@ -3,7 +3,8 @@
  * targets' listening sockets on this host's loopback instead of inside a sandbox, so that a
  * test can reach the broker with any client. Prints "run ID", "listen TARGET ADDRESS PORT" lines
  * (TARGET "proxy" for the proxy), "env NAME VALUE" lines, then "started"; ends the run at end of
- * input. With -l it asks for the loop's listener and makes it at that path. Survives a restart of
+ * input. When targets come and go: "gone TARGET", "listen ..." and "env ..." lines, then "changed".
+ * With -l it asks for the loop's listener and makes it at that path. Survives a restart of
  * core (A_RESUME).
  */
 #include <arpa/inet.h>
@@ -48,9 +49,11 @@ expect(int fd, uint16_t want, struct buf *body)
 	int fds[IPC_FDS_MAX];
 	size_t nfds;
 
-	if (ipc_sync_recv(
-		fd, IPC_ROLE_AGENT, IPC_ROLE_CORE, 20000, &type, body, fds, &nfds, &err) != 0)
-		die("hostrun: %s", err.msg);
+	do { /* targets may come and go while an answer is on its way; the end is what is wanted */
+		if (ipc_sync_recv(fd, IPC_ROLE_AGENT, IPC_ROLE_CORE, 20000, &type, body, fds, &nfds,
+			&err) != 0)
+			die("hostrun: %s", err.msg);
+	} while (type == MSG_A_TARGETS && want == MSG_A_ENDED);
 	if (type == MSG_A_ERROR) {
 		struct rd r = rd_init(buf_str(body));
 		struct str why;
@@ -69,8 +72,9 @@ listen_somewhere(const char *address, uint16_t wanted, uint16_t *ret_port)
 {
 	struct sockaddr_in sin = {.sin_family = AF_INET, .sin_port = htons(wanted)};
 	socklen_t n = sizeof(sin);
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), rc;
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1, rc;
 
+	(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 	if (inet_pton(AF_INET, address, &sin.sin_addr) != 1)
 		die("hostrun: address %s", address);
 	rc = bind(fd, (struct sockaddr *)&sin, sizeof(sin));
@@ -95,9 +99,12 @@ listen_at(const char *path)
 	return fd;
 }
 
+/* Names of the targets that it has, by index. */
+static char *names[256];
+
 /* One target of the plan: make its listener, say where, hand it over. */
 static void
-serve_target(int fd, uint32_t index, struct rd *r, const char *loop)
+serve_target(int fd, uint32_t index, bool fresh, struct rd *r, const char *loop)
 {
 	AUTO_BUF struct buf out = BUF(64);
 	AUTO_FREE char *a = NULL;
@@ -113,15 +120,19 @@ serve_target(int fd, uint32_t index, struct rd *r, const char *loop)
 	(void)rd_lstr(r); /* database */
 	(void)rd_lstr(r); /* user */
 	how = rd_u8(r);
-	if (how == 0)
+	if (target.n == 0)
+		target = kind;
+	if (index < 256) {
+		free(names[index]);
+		names[index] = str_dup(target);
+	}
+	if (how == 0 || !fresh)
 		return;
 	if (how == 2)
 		l = listen_at(loop);
 	else
 		/* An HTTP client says the port in Host: best its own. */
 		l = listen_somewhere(a, str_eqz(kind, "postgres") ? 0 : (uint16_t)own, &port);
-	if (target.n == 0)
-		target = kind;
 	(void)printf("listen %.*s %s %u\n", STR_ARG(target), how == 2 ? loop : a, (unsigned)port);
 	buf_u32(&out, index);
 	send_msg(fd, MSG_A_LISTEN, &out, &l, 1);
@@ -166,7 +177,7 @@ open_run(int fd, int argc, char **argv, const char *loop, char *ret_run, size_t 
 	(void)printf("run %s\n", ret_run);
 	n = rd_u32(&r);
 	for (uint32_t i = 0; i < n && !r.bad; i++)
-		serve_target(fd, i, &r, loop);
+		serve_target(fd, i, true, &r, loop);
 	say_env(&r);
 	if (!rd_end(&r))
 		die("hostrun: malformed plan");
@@ -213,6 +224,41 @@ resume(const char *path, const char *run)
 	die("hostrun: cannot resume %s", run);
 }
 
+/* All that there is from now on. A listener that went was shut down by core. */
+static void
+change(int fd, const struct buf *in)
+{
+	AUTO_BUF struct buf out = BUF(64);
+	struct rd r = rd_init(buf_str(in));
+	uint64_t serial = rd_u64(&r);
+	uint32_t n = rd_u32(&r);
+	bool there[256] = {false};
+
+	for (uint32_t i = 0; i < n && !r.bad; i++) {
+		uint32_t index = rd_u32(&r);
+		bool fresh = rd_u8(&r) == 1;
+
+		if (index < 256)
+			there[index] = true;
+		serve_target(fd, index, fresh, &r, NULL);
+	}
+	for (size_t i = 0; i < 256; i++) {
+		if (names[i] == NULL || there[i])
+			continue;
+		(void)printf("gone %s\n", names[i]);
+		free(names[i]);
+		names[i] = NULL;
+	}
+	say_env(&r);
+	if (!rd_end(&r))
+		die("hostrun: malformed targets");
+	buf_u64(&out, serial);
+	buf_lz(&out, "");
+	send_msg(fd, MSG_A_CHANGED, &out, NULL, 0);
+	(void)printf("changed\n");
+	(void)fflush(stdout);
+}
+
 /* What core says meanwhile. Returns the wire to go on with. */
 static int
 listen_to_core(int fd, const char *path, const char *run)
@@ -232,6 +278,8 @@ listen_to_core(int fd, const char *path, const char *run)
 		(void)printf("killed\n");
 		exit(3);
 	}
+	if (type == MSG_A_TARGETS)
+		change(fd, &in);
 	return fd;
 }
 

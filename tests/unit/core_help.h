@@ -29,6 +29,7 @@
 #include "broker/core_login.h"
 #include "broker/core_peer.h"
 #include "broker/core_pg.h"
+#include "broker/core_plan.h"
 #include "broker/core_run.h"
 #include "broker/core_sign.h"
 #include "common/log.h"
@@ -437,6 +438,8 @@ world_run(struct world *w)
 					.user = (char *)(uintptr_t) "agent",
 					.port = 5432,
 					.listen = CORE_LISTEN_TCP});
+	w->run->all = true;
+	core_plan_place(policy_target(w->c->policy, STR("db")), w->run->targets[0].place);
 	w->run->targets[0].listener = 1;
 	w->c->last_listener = 1;
 	w->run->state = CORE_RUN_LIVE;

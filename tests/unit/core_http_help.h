@@ -75,13 +75,35 @@ static inline void
 http_target(struct world *w, const char *id, const char *kind, const char *scheme, const char *host,
     uint16_t port, enum core_listen listen, uint32_t listener)
 {
+	const struct policy_target *t = policy_target(w->c->policy, str_z(id));
+	struct core_target *to;
+
 	core_run_target_add(w->run, &(struct core_target){.id = (char *)(uintptr_t)id,
 					.kind = (char *)(uintptr_t)kind,
 					.scheme = (char *)(uintptr_t)scheme,
 					.host = (char *)(uintptr_t)host,
 					.port = port,
 					.listen = listen});
-	w->run->targets[w->run->ntargets - 1].listener = listener;
+	to = &w->run->targets[w->run->ntargets - 1];
+	to->listener = listener;
+	if (t != NULL)
+		core_plan_place(t, to->place);
+	w->run->loop = w->run->loop || listen == CORE_LISTEN_UNIX;
+}
+
+/* That policy comes into force, and the run is as it had been planned under it. */
+static inline void
+http_planned(struct world *w, const char *text)
+{
+	struct policy *p = world_parse(text);
+
+	for (size_t i = 0; i < w->run->ntargets; i++) {
+		const struct policy_target *t = policy_target(p, str_z(w->run->targets[i].id));
+
+		if (t != NULL)
+			core_plan_place(t, w->run->targets[i].place);
+	}
+	core_boot_policy_use(w->c, p);
 }
 
 static inline int

@@ -452,7 +452,7 @@ many_credentials(struct world *w, size_t n)
 	}
 	buf_put_z(&b, at);
 	buf_put_c(&b, '\0');
-	core_boot_policy_use(w->c, world_parse((const char *)b.p));
+	http_planned(w, (const char *)b.p);
 }
 
 static void
@@ -549,7 +549,7 @@ put_via(struct world *w, int serial, const char *via)
 	char *at = strstr(text, "\"max_body\":10000000");
 
 	with = xasprintf("%.*s\"via\":\"%s\",%s", (int)(at - text), text, via, at);
-	core_boot_policy_use(w->c, world_parse(with));
+	http_planned(w, with);
 }
 
 static void

@@ -6,6 +6,7 @@
 #include <sys/un.h>
 
 #include "broker/core_ca.h"
+#include "broker/core_plan.h"
 #include "broker/core_live.h"
 #include "common/banned.h"
 
@@ -287,17 +288,22 @@ a_run_comes_back_from_the_log_with_all_its_listeners(void **state)
 	AUTO_BUF struct buf body = BUF(4096);
 	AUTO(secret) struct secret *key = NULL;
 	const struct core_run *run;
+	char api[CORE_PLACE_SIZE], wild[CORE_PLACE_SIZE];
 	uint8_t root[32] = {0};
 	struct err err;
 
 	assert_int_equal(core_run_key(w->c, "r-old", true, &key, &err), 0);
-	buf_put_z(&body, "{\"data\":{\"agent\":\"a\",\"owner\":\"olivia\",\"login\":\"unix:"
-			 "olivia\",\"targets\":["
-			 "{\"address\":\"127.77.0.1\",\"host\":\"api.test\",\"kind\":\"http\","
-			 "\"listen\":1,\"port\":443,\"scheme\":\"https\",\"target\":\"api\"},"
-			 "{\"address\":\"\",\"host\":\"*.ok.test\",\"kind\":\"http\",\"listen\":0,"
-			 "\"port\":443,\"scheme\":\"https\",\"target\":\"wild\"},"
-			 "{\"address\":\"127.77.0.2\",\"host\":\"proxy.cofferdam.internal\","
+	core_plan_place(policy_target(w->c->policy, STR("api")), api);
+	core_plan_place(policy_target(w->c->policy, STR("wild")), wild);
+	buf_printf(&body,
+	    "{\"data\":{\"agent\":\"a\",\"owner\":\"olivia\",\"login\":\"unix:"
+	    "olivia\",\"targets\":["
+	    "{\"address\":\"127.77.0.1\",\"host\":\"api.test\",\"kind\":\"http\","
+	    "\"listen\":1,\"place\":\"%s\",\"port\":443,\"scheme\":\"https\",\"target\":\"api\"},"
+	    "{\"address\":\"\",\"host\":\"*.ok.test\",\"kind\":\"http\",\"listen\":0,"
+	    "\"place\":\"%s\",\"port\":443,\"scheme\":\"https\",\"target\":\"wild\"},",
+	    api, wild);
+	buf_put_z(&body, "{\"address\":\"127.77.0.2\",\"host\":\"proxy.cofferdam.internal\","
 			 "\"kind\":\"proxy\",\"listen\":1,\"port\":3128,\"target\":\"\"},"
 			 "{\"address\":\"\",\"host\":\"\",\"kind\":\"loop\",\"listen\":2,\"port\":"
 			 "0,\"target\":\"\"}]},"

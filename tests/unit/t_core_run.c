@@ -7,6 +7,8 @@
 
 #include "broker/core_agent.h"
 #include "broker/core_ca.h"
+#include "broker/core_kept.h"
+#include "broker/core_plan.h"
 #include "common/banned.h"
 
 static void
@@ -407,16 +409,20 @@ old_run_comes_back(struct world *w)
 	AUTO_BUF struct buf live = BUF(8192);
 	AUTO_BUF struct buf body = BUF(4096);
 	AUTO(secret) struct secret *key = NULL;
+	char place[CORE_PLACE_SIZE];
 	uint8_t root[32] = {0};
 	struct err err;
 
 	assert_int_equal(core_run_key(w->c, "r-old", true, &key, &err), 0);
-	buf_put_z(&body, "{\"data\":{\"agent\":\"a\",\"owner\":\"olivia\",\"login\":\"unix:"
-			 "olivia\",\"targets\":[{\"listen\":1,\"target\":\"db\","
-			 "\"kind\":\"postgres\",\"host\":\"127.0.0.1\",\"port\":5432,\"address\":"
-			 "\"127.77.0.1\"}]},"
-			 "\"run\":\"r-old\",\"seq\":3,\"time\":\"2026-01-01T00:00:00.000000Z\","
-			 "\"type\":\"run.start\"}");
+	core_plan_place(policy_target(w->c->policy, STR("db")), place);
+	buf_printf(&body,
+	    "{\"data\":{\"agent\":\"a\",\"owner\":\"olivia\",\"login\":\"unix:"
+	    "olivia\",\"targets\":[{\"listen\":1,\"target\":\"db\",\"place\":\"%s\","
+	    "\"kind\":\"postgres\",\"host\":\"127.0.0.1\",\"port\":5432,\"address\":"
+	    "\"127.77.0.1\"}]},"
+	    "\"run\":\"r-old\",\"seq\":3,\"time\":\"2026-01-01T00:00:00.000000Z\","
+	    "\"type\":\"run.start\"}",
+	    place);
 	buf_lstr(&live, buf_str(&body));
 	buf_put(&live, root, 32);
 	world_wire(w, &w->writer, IPC_ROLE_WRITER, "");
@@ -451,7 +457,7 @@ parent_kept(struct world *w, const char *run, int fd)
 	buf_lz(&b, run);
 	buf_u32(&b, 0);
 	r = rd_init(buf_str(&b));
-	assert_int_equal(core_run_on_kept(&w->c->parent, &r, &fd, 1, &err), 0);
+	assert_int_equal(core_kept_on_kept(&w->c->parent, &r, &fd, 1, &err), 0);
 }
 
 static void
@@ -460,7 +466,7 @@ parent_kept_no_more(struct world *w)
 	struct rd r = rd_init(STR(""));
 	struct err err;
 
-	assert_int_equal(core_run_on_kept_end(&w->c->parent, &r, NULL, 0, &err), 0);
+	assert_int_equal(core_kept_on_kept_end(&w->c->parent, &r, NULL, 0, &err), 0);
 	settle(w);
 }
 
