@@ -11,14 +11,14 @@
 
 #include "common/banned.h"
 
-enum kind { POLICY, RUN, TARGETS, ACTION };
+enum kind { POLICY, RUN, TARGETS, ACTION, LIFT };
 
 struct node {
 	struct node *prev, *next; /* by age */
 	struct node *same;	  /* next of the bucket */
 	enum kind kind;
 	uint32_t mix;
-	char *key; /* run or action id */
+	char *key; /* id of the run, the action, the freeze, ... */
 	char *body;
 	size_t body_len;
 	struct hash root;
@@ -161,6 +161,32 @@ count(struct live *l, const struct record *r)
 	rates_counted(l->rates, list, at, n < UINT32_MAX ? (unsigned)n : UINT32_MAX);
 }
 
+/*
+ * Freezes, exceptions and break-glass live until their end. What was rejected is not kept: anybody
+ * at the control socket could make the set grow with it.
+ */
+static bool
+live_lift(struct live *l, const struct record *r, const struct tree_range *tree)
+{
+	static const char *const kinds[] = {"freeze.", "exception.", "breakglass."};
+	struct str id = canon_plain(canon_get(r->data, "id")), what = r->type;
+	size_t i = 0;
+
+	while (i < ARRAY_LEN(kinds) && !str_has_prefix(r->type, kinds[i]))
+		i++;
+	if (i == ARRAY_LEN(kinds))
+		return false;
+	what.p += strlen(kinds[i]);
+	what.n -= strlen(kinds[i]);
+	if (id.n == 0 || str_eqz(what, "rejected"))
+		return true;
+	if (str_eqz(what, "end"))
+		drop(l, LIFT, id);
+	else
+		add(l, LIFT, id, r, tree);
+	return true;
+}
+
 void
 live_record(struct live *l, const struct record *r, const struct tree_range *tree)
 {
@@ -177,7 +203,7 @@ live_record(struct live *l, const struct record *r, const struct tree_range *tre
 		add(l, POLICY, STR("policy"), r, tree);
 	} else if (str_eqz(r->type, "policy.unload")) {
 		drop(l, POLICY, STR("policy"));
-	} else if (r->run.n == 0) {
+	} else if (live_lift(l, r, tree) || r->run.n == 0) {
 		return;
 	} else if (str_eqz(r->type, "run.end")) {
 		drop(l, RUN, r->run);

@@ -40,6 +40,7 @@ struct core_http;
 struct core_request;
 struct core_ticket;
 struct core_ask;
+struct core_lift;
 struct core_ca;
 struct core_logins;
 struct rates;
@@ -149,6 +150,7 @@ struct core_run {
 };
 TAILQ_HEAD(core_runs, core_run);
 
+TAILQ_HEAD(core_lifts, core_lift);
 TAILQ_HEAD(core_kept_list, core_kept);
 struct core_kept {
 	TAILQ_ENTRY(core_kept) link;
@@ -199,6 +201,7 @@ struct core {
 	char vkey_hash[HASH_HEX_SIZE]; /* of the log's verifier key line */
 	uint64_t log_size;
 
+	struct core_lifts lifts; /* what people signed beside the policy */
 	struct core_runs runs;
 	size_t nruns;
 	struct core_kept_list kept;

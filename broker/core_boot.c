@@ -16,6 +16,7 @@
 #include "broker/core_cred.h"
 #include "broker/core_data.h"
 #include "broker/core_facts.h"
+#include "broker/core_lift.h"
 #include "broker/core_live.h"
 #include "broker/core_login.h"
 #include "broker/core_patch.h"
@@ -33,37 +34,6 @@
 #define PEM_MAX ((size_t)65536)
 #define POLICY_KID "policy"
 
-/* --- small things all parts use -------------------------------------------------- */
-
-struct instant
-core_now(struct core *c)
-{
-	enum clock_mode mode = c->policy != NULL ? policy_clock(c->policy) : CLOCK_MODE_KERNEL_SYNC;
-	struct instant now = clock_now(mode, c->last_us);
-
-	if (now.us > c->last_us)
-		c->last_us = now.us;
-	return now;
-}
-
-void
-core_id(char out[CORE_ID_SIZE], const char *prefix)
-{
-	AUTO_BUF struct buf b = BUF(CORE_ID_SIZE);
-	uint8_t r[16];
-
-	rand_bytes(r, sizeof(r));
-	enc_base32(&b, str_mem(r, sizeof(r)));
-	(void)snprintf(out, CORE_ID_SIZE, "%s%.*s", prefix, STR_ARG(buf_str(&b)));
-}
-
-void
-core_send(const struct core_peer *p, uint16_t type, const struct buf *body)
-{
-	if (p != NULL && p->wire != NULL)
-		ipc_send(p->wire, type, body, NULL, 0);
-}
-
 struct core *
 core_new(struct loop *loop)
 {
@@ -77,6 +47,7 @@ core_new(struct loop *loop)
 	TAILQ_INIT(&c->agents);
 	TAILQ_INIT(&c->people);
 	TAILQ_INIT(&c->runs);
+	TAILQ_INIT(&c->lifts);
 	TAILQ_INIT(&c->kept);
 	TAILQ_INIT(&c->tickets);
 	TAILQ_INIT(&c->unsent);
@@ -109,6 +80,7 @@ core_free(struct core *c)
 	c->live = false;
 	while (!TAILQ_EMPTY(&c->runs))
 		core_run_free(TAILQ_FIRST(&c->runs));
+	core_lift_free_all(c);
 	while (!TAILQ_EMPTY(&c->agents))
 		core_peer_free(TAILQ_FIRST(&c->agents));
 	while (!TAILQ_EMPTY(&c->people))
@@ -384,6 +356,8 @@ core_boot_requests(struct core *c)
 {
 	if (c->policy == NULL && !c->no_policy)
 		return;
+	core_lift_policy_changed(c);
+	core_lift_check_log(c);
 	core_approve_policy_changed(c);
 	core_sign_check_log(c);
 	core_approve_settle_all(c);

@@ -8,10 +8,13 @@
 #include <stdlib.h>
 
 #include "broker/core_data.h"
+#include "broker/core_lift.h"
 #include "broker/core_peer.h"
 #include "broker/core_run.h"
 #include "broker/core_sign.h"
+#include "broker/core_status.h"
 #include "common/log.h"
+#include "common/xalloc.h"
 
 #include "common/banned.h"
 
@@ -68,36 +71,6 @@ core_control_state(struct jcs *j, const struct core_request *rq)
 	jcs_z(j, "state", core_request_state_name(rq->state));
 	if (rq->state == CORE_RQ_ARMED)
 		put_us(j, "use_by", rq->use_by_us);
-}
-
-static int
-verb_status(struct core_call *call, struct err *err)
-{
-	struct core *c = call->core;
-	struct jcs *j = &call->j;
-	struct core_run *run;
-	size_t pending = 0;
-
-	(void)err;
-	TAILQ_FOREACH (run, &c->runs, link)
-		pending += run->npending;
-	jcs_int(j, "log_size", (int64_t)c->log_size);
-	jcs_z(j, "origin", c->origin);
-	jcs_int(j, "pending", (int64_t)pending);
-	if (c->policy != NULL) {
-		jcs_open(j, "policy");
-		jcs_hex(j, "digest", policy_digest(c->policy)->b, HASH_LEN);
-		jcs_str(j, "name", policy_name(c->policy));
-		jcs_int(j, "serial", policy_serial(c->policy));
-		jcs_close(j);
-	}
-	jcs_int(j, "runs", (int64_t)c->nruns);
-	jcs_z(j, "state",
-	    !c->live				      ? "no log"
-	    : c->upstream == NULL || c->front == NULL ? "starting"
-	    : c->policy == NULL			      ? "no policy"
-						      : "serving");
-	return 0;
 }
 
 static int
@@ -249,6 +222,29 @@ verb_run_end(struct core_call *call, struct err *err)
 	return 0;
 }
 
+/* The stop button that says who pressed it. What is refused does not wait for the log. */
+static int
+verb_run_revoke(struct core_call *call, struct err *err)
+{
+	struct str id = json_str(json_get(call->args, "run"));
+	struct str reason = json_str(json_get(call->args, "reason"));
+	struct core_run *run = core_run_find(call->core, id);
+	const struct core_peer *p = core_peer_by_serial(call->core, call->peer);
+	const char *login = p != NULL ? core_peer_login(p) : NULL;
+	AUTO_FREE char *by = NULL;
+
+	if (run == NULL)
+		return err_set(err, ERR_NOT_FOUND, "there is no run \"%.*s\"", STR_ARG(id));
+	if (reason.n > LIFT_REASON_MAX || !str_is_ascii_print(reason))
+		return err_set(err, ERR_INVALID, "a reason has up to %d bytes of printable ASCII",
+		    LIFT_REASON_MAX);
+	by = login != NULL ? xstrdup(login) : xasprintf("uid %u", p != NULL ? p->uid : 0);
+	jcs_z(&call->j, "id", run->id);
+	jcs_z(&call->j, "state", "revoked");
+	core_run_revoke(run, by, reason);
+	return 0;
+}
+
 /* --- calls ----------------------------------------------------------------------- */
 
 static const struct {
@@ -256,7 +252,7 @@ static const struct {
 	int (*fn)(struct core_call *call, struct err *err);
 	bool needs_live;
 } verbs[] = {
-    {"status", verb_status, false},
+    {"status", core_status_verb, false},
     {"runs", verb_runs, false},
     {"pending", verb_pending, true},
     {"show", verb_show, true},
@@ -264,6 +260,10 @@ static const struct {
     {"deny", core_sign_deny, true},
     {"revoke", core_sign_revoke, true},
     {"run-end", verb_run_end, true},
+    {"run-revoke", verb_run_revoke, false},
+    {"lift-request", core_lift_verb_request, true},
+    {"lift-sign", core_lift_verb_sign, true},
+    {"lift-show", core_lift_verb_show, true},
 };
 
 static bool

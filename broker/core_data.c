@@ -5,6 +5,7 @@
 #include "broker/core_data.h"
 
 #include "broker/core_http_data.h"
+#include "broker/core_lift.h"
 #include "broker/core_pg.h"
 #include "broker/core_rate.h"
 
@@ -71,6 +72,7 @@ core_data_input(struct jcs *j, const char *key, const struct policy_input *in)
 	effect_jcs(j, "effects", in->effects);
 	put_attr(j, "env", in->env);
 	put_attr(j, "kind", in->kind);
+	core_lift_data_input(j, in);
 	put_attr(j, "owner", in->owner);
 	put_rates(j, in);
 	jcs_array(j, "relations");
@@ -129,6 +131,12 @@ put_decision(struct jcs *j, const struct core_from *f, const struct core_action 
 	core_rate_jcs(j, p, &in, a);
 	jcs_z(j, "engine", EFFECTS_ENGINE);
 	put_grants(j, a->grants, a->ngrants);
+	if (d->nlifted != 0) {
+		jcs_array(j, "lifted");
+		for (size_t i = 0; i < d->nlifted; i++)
+			jcs_str(j, NULL, d->lifted[i]);
+		jcs_array_end(j);
+	}
 	if (a->linked)
 		jcs_int(j, "link", (int64_t)a->link);
 	if (d->max_rows >= 0 && p != NULL)
@@ -429,6 +437,19 @@ core_data_run_end(struct buf *out, const char *status, struct str text)
 	jcs_open(&j, NULL);
 	jcs_z(&j, "status", status);
 	jcs_str_lossy(&j, "text", text);
+	jcs_close(&j);
+}
+
+void
+core_data_run_revoke(struct buf *out, const char *by, struct str reason)
+{
+	struct jcs j;
+
+	jcs_init(&j, out);
+	jcs_open(&j, NULL);
+	jcs_z(&j, "by", by);
+	if (reason.n != 0)
+		jcs_str(&j, "reason", reason);
 	jcs_close(&j);
 }
 

@@ -46,6 +46,7 @@ void core_data_run_start(
     struct buf *out, const struct core_run *run, const struct blob_ref *task, struct str level);
 /* What a run has now, and what came and went: run->patch. */
 void core_data_run_targets(struct buf *out, const struct core_run *run);
+void core_data_run_revoke(struct buf *out, const char *by, struct str reason);
 void core_data_run_end(struct buf *out, const char *status, struct str text);
 void core_data_policy_load(struct buf *out, const struct policy *p, const struct blob_ref *bundle);
 /* approval.grant, approval.deny: also a signed revoke */

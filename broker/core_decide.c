@@ -10,6 +10,7 @@
 
 #include "broker/core_act.h"
 #include "broker/core_approve.h"
+#include "broker/core_lift.h"
 #include "broker/core_pg.h"
 #include "broker/core_rate.h"
 #include "common/xalloc.h"
@@ -52,6 +53,19 @@ core_txn_grants_add(struct core_txn *t, const struct policy_grant *g, size_t n)
 }
 
 void
+core_txn_lifted_add(struct core_txn *t, const struct decision *d)
+{
+	for (size_t i = 0; i < d->nlifted && t->nlifted < CORE_TXN_LIFTED; i++) {
+		struct str id = d->lifted[i];
+
+		if (id.n >= CORE_ID_SIZE)
+			continue;
+		memcpy(t->lifted[t->nlifted], id.p, id.n);
+		t->lifted[t->nlifted++][id.n] = '\0';
+	}
+}
+
+void
 core_txn_copy(struct core_txn *to, const struct core_txn *from)
 {
 	assert(to != from);
@@ -62,6 +76,8 @@ core_txn_copy(struct core_txn *to, const struct core_txn *from)
 	to->chain = from->chain;
 	to->n = from->n;
 	core_txn_grants_add(to, from->grants, from->ngrants);
+	to->nlifted = from->nlifted;
+	memcpy(to->lifted, from->lifted, sizeof(to->lifted));
 }
 
 /* --- actions --------------------------------------------------------------------- */
@@ -84,6 +100,7 @@ core_action_free(struct core_action *a)
 	core_stmt_unref(a->stmt);
 	free(a->inner);
 	core_facts_unref(a->facts);
+	core_lift_beside_free(a->beside);
 	free(a->show);
 	free(a->sqlstate);
 	free(a->message);
@@ -138,6 +155,7 @@ core_decide_input(const struct core_run *run, struct str target, const struct co
 	in.began_us = a->began_us;
 	in.rates = a->rates;
 	in.nrates = a->nrates;
+	core_lift_beside_input(a->beside, &in);
 	return in;
 }
 
@@ -384,6 +402,13 @@ schema_moving(const struct core_conn *conn)
 }
 
 void
+core_decide_beside(const struct core_from *f, struct core_action *a, const struct core_txn *txn)
+{
+	core_lift_beside_free(a->beside);
+	a->beside = core_lift_beside(f->run, str_z(core_from_target(f)), txn, a->now);
+}
+
+void
 core_decide_judge(const struct core_from *f, struct core_action *a, const struct core_txn *txn)
 {
 	struct core_run *run = f->run;
@@ -392,6 +417,7 @@ core_decide_judge(const struct core_from *f, struct core_action *a, const struct
 	struct policy_input in;
 
 	a->now = core_now(c);
+	core_decide_beside(f, a, people_asked(a) ? txn : NULL);
 	in = core_decide_input(run, str_z(core_from_target(f)), a);
 	if (c->policy == NULL) { /* the zero decision denies */
 		a->d = (struct decision){0};

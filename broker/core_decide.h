@@ -20,6 +20,9 @@ enum core_op {
 	CORE_OP_CANCEL,
 };
 
+#define CORE_TXN_LIFTED 32
+struct core_beside;
+
 /* What a transaction has done so far. */
 struct core_txn {
 	char state; /* I T E, as the server last said */
@@ -29,10 +32,13 @@ struct core_txn {
 	unsigned n;
 	size_t ngrants;
 	struct policy_grant *grants; /* consumed in it; strings owned */
+	size_t nlifted;
+	char lifted[CORE_TXN_LIFTED][CORE_ID_SIZE]; /* exceptions used in it */
 };
 void core_txn_reset(struct core_txn *t); /* idle, nothing done */
 void core_txn_copy(struct core_txn *to, const struct core_txn *from);
 void core_txn_grants_add(struct core_txn *t, const struct policy_grant *g, size_t n);
+void core_txn_lifted_add(struct core_txn *t, const struct decision *d);
 
 /* Where an action comes from and where it goes; the same for every protocol. */
 struct core_from {
@@ -82,7 +88,9 @@ struct core_action {
 	size_t nrates;
 	struct policy_rate_count rates[POLICY_RATES_MAX]; /* as it was judged by */
 	bool counted;					  /* for those rules */
-	struct decision d; /* its strings belong to the policy: valid until it is replaced */
+	struct core_beside *beside; /* owned: what stood beside the policy; NULL: nothing */
+	struct decision d; /* its strings belong to the policy, valid until it is replaced, or to
+			      `beside` */
 	size_t ngrants;
 	struct policy_grant grants[APPROVAL_GRANTS_MAX];
 	struct core_request *request; /* asked for, still pending, or to be consumed */
@@ -109,6 +117,9 @@ struct policy_input core_decide_input(
  * permitted; judged again with EFFECT_opaque. Finish: link, request (a new one in memory when
  * approval is needed), and the words of a refusal.
  */
+/* What stands beside the policy, at a->now; txn NULL: nothing is lifted. Part of judging. */
+void core_decide_beside(
+    const struct core_from *f, struct core_action *a, const struct core_txn *txn);
 void core_decide_judge(
     const struct core_from *f, struct core_action *a, const struct core_txn *txn);
 void core_decide_refuse(const struct core_from *f, struct core_action *a,

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "broker/core_approve.h"
+#include "broker/core_lift.h"
 #include "broker/core_rate.h"
 #include "common/xalloc.h"
 
@@ -169,6 +170,8 @@ need(struct core_http *h, uint8_t how, uint64_t most)
 	return true;
 }
 
+static const struct core_txn no_txn = {.state = 'I'};
+
 /* By what is known so far. Effects are only added later, but for GraphQL, which sets them anew. */
 static enum verdict
 verdict_now(const struct core_http *h)
@@ -183,10 +186,12 @@ verdict_now(const struct core_http *h)
 	a->effects = h->view.effects;
 	a->statements = h->view.statements;
 	a->now = core_now(run->core);
+	core_decide_beside(&h->from, a, &no_txn);
 	in = core_decide_input(run, str_z(core_from_target(&h->from)), a);
 	core_rate_fill(run->core, &in, a);
 	in.nrates = a->nrates;
 	policy_eval(run->core->policy, &in, NULL, 0, d);
+	core_lift_beside_free(a->beside);
 	return d->verdict;
 }
 
@@ -320,8 +325,6 @@ body_asked_for_people(struct core_http *h)
 
 /* --- the verdict ----------------------------------------------------------------- */
 
-static const struct core_txn no_txn = {.state = 'I'};
-
 static void
 refuse_late(struct core_http *h, unsigned status, const char *title, const char *why)
 {
@@ -376,6 +379,8 @@ decide(struct core_http *h)
 		a->request->body_sha256 = h->sha;
 	}
 	if (a->consume && !core_approve_consume(a->request, a->id))
+		h->failed = true;
+	if (a->d.verdict == VERDICT_ALLOW && !core_lift_use(h->from.run, a, &no_txn))
 		h->failed = true;
 	if (a->d.verdict != VERDICT_ALLOW)
 		core_http_answer_decided(h);

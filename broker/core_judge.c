@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "broker/core_approve.h"
+#include "broker/core_lift.h"
 #include "common/pgwire.h"
 #include "common/xalloc.h"
 
@@ -99,6 +100,7 @@ apply(struct walk *w, struct core_action *a)
 	t->n++;
 	if (a->consume)
 		core_txn_grants_add(t, a->grants, a->ngrants);
+	core_txn_lifted_add(t, &a->d);
 	if (f == NULL)
 		return;
 	if (a->commits || f->commit || f->rollback) {
@@ -141,6 +143,7 @@ judge(struct walk *w, struct core_action *a)
 {
 	struct core_act *act = w->act;
 	const struct core_txn unsigned_txn = {.state = act->txn.state};
+	const struct core_txn *txn = a->commits && only_ends(a) ? &act->txn : &unsigned_txn;
 
 	a->act = act;
 	if (a->effects == 0)
@@ -155,9 +158,9 @@ judge(struct walk *w, struct core_action *a)
 	a->show = core_act_show(a);
 	a->digest = core_act_digest(w->conn, a, &act->txn);
 	if (a->refuse_why != NULL)
-		core_decide_refuse(&w->conn->from, a, &act->txn, a->refuse_state, a->refuse_why);
+		core_decide_refuse(&w->conn->from, a, txn, a->refuse_state, a->refuse_why);
 	else
-		core_decide_judge(&w->conn->from, a, only_ends(a) ? &act->txn : &unsigned_txn);
+		core_decide_judge(&w->conn->from, a, txn);
 	limits(w, a);
 	keep_grants(act, a);
 	core_decide_finish(&w->conn->from, a);
@@ -167,6 +170,8 @@ judge(struct walk *w, struct core_action *a)
 		return false;
 	}
 	if (a->consume && !core_approve_consume(a->request, a->id))
+		act->failed = true;
+	if (!core_lift_use(w->conn->from.run, a, txn))
 		act->failed = true;
 	if ((a->effects & CORE_EFFECTS_SCHEMA) != 0)
 		core_approve_schema_changed(&w->conn->from, a->request);

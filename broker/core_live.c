@@ -14,6 +14,7 @@
 #include "broker/core_boot.h"
 #include "broker/core_http.h"
 #include "broker/core_kept.h"
+#include "broker/core_lift.h"
 #include "broker/core_peer.h"
 #include "broker/core_pg.h"
 #include "broker/core_rate.h"
@@ -42,6 +43,7 @@ core_live_begin(struct core *c)
 		run->seen = false;
 		core_approve_free_all(run);
 	}
+	core_lift_free_all(c);
 	buf_reset(&c->doubt);
 	buf_reset(&c->doubt_more);
 	c->live_policy_known = false;
@@ -315,7 +317,11 @@ static int
 dispatch(struct rec *r, struct str type, struct err *err)
 {
 	AUTO_FREE char *z = str_dup(type);
+	bool mine;
+	int rc = core_lift_live(r->core, type, r->data, r->seq, &r->root, &mine, err);
 
+	if (rc != 0 || mine)
+		return rc;
 	if (strcmp(z, "policy.load") == 0)
 		return on_policy(r, err);
 	if (strcmp(z, "run.start") == 0)

@@ -383,3 +383,20 @@ core_run_end(struct core_run *run, const char *status, struct str text, bool by_
 	run->end_status = xstrdup(status);
 	end_record(run, text);
 }
+
+void
+core_run_revoke(struct core_run *run, const char *by, struct str reason)
+{
+	AUTO_BUF struct buf b = BUF(2048), text = BUF(2048);
+
+	if (run->state == CORE_RUN_ENDING)
+		return;
+	core_data_run_revoke(&b, by, reason);
+	if (core_record(run->core,
+		&(struct core_append){
+		    .type = "run.revoke", .src = "operator", .run = run->id, .data = &b}) == NULL)
+		log_error("run %s: who revoked it cannot be recorded now: %s", run->id, by);
+	buf_printf(&text, "revoked by %s%s", by, reason.n != 0 ? ": " : "");
+	buf_put_str(&text, reason);
+	core_run_end(run, "revoked", buf_str(&text), false);
+}

@@ -37,6 +37,8 @@ void core_run_listen_forget(struct core *c, const char *run, uint32_t index); /*
 void core_run_serve(struct core_run *run);
 /* Ends it: connections, requests, parser, listeners, run.end. The agent hears A_ENDED or A_KILL. */
 void core_run_end(struct core_run *run, const char *status, struct str text, bool by_agent);
+/* The same by a person, who is on the record with the reason. */
+void core_run_revoke(struct core_run *run, const char *by, struct str reason);
 void core_run_parser_gone(struct core_run *run);
 
 /* Peers come and go. */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "broker/core_data.h"
+#include "broker/core_lift.h"
 #include "common/xalloc.h"
 
 #include "common/banned.h"
@@ -77,13 +78,18 @@ core_approve_settle(struct core_request *rq)
 {
 	AUTO_FREE struct approval_result *r = xcalloc(1, sizeof(*r));
 	AUTO_FREE struct str *rels = NULL;
+	const struct core_txn no_txn = {.state = 'I'};
 	struct policy_input in = core_approve_input(rq, &rels);
 	struct core *c = rq->run->core;
+	struct core_beside *beside;
 
 	if (!core_request_open(rq) || c->policy == NULL)
 		return;
 	in.at = core_now(c);
+	beside = core_lift_beside(rq->run, str_z(rq->target), &no_txn, in.at);
+	core_lift_beside_input(beside, &in);
 	core_approve_judge(c, rq, &rq->action, &in, r);
+	core_lift_beside_free(beside); /* what is used of r below does not borrow from it */
 	if (r->ended)
 		core_approve_end_for(rq, r->reason);
 	else if (r->quorum_us != 0 && rq->state == CORE_RQ_PENDING)

@@ -17,13 +17,19 @@
 
 /* --- the statement --------------------------------------------------------------- */
 
-static void
-sha256_text(char out[80], const struct hash *h)
+void
+core_sign_sha256(char out[80], const struct hash *h)
 {
 	char hex[HASH_HEX_SIZE];
 
 	hash_hex(h, hex);
 	(void)snprintf(out, 80, "sha256:%s", hex);
+}
+
+void
+core_sign_broker(char out[80], const struct core *c)
+{
+	(void)snprintf(out, 80, "sha256:%s", c->vkey_hash);
 }
 
 void
@@ -33,9 +39,9 @@ core_sign_statement(const struct core_request *rq, const char *decision, struct 
 	const struct core_run *run = rq->run;
 
 	*ret = (struct core_statement){.effects = BUF(512)};
-	(void)snprintf(ret->broker, sizeof(ret->broker), "sha256:%s", run->core->vkey_hash);
-	sha256_text(ret->action, &rq->action);
-	sha256_text(ret->policy, &rq->policy);
+	core_sign_broker(ret->broker, run->core);
+	core_sign_sha256(ret->action, &rq->action);
+	core_sign_sha256(ret->policy, &rq->policy);
 	effect_put(&ret->effects, rq->effects);
 	ret->s = (struct statement){
 	    .decision = str_z(decision),
@@ -162,6 +168,37 @@ has_key(const struct policy_person *q, const struct sig_pubkey *key)
 	return false;
 }
 
+const char *
+core_sign_person(const struct policy *p, struct str person, struct str signature,
+    const struct policy_person **ret, struct err *why)
+{
+	*ret = p != NULL ? policy_person(p, person) : NULL;
+	if (*ret == NULL) {
+		(void)err_set(
+		    why, ERR_SIGNATURE, "\"%.*s\" is no person of the policy", STR_ARG(person));
+		return "not_a_person";
+	}
+	if (signature.n == 0) {
+		(void)err_set(why, ERR_SIGNATURE, "a name alone is no signature");
+		return "no_signature";
+	}
+	return NULL;
+}
+
+const char *
+core_sign_verify(const struct policy_person *q, struct str signature, struct str bytes,
+    struct sig_sshsig *ret, bool *ret_known, struct err *why)
+{
+	*ret_known = sig_sshsig_verify(signature, STATEMENT_NAMESPACE, bytes, ret, why) == 0;
+	if (!*ret_known)
+		return "signature";
+	if (has_key(q, &ret->key))
+		return NULL;
+	(void)err_set(
+	    why, ERR_SIGNATURE, "the key is not one of %.*s's in the policy", STR_ARG(q->id));
+	return "unknown_key";
+}
+
 struct check {
 	const struct core_request *rq;
 	struct str person, role, signature;
@@ -175,38 +212,28 @@ struct check {
 static const char *
 reject(struct check *k, struct err *why)
 {
-	const struct policy *p = k->rq->run->core->policy;
-	const struct policy_person *q = p != NULL ? policy_person(p, k->person) : NULL;
+	const struct policy_person *q;
 	bool approve = strcmp(k->decision, "approve") == 0;
 	AUTO_BUF struct buf bytes = BUF(STATEMENT_MAX);
 	struct core_statement st;
 	struct sig_sshsig sig;
+	const char *reason =
+	    core_sign_person(k->rq->run->core->policy, k->person, k->signature, &q, why);
 	int rc;
 
-	if (q == NULL) {
-		(void)err_set(
-		    why, ERR_SIGNATURE, "\"%.*s\" is no person of the policy", STR_ARG(k->person));
-		return "not_a_person";
-	}
-	if (k->signature.n == 0) {
-		(void)err_set(why, ERR_SIGNATURE, "a name alone is no signature");
-		return "no_signature";
-	}
+	if (reason != NULL)
+		return reason;
 	core_sign_statement(k->rq, k->decision, k->role, k->person, &st);
 	rc = statement_bytes(&st.s, &bytes, why);
 	core_sign_statement_free(&st);
 	if (rc != 0)
 		return "statement";
 	k->statement = hash_sha256(buf_str(&bytes));
-	if (sig_sshsig_verify(k->signature, STATEMENT_NAMESPACE, buf_str(&bytes), &sig, why) != 0)
-		return "signature";
-	k->key = sig.key;
-	k->key_known = true;
-	if (!has_key(q, &sig.key)) {
-		(void)err_set(why, ERR_SIGNATURE, "the key is not one of %.*s's in the policy",
-		    STR_ARG(k->person));
-		return "unknown_key";
-	}
+	reason = core_sign_verify(q, k->signature, buf_str(&bytes), &sig, &k->key_known, why);
+	if (k->key_known)
+		k->key = sig.key;
+	if (reason != NULL)
+		return reason;
 	if (approve && str_eqz(k->person, k->rq->run->owner)) {
 		(void)err_set(why, ERR_SIGNATURE, "%.*s owns the run and cannot approve it",
 		    STR_ARG(k->person));

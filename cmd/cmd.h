@@ -18,7 +18,11 @@ int cmd_policy(int argc, char **argv);
 int cmd_credential(int argc, char **argv);
 int cmd_pending(int argc, char **argv);
 int cmd_show(int argc, char **argv);
-int cmd_approve(int argc, char **argv); /* also deny and revoke: argv[0] tells */
+int cmd_approve(int argc, char **argv); /* also deny, and revoke of a request: argv[0] tells */
+int cmd_freeze(int argc, char **argv);
+int cmd_exception(int argc, char **argv);
+int cmd_breakglass(int argc, char **argv);
+int cmd_revoke(int argc, char **argv); /* of a run, or of a request */
 int cmd_log(int argc, char **argv);
 int cmd_replay(int argc, char **argv);
 int cmd_status(int argc, char **argv);

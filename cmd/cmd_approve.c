@@ -1,19 +1,16 @@
 /*
  * `cofferdam approve | deny | revoke`. Runs on the approver's machine, as the approver: the
- * statement is built here from what is shown, and signed by ssh-keygen with the person's own key,
- * which this program never sees. What you see is what you sign.
+ * statement is built here from what is shown, and signed with the person's own key, which this
+ * program never sees. What you see is what you sign.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "cmd/cmd.h"
 #include "cmd/cmd_file.h"
 #include "cmd/cmd_request.h"
+#include "cmd/cmd_sign.h"
 #include "common/jcs.h"
 #include "common/sig.h"
 #include "common/xalloc.h"
@@ -55,69 +52,6 @@ args_read(int argc, char **argv, struct sign_args *a)
 	return a->person != NULL;
 }
 
-/* --- ssh-keygen ------------------------------------------------------------------ */
-
-static void __attribute__((noreturn)) keygen_exec(int in, int out, const char *key)
-{
-	const char *argv[] = {
-	    "ssh-keygen", "-q", "-Y", "sign", "-n", STATEMENT_NAMESPACE, "-f", key, NULL};
-
-	if (dup2(in, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0)
-		(void)execvp(argv[0], (char *const *)(uintptr_t)argv);
-	(void)fprintf(stderr, "cofferdam: ssh-keygen: %s\n", strerror(errno));
-	_exit(127);
-}
-
-static int
-keygen_wait(pid_t pid, struct err *err)
-{
-	int status = 0;
-
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-		return err_set(err, ERR_SIGNATURE, "ssh-keygen did not sign (exit status %d)",
-		    WIFEXITED(status) ? WEXITSTATUS(status) : -1);
-	return 0;
-}
-
-/* Through pipes: no file of ours ever holds statement or signature. */
-static int
-sign(const char *key, struct str statement, struct buf *ret, struct err *err)
-{
-	int in[2], out[2], rc;
-	pid_t pid;
-
-	if (pipe2(in, O_CLOEXEC) != 0)
-		return err_sys(err, ERR_SYSTEM, errno, "pipe");
-	if (pipe2(out, O_CLOEXEC) != 0) {
-		(void)close(in[0]);
-		(void)close(in[1]);
-		return err_sys(err, ERR_SYSTEM, errno, "pipe");
-	}
-	pid = fork();
-	if (pid == 0)
-		keygen_exec(in[0], out[1], key);
-	(void)close(in[0]);
-	(void)close(out[1]);
-	/* A statement is at most 32 KiB, what a pipe takes: no need to read meanwhile. */
-	rc = pid < 0 ? err_sys(err, ERR_SYSTEM, errno, "fork") : 0;
-	if (rc == 0 && file_write_all(in[1], statement) != 0)
-		rc = err_sys(err, ERR_SYSTEM, errno, "writing to ssh-keygen");
-	(void)close(in[1]);
-	if (rc == 0)
-		rc = file_read_fd(out[0], "ssh-keygen", ret, err);
-	(void)close(out[0]);
-	if (pid > 0) {
-		struct err own;
-		int rc2 = keygen_wait(pid, &own);
-
-		if (rc2 != 0 && rc == 0)
-			rc = err_set(err, rc2, "%s", own.msg);
-	}
-	return rc;
-}
-
 /* --- one decision ---------------------------------------------------------------- */
 
 static bool
@@ -153,23 +87,6 @@ role_for(const struct sign_args *a, const struct json *o)
 		return head;
 	}
 	return STR("none");
-}
-
-static bool
-confirmed(const struct sign_args *a)
-{
-	char line[16];
-
-	if (a->yes)
-		return true;
-	if (!isatty(STDIN_FILENO)) {
-		(void)fprintf(
-		    stderr, "cofferdam: not a terminal: say --yes to sign without being asked\n");
-		return false;
-	}
-	(void)printf("\n%s this as %s? [y/N] ", a->decision, a->person);
-	(void)fflush(stdout);
-	return fgets(line, sizeof(line), stdin) != NULL && (line[0] == 'y' || line[0] == 'Y');
 }
 
 static int
@@ -228,10 +145,9 @@ decide(const struct sign_args *a, struct err *err)
 	if (rc != 0)
 		return rc;
 	(void)printf("\nthe statement that is signed:\n%.*s", STR_ARG(buf_str(&bytes)));
-	(void)fflush(stdout);
-	if (!confirmed(a))
-		return err_set(err, ERR_DENIED, "nothing was signed");
-	rc = sign(a->key, buf_str(&bytes), &signature, err);
+	rc = sign_ask(a->decision, a->person, a->yes, err);
+	if (rc == 0)
+		rc = sign_bytes(a->key, buf_str(&bytes), &signature, err);
 	if (rc == 0)
 		rc = send_signature(a, role, buf_str(&signature), &result, err);
 	if (rc == 0)
@@ -242,8 +158,7 @@ decide(const struct sign_args *a, struct err *err)
 int
 cmd_approve(int argc, char **argv)
 {
-	const char *home = getenv("HOME");
-	AUTO_FREE char *key = xasprintf("%s/.ssh/id_ed25519", home != NULL ? home : "");
+	AUTO_FREE char *key = sign_key_default();
 	struct sign_args a = {.decision = argv[0], .key = key};
 	struct err err;
 

@@ -25,6 +25,15 @@
 	"  --role ROLE         which of the person's roles (default: one that is missing)\n" \
 	"  --yes               do not ask before signing\n" STATE
 
+#define LIFT_SIGN                                                                      \
+	"  --as PERSON         who signs, a person of the policy (needed)\n"           \
+	"  --key FILE          that person's ssh key (default: ~/.ssh/id_ed25519)\n"   \
+	"  --role ROLE         which of the person's roles (default: one that fits)\n" \
+	"  --yes               do not ask before signing\n" STATE
+#define NOTE                                                      \
+	"  ID                  as `cofferdam status` prints it\n" \
+	"  --note TEXT         words that are signed with it\n"
+
 static const struct help {
 	const char *words, *args, *what, *options;
 } helps[] = {
@@ -87,7 +96,56 @@ static const struct help {
 	"  --json              as the broker says it\n" STATE},
     {"approve", "ID --as PERSON [options]", "Sign for a request.", SIGN},
     {"deny", "ID --as PERSON [options]", "Sign against a request: it ends.", SIGN},
-    {"revoke", "ID --as PERSON [options]", "Take a signature back.", SIGN},
+    {"revoke", "RUN [--reason TEXT] | REQUEST --as PERSON [options]",
+	"End a run at once: nothing more of it passes, its sandbox ends. Or sign that a request "
+	"is\n"
+	"void.",
+	"  RUN                 the run, as `cofferdam status` prints it\n"
+	"  --reason TEXT       for the record of a run's end\n" SIGN},
+    {"freeze start", "--reason TEXT --as PERSON [options]",
+	"Refuse changes from now on: one signature. It holds until two people lift it.",
+	"  --effects LIST      effects that are refused (default: @change,@destructive,@escape)\n"
+	"  --target T          on this target only\n"
+	"  --env E             on targets of this environment only\n"
+	"  --reason TEXT       why, for everybody who is refused (needed)\n" LIFT_SIGN},
+    {"freeze lift", "ID --as PERSON [options]",
+	"Sign that a freeze is to end; it ends with the second person's signature.",
+	NOTE LIFT_SIGN},
+    {"freeze status", "[--json]", "Emergency freezes, and who signed.",
+	"  --json              as the broker says it\n" STATE},
+    {"exception request", "--rule R --target T --effects LIST [options]",
+	"Ask for an exception from one rule with \"override\":\"exception\"; prints its id.",
+	"  --rule R            the rule (needed)\n"
+	"  --target T          the target (needed)\n"
+	"  --effects LIST      the effects that may pass, besides @data (needed)\n"
+	"  --run RUN           in this run only\n"
+	"  --from TIME         2026-12-24T12:00:00Z (default: now)\n"
+	"  --to TIME           the end, at most 24 hours later\n"
+	"  --for TIME          instead of --to: 30m, 2h\n"
+	"  --uses N            how many actions (needed)\n"
+	"  --ticket X          the change it is for (needed)\n"
+	"  --reason TEXT       why (needed)\n" STATE},
+    {"exception sign", "ID --as PERSON [options]", "Sign for an exception.", NOTE LIFT_SIGN},
+    {"exception revoke", "ID --as PERSON [options]", "End an exception: one signature.",
+	NOTE LIFT_SIGN},
+    {"exception list", "[--json]", "Exceptions that wait or are in force.",
+	"  --json              as the broker says it\n" STATE},
+    {"breakglass start", "--target T --effects LIST --for TIME --reason TEXT --as PERSON",
+	"Lift rules with \"override\":\"breakglass\" for a short time. It must be reviewed after.",
+	"  --target T          the target (needed)\n"
+	"  --effects LIST      the effects that may pass, besides @data (needed)\n"
+	"  --for TIME          how long, at most 60m (needed)\n"
+	"  --run RUN           in this run only\n"
+	"  --reason TEXT       why (needed)\n" LIFT_SIGN},
+    {"breakglass confirm", "ID --as PERSON [options]",
+	"A second person agrees: it then helps the run of the one who began it, too.",
+	NOTE LIFT_SIGN},
+    {"breakglass end", "ID --as PERSON [options]", "End it now: one signature of anybody.",
+	NOTE LIFT_SIGN},
+    {"breakglass review", "ID --as PERSON --note TEXT [options]",
+	"Close what has ended, as another person than the one who began it.", NOTE LIFT_SIGN},
+    {"breakglass list", "[--json]", "Break-glass that waits, is in force or is to be reviewed.",
+	"  --json              as the broker says it\n" STATE},
     {"run-end", "RUN", "End a run now: nothing more of it passes.", STATE},
     {"log verify", "[DIR] [--vkey FILE] [--pin CHECKPOINT]...",
 	"Check the whole log. Ends with 0 verified, 1 tampered with, 2 usage or keys, 3 whole but\n"

@@ -16,6 +16,7 @@
 #include "cmd/cmd.h"
 #include "cmd/cmd_file.h"
 #include "cmd/cmd_replay.h"
+#include "cmd/cmd_replay_input.h"
 #include "common/log.h"
 #include "common/xalloc.h"
 #include "policy/facts.h"
@@ -24,8 +25,6 @@
 #include "common/banned.h"
 
 #define POLICY_MAX ((size_t)8 << 20)
-#define GRANTS_MAX 64
-#define RELATIONS_MAX 256
 
 enum outcome { UNCHANGED, CHANGED, UNKNOWN, ERROR };
 
@@ -135,106 +134,6 @@ policy_for(const struct whatif *w, struct str digest, const char **why)
 	return NULL;
 }
 
-/* --- the recorded input ----------------------------------------------------------------------- */
-
-struct judged {
-	struct policy_input in;
-	struct str relations[RELATIONS_MAX];
-	struct policy_rate_count rates[POLICY_RATES_MAX];
-	struct policy_grant grants[GRANTS_MAX];
-	size_t ngrants;
-	enum verdict verdict; /* as recorded */
-};
-
-/* A missing member is a missing attribute: p == NULL. */
-static struct str
-attribute(const struct json *o, const char *key)
-{
-	const struct json *v = json_get(o, key);
-
-	return v != NULL ? json_str(v) : STR_NONE;
-}
-
-static bool
-read_lists(const struct json *input, const struct json *decision, struct judged *ret)
-{
-	const struct json *rel = json_get(input, "relations"), *g = json_get(decision, "grants");
-
-	if (rel == NULL || json_count(rel) > RELATIONS_MAX || g == NULL ||
-	    json_count(g) > GRANTS_MAX)
-		return false;
-	for (size_t i = 0; i < json_count(rel); i++)
-		ret->relations[i] = json_str(json_at(rel, i));
-	ret->in.relations = ret->relations;
-	ret->in.nrelations = json_count(rel);
-	for (size_t i = 0; i < json_count(g); i++)
-		ret->grants[i] = (struct policy_grant){
-		    attribute(json_at(g, i), "person"), attribute(json_at(g, i), "role")};
-	ret->ngrants = json_count(g);
-	return true;
-}
-
-/* What was counted before it, and when what it ends began; both may be missing. */
-static bool
-read_times(const struct json *input, struct judged *ret)
-{
-	const struct json *rates = json_get(input, "rates"), *began = json_get(input, "began");
-
-	if (json_count(rates) > POLICY_RATES_MAX ||
-	    (began != NULL && clock_parse(json_str(began), &ret->in.began_us, NULL) != 0))
-		return false;
-	for (size_t i = 0; i < json_count(rates); i++) {
-		const struct json *one = json_at(rates, i);
-		int64_t n = json_int(json_get(one, "n"));
-
-		if (n < 0 || n > UINT32_MAX)
-			return false;
-		ret->rates[i] = (struct policy_rate_count){attribute(one, "rule"), (unsigned)n};
-	}
-	ret->in.rates = ret->rates;
-	ret->in.nrates = json_count(rates);
-	return true;
-}
-
-static bool
-read_verdict(const struct json *decision, enum verdict *ret)
-{
-	for (int v = VERDICT_DENY; v <= VERDICT_ALLOW; v++) {
-		if (str_eqz(attribute(decision, "verdict"), verdict_name((enum verdict)v))) {
-			*ret = (enum verdict)v;
-			return true;
-		}
-	}
-	return false;
-}
-
-static int
-read_action(const struct json *data, const struct record *r, struct judged *ret, struct err *err)
-{
-	const struct json *q = json_get(data, "request"), *d = json_get(data, "decision");
-	const struct json *in = q != NULL ? json_get(q, "input") : NULL;
-	const struct json *clock = d != NULL ? json_get(d, "clock_known") : NULL;
-	const struct json *n = in != NULL ? json_get(in, "statements") : NULL;
-
-	if (in == NULL || clock == NULL || n == NULL)
-		return err_set(err, ERR_NOT_FOUND, "the record holds no input");
-	ret->in = (struct policy_input){.target = attribute(in, "target"),
-	    .kind = attribute(in, "kind"),
-	    .env = attribute(in, "env"),
-	    .agent = attribute(in, "agent"),
-	    .owner = attribute(in, "owner"),
-	    .run = r->run,
-	    .statements = (unsigned)json_int(n),
-	    .deferred = json_bool(json_get(in, "deferred")),
-	    .at.known = json_bool(clock)};
-	if (json_get(in, "effects") == NULL ||
-	    !effect_from_json(json_get(in, "effects"), &ret->in.effects) ||
-	    clock_parse(attribute(d, "at"), &ret->in.at.us, NULL) != 0 || !read_lists(in, d, ret) ||
-	    !read_times(in, ret) || !read_verdict(d, &ret->verdict))
-		return err_set(err, ERR_NOT_FOUND, "the recorded input is not of the form");
-	return 0;
-}
-
 /* --- effects again ------------------------------------------------------------------------ */
 
 /*
@@ -244,7 +143,7 @@ read_action(const struct json *data, const struct record *r, struct judged *ret,
  * but what escapes may not even be prepared. HTTP's effects come from its head, which is sealed.
  */
 static int
-check_effects(const struct json *data, const struct judged *j, struct err *err)
+check_effects(const struct json *data, const struct replay_input *j, struct err *err)
 {
 	const struct json *q = json_get(data, "request"), *facts = json_get(q, "facts");
 	AUTO_BUF struct buf now = BUF(512), then = BUF(512);
@@ -257,7 +156,7 @@ check_effects(const struct json *data, const struct judged *j, struct err *err)
 		return 0;
 	effects_sql(facts, &view);
 	inner = json_get(facts, "exec") != NULL;
-	if (str_eqz(attribute(q, "operation"), "prepare") && said == EFFECT_read &&
+	if (str_eqz(replay_attribute(q, "operation"), "prepare") && said == EFFECT_read &&
 	    (view.effects_resolved & EFFECT_SET_ESCAPE) == 0)
 		return 0;
 	if (json_get(q, "txn_effects") != NULL)
@@ -289,9 +188,11 @@ static bool
 same_reasons(const struct json *decision, const struct decision *d)
 {
 	const struct json *rows = json_get(decision, "max_rows");
-	struct str calendar = attribute(decision, "calendar");
+	struct str calendar = replay_attribute(decision, "calendar");
+	const struct json *lifted = json_get(decision, "lifted");
 
-	return same_list(json_get(decision, "rules"), d->rules, d->nrules) &&
+	return (lifted == NULL ? d->nlifted == 0 : same_list(lifted, d->lifted, d->nlifted)) &&
+	       same_list(json_get(decision, "rules"), d->rules, d->nrules) &&
 	       str_eq(str_mem(calendar.p, calendar.n), d->calendar) &&
 	       (rows != NULL ? json_int(rows) : -1) == (d->max_rows >= 0 ? d->max_rows : -1);
 }
@@ -349,8 +250,8 @@ static void PRINTF_LIKE(4, 5)
 }
 
 static void
-compare(struct whatif *w, const struct record *r, const struct json *data, const struct judged *j,
-    const struct policy *p)
+compare(struct whatif *w, const struct record *r, const struct json *data,
+    const struct replay_input *j, const struct policy *p)
 {
 	const struct json *rec = json_get(data, "decision"), *q = json_get(data, "request");
 	AUTO_FREE struct decision *d = xcalloc(1, sizeof(*d));
@@ -364,13 +265,13 @@ compare(struct whatif *w, const struct record *r, const struct json *data, const
 		    STR_ARG(buf_str(&rules)));
 	} else if (d->verdict == j->verdict) {
 		report(w, r, UNCHANGED, "UNCHANGED %s  %.*s on %.*s [%.*s] rule %.*s",
-		    verdict_name(d->verdict), STR_ARG(attribute(q, "operation")),
+		    verdict_name(d->verdict), STR_ARG(replay_attribute(q, "operation")),
 		    STR_ARG(j->in.target), STR_ARG(buf_str(&effects)), STR_ARG(buf_str(&rules)));
 	} else {
 		w->moved[j->verdict][d->verdict]++;
 		report(w, r, CHANGED, "%s -> %s  %.*s on %.*s [%.*s] now by rule %.*s",
 		    verdict_name(j->verdict), verdict_name(d->verdict),
-		    STR_ARG(attribute(q, "operation")), STR_ARG(j->in.target),
+		    STR_ARG(replay_attribute(q, "operation")), STR_ARG(j->in.target),
 		    STR_ARG(buf_str(&effects)), STR_ARG(buf_str(&rules)));
 		set_diverged(w, r->run);
 	}
@@ -380,7 +281,7 @@ static void
 judge(struct whatif *w, const struct record *r)
 {
 	AUTO(json) struct json_doc *doc = NULL;
-	AUTO_FREE struct judged *j = xcalloc(1, sizeof(*j));
+	AUTO_FREE struct replay_input *j = xcalloc(1, sizeof(*j));
 	const struct json *data, *d;
 	const struct policy *p;
 	const char *why = NULL;
@@ -392,26 +293,27 @@ judge(struct whatif *w, const struct record *r)
 	}
 	data = json_root(doc);
 	d = json_get(data, "decision");
-	if (read_action(data, r, j, &err) != 0) {
+	if (replay_input_read(data, r, j, &err) != 0) {
 		report(w, r, UNKNOWN, "UNKNOWN %s", err.msg);
 		return;
 	}
 	if (check_effects(data, j, &err) != 0) {
-		bool same = str_eqz(attribute(d, "engine"), EFFECTS_ENGINE);
+		bool same = str_eqz(replay_attribute(d, "engine"), EFFECTS_ENGINE);
 
 		report(w, r, same ? ERROR : UNKNOWN, "%s %s (engine then: %.*s)",
-		    same ? "ERROR" : "UNKNOWN", err.msg, STR_ARG(attribute(d, "engine")));
+		    same ? "ERROR" : "UNKNOWN", err.msg, STR_ARG(replay_attribute(d, "engine")));
 		return;
 	}
 	/* No policy was loaded: the zero decision denies. */
-	if (w->given == NULL && attribute(d, "policy").n == 0) {
+	if (w->given == NULL && replay_attribute(d, "policy").n == 0) {
 		report(w, r, j->verdict == VERDICT_DENY ? UNCHANGED : ERROR,
 		    "deny without a policy, recorded %s", verdict_name(j->verdict));
 		return;
 	}
-	p = policy_for(w, attribute(d, "policy"), &why);
+	p = policy_for(w, replay_attribute(d, "policy"), &why);
 	if (p == NULL) {
-		report(w, r, UNKNOWN, "UNKNOWN policy %.12s: %s", attribute(d, "policy").p, why);
+		report(w, r, UNKNOWN, "UNKNOWN policy %.12s: %s", replay_attribute(d, "policy").p,
+		    why);
 		return;
 	}
 	if (w->given != NULL) { /* what the target is, is the policy's to say */

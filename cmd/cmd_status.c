@@ -9,8 +9,10 @@
 
 #include "cmd/cmd.h"
 #include "cmd/cmd_file.h"
+#include "cmd/cmd_lift.h"
 #include "cmd/cmd_request.h"
 #include "common/jcs.h"
+#include "common/log.h"
 
 #include "common/banned.h"
 
@@ -83,6 +85,35 @@ print_runs(const struct json *o)
 	}
 }
 
+/* What stands in the way, and what lets more pass than the policy says. */
+static void
+print_standing(const struct json *o)
+{
+	static const char *const lists[] = {"freezes", "exceptions", "breakglass"};
+	const struct json *frozen = json_get(o, "frozen"), *calendars = json_get(o, "calendars");
+
+	for (size_t i = 0; i < json_count(frozen); i++) {
+		AUTO_FREE char *z = log_vis(json_str(json_at(frozen, i)));
+
+		(void)printf("%-8s %s\n", i == 0 ? "frozen" : "", z);
+	}
+	for (size_t i = 0; i < json_count(calendars); i++) {
+		const struct json *c = json_at(calendars, i);
+		AUTO_FREE char *id = control_text(c, "id"), *state = control_text(c, "state"),
+			       *until = control_text(c, "until");
+
+		(void)printf("%-8s %s: %s%s%s\n", i == 0 ? "calendar" : "", id, state,
+		    until[0] != '\0' ? " until " : "", until);
+	}
+	for (size_t k = 0; k < ARRAY_LEN(lists); k++)
+		for (size_t i = 0; i < json_count(json_get(o, lists[k])); i++)
+			lift_print(json_at(json_get(o, lists[k]), i));
+	if (json_int(json_get(o, "reviews")) != 0)
+		(void)printf("reviews  %" PRId64
+			     " open: no break-glass begins until another person closes them\n",
+		    json_int(json_get(o, "reviews")));
+}
+
 static bool
 serving(const struct json *o)
 {
@@ -108,6 +139,7 @@ print_status(const struct look_args *a, const struct json *o, struct err *err)
 	(void)printf("pending  %" PRId64 "\nruns     %" PRId64 "\n",
 	    json_int(json_get(o, "pending")), json_int(json_get(o, "runs")));
 	print_runs(json_root(runs));
+	print_standing(o);
 	return 0;
 }
 

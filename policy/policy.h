@@ -171,6 +171,17 @@ const struct policy_person *policy_person_by_key(
     const struct policy *p, const struct sig_pubkey *k);
 bool policy_person_has_role(const struct policy_person *q, struct str role);
 
+/* "emergency": who may freeze, how break-glass may be used. All of it has a default. */
+struct policy_emergency {
+	size_t nfreeze_roles; /* 0: any person may start and lift an emergency freeze */
+	const struct str *freeze_roles;
+	bool glass_verified;	/* break-glass needs a hardware key with user verification */
+	int64_t glass_max_s;	/* at most this long */
+	int64_t glass_answer_s; /* so long a second person may answer before it acts for a run of
+				   the one who broke the glass */
+};
+struct policy_emergency policy_emergency(const struct policy *p);
+
 /*
  * What people signed beside the policy, as core holds it from the log at the instant of judging.
  * A lift takes one rule's (or break-glass: every rule's with "override":"breakglass") forbid away

@@ -349,6 +349,7 @@ policy_emit(const struct policy *p, struct buf *out)
 		put_calendar(&j, &p->calendars[i]);
 	jcs_close(&j);
 	jcs_z(&j, "clock", p->clock == CLOCK_MODE_TRUSTED ? "trusted" : "kernel-sync");
+	policy_emit_emergency(p, &j);
 	jcs_str(&j, "engine", p->engine);
 	jcs_open(&j, "people");
 	for (size_t i = 0; i < p->npeople; i++)

@@ -140,6 +140,8 @@ policy_check_whole(struct reader *r, struct err *err)
 
 	if (rc == 0)
 		rc = check_roles(r, err);
+	if (rc == 0)
+		rc = policy_check_emergency(r, err);
 	for (size_t i = 0; rc == 0 && i < r->p->nrules; i++) {
 		const struct rule *rule = &r->p->rules[i];
 		const struct json *v = read_place(r, SECTION_RULES, rule->id);

@@ -3,6 +3,7 @@
 #define POLICY_POLICY_INTERNAL_H
 
 #include "common/arena.h"
+#include "common/jcs.h"
 #include "common/json.h"
 #include "policy/calendar.h"
 #include "policy/policy.h"
@@ -105,6 +106,14 @@ struct target {
 	struct strs networks, read_posts, unsafe_gets, graphql_paths; /* pub has them, too */
 };
 
+/* What is not said is the default. */
+struct emergency {
+	bool said;
+	struct strs freeze_roles;
+	bool glass_verified;
+	int64_t glass_max_s, glass_answer_s;
+};
+
 struct policy {
 	struct arena *mem;
 	struct str name, tzdata, engine; /* engine: of the effects, when it was built */
@@ -119,6 +128,7 @@ struct policy {
 	struct calendar *calendars;	  /* sorted by id */
 	struct rule *rules;		  /* in file order */
 	uint32_t rates[POLICY_RATES_MAX]; /* rules that have one */
+	struct emergency emergency;
 	struct hash digest;
 };
 
@@ -240,6 +250,11 @@ int policy_check_origins(struct reader *r, struct err *err);
 bool policy_host_is_address(struct str host);
 bool policy_host_is_name(struct str host);     /* lower case, no port */
 bool policy_host_is_loopback(struct str host); /* "localhost", 127.0.0.0/8, ::1 */
+/* policy_emergency.c: the section, once people are known what holds of it, and its defaults. */
+read_fn policy_read_emergency;
+int policy_check_emergency(struct reader *r, struct err *err);
+void policy_emit_emergency(const struct policy *p, struct jcs *j);
+void policy_emergency_defaults(struct policy *p);
 int policy_read_cond(struct reader *r, const struct json *v, struct cond *ret, struct err *err);
 /* What holds across the sections: quorums, roles, calendars, identities. */
 int policy_check_whole(struct reader *r, struct err *err);

@@ -50,6 +50,7 @@ static const struct read_field bundle_fields[] = {
     {"attempts", policy_read_attempts, 0, false},
     {"calendars", read_ignore, 0, true},
     {"clock", policy_read_clock, 0, true},
+    {"emergency", policy_read_emergency, 0, false},
     {"engine", read_text, offsetof(struct policy, engine), true},
     {"people", read_ignore, 0, true},
     {"policy", read_id, offsetof(struct policy, name), true},
@@ -67,6 +68,7 @@ policy_new(void)
 	struct policy *p = arena_alloc(mem, sizeof(*p));
 
 	p->mem = mem;
+	policy_emergency_defaults(p);
 	return p;
 }
 

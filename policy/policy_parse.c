@@ -29,6 +29,7 @@ static const struct read_field source_fields[] = {
     {"include", read_ignore, 0, false},
     {"targets", read_ignore, 0, false},
     {"people", read_ignore, 0, false},
+    {"emergency", policy_read_emergency, 0, false},
     {"calendars", read_ignore, 0, false},
     {"rules", read_ignore, 0, false},
     {"prove", read_ignore, 0, false},

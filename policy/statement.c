@@ -11,22 +11,13 @@
 
 #include "common/banned.h"
 
-#define FIELD_MAX 512	    /* bytes before encoding */
-#define FIELD_LIST_MAX 2560 /* effects and rules: lists */
-
-struct line {
-	const char *name;
-	struct str value;
-	size_t max;
-};
-
 static int
-line_put(const struct line *l, struct buf *out, struct err *err)
+line_put(const char *what, const struct statement_line *l, struct buf *out, struct err *err)
 {
 	if (l->value.n == 0)
-		return err_set(err, ERR_INVALID, "approval statement: %s is empty", l->name);
+		return err_set(err, ERR_INVALID, "%s statement: %s is empty", what, l->name);
 	if (l->value.n > l->max)
-		return err_set(err, ERR_INVALID, "approval statement: %s has %zu bytes, limit %zu",
+		return err_set(err, ERR_INVALID, "%s statement: %s has %zu bytes, limit %zu", what,
 		    l->name, l->value.n, l->max);
 	buf_put_z(out, l->name);
 	buf_put_z(out, ": ");
@@ -35,11 +26,12 @@ line_put(const struct line *l, struct buf *out, struct err *err)
 	return 0;
 }
 
-static int
-lines_put(const struct line *l, size_t n, struct buf *out, struct err *err)
+int
+statement_lines(
+    const char *what, const struct statement_line *l, size_t n, struct buf *out, struct err *err)
 {
 	for (size_t i = 0; i < n; i++) {
-		int rc = line_put(&l[i], out, err);
+		int rc = line_put(what, &l[i], out, err);
 
 		if (rc != 0)
 			return rc;
@@ -86,21 +78,21 @@ show_put(struct str show, struct buf *out)
 int
 statement_bytes(const struct statement *s, struct buf *out, struct err *err)
 {
-	const struct line lines[] = {
-	    {"decision", s->decision, FIELD_MAX},
-	    {"broker", s->broker, FIELD_MAX},
-	    {"request", s->request, FIELD_MAX},
-	    {"action", s->action, FIELD_MAX},
-	    {"policy", s->policy, FIELD_MAX},
-	    {"log-head", s->log_head, FIELD_MAX},
-	    {"agent", s->agent, FIELD_MAX},
-	    {"run", s->run, FIELD_MAX},
-	    {"run-owner", s->owner, FIELD_MAX},
-	    {"target", s->target, FIELD_MAX},
-	    {"effects", s->effects, FIELD_LIST_MAX},
-	    {"rule", s->rule, FIELD_LIST_MAX},
-	    {"role", s->role, FIELD_MAX},
-	    {"approver", s->approver, FIELD_MAX},
+	const struct statement_line lines[] = {
+	    {"decision", s->decision, STATEMENT_FIELD_MAX},
+	    {"broker", s->broker, STATEMENT_FIELD_MAX},
+	    {"request", s->request, STATEMENT_FIELD_MAX},
+	    {"action", s->action, STATEMENT_FIELD_MAX},
+	    {"policy", s->policy, STATEMENT_FIELD_MAX},
+	    {"log-head", s->log_head, STATEMENT_FIELD_MAX},
+	    {"agent", s->agent, STATEMENT_FIELD_MAX},
+	    {"run", s->run, STATEMENT_FIELD_MAX},
+	    {"run-owner", s->owner, STATEMENT_FIELD_MAX},
+	    {"target", s->target, STATEMENT_FIELD_MAX},
+	    {"effects", s->effects, STATEMENT_LIST_MAX},
+	    {"rule", s->rule, STATEMENT_LIST_MAX},
+	    {"role", s->role, STATEMENT_FIELD_MAX},
+	    {"approver", s->approver, STATEMENT_FIELD_MAX},
 	};
 	AUTO_BUF struct buf b = BUF(STATEMENT_MAX);
 	int rc;
@@ -115,7 +107,7 @@ statement_bytes(const struct statement *s, struct buf *out, struct err *err)
 	if (s->use_within_s < 0 || s->approve_by_us < s->not_before_us)
 		return err_set(err, ERR_INVALID, "approval statement: times are out of order");
 	buf_put_z(&b, "cofferdam-approval v1\n");
-	rc = lines_put(lines, ARRAY_LEN(lines), &b, err);
+	rc = statement_lines("approval", lines, ARRAY_LEN(lines), &b, err);
 	if (rc != 0)
 		return rc;
 	limits_put(s, &b);

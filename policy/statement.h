@@ -12,6 +12,21 @@
 #define STATEMENT_SHOW_MAX \
 	4096 /* bytes of the action shown in full; beyond it: digest and length */
 #define STATEMENT_MAX ((size_t)32768)
+#define STATEMENT_FIELD_MAX 512 /* bytes before encoding */
+#define STATEMENT_LIST_MAX 2560 /* effects and rules: lists */
+
+/*
+ * What every signed text is made of: "NAME: VALUE" and LF, with what is not printable ASCII, and
+ * '%', percent-encoded. ERR_INVALID, which names `what` and the line, when a value is empty or too
+ * long.
+ */
+struct statement_line {
+	const char *name;
+	struct str value;
+	size_t max;
+};
+int statement_lines(
+    const char *what, const struct statement_line *l, size_t n, struct buf *out, struct err *err);
 
 struct statement {
 	struct str decision;	   /* approve | deny | revoke */

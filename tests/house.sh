@@ -7,7 +7,7 @@ DIRS=(common policy audit broker agent cmd tests)
 # STR_ARG, TAKE_FD and TAKE_PTR evaluate their argument twice, so rd_lstr() in one would read two
 # strings. What may be called there only looks; any other call, and ++, -- or an assignment, is named.
 LOOKS='STR|at|attribute|buf_str|json_at|json_get|json_key|json_str|policy_member_str|policy_name'
-LOOKS+='|policy_tzdata|sizeof|str_mem|str_trim|str_z'
+LOOKS+='|policy_tzdata|replay_attribute|sizeof|str_mem|str_trim|str_z'
 
 # Prints "FILE:LINE: STR_ARG of ARGUMENT" for each of these whose argument may do something,
 # beneath directory $1.

@@ -1,0 +1,224 @@
+/*
+ * `cofferdam status` (process: core): what holds at this instant, and why. Whoever is refused must
+ * be able to see here which clock, calendar or freeze it was. Tells; decides nothing.
+ */
+#include "broker/core_status.h"
+
+#include "broker/core_lift.h"
+#include "policy/calendar.h"
+
+#include "common/banned.h"
+
+#define SECOND INT64_C(1000000)
+
+static void
+put_s(struct jcs *j, const char *key, int64_t s)
+{
+	char t[CLOCK_TEXT_SIZE];
+
+	clock_format_s(s * SECOND, t);
+	jcs_z(j, key, t);
+}
+
+/* --- the clock --------------------------------------------------------------------- */
+
+static void
+put_clock(struct jcs *j, const struct core *c, struct instant now)
+{
+	enum clock_mode mode = c->policy != NULL ? policy_clock(c->policy) : CLOCK_MODE_KERNEL_SYNC;
+	int64_t behind = c->last_us - now.us;
+
+	jcs_open(j, "clock");
+	if (!now.known && behind > 0)
+		jcs_int(j, "behind_us", behind);
+	jcs_bool(j, "known", now.known);
+	jcs_z(j, "mode", mode == CLOCK_MODE_TRUSTED ? "trusted" : "kernel-sync");
+	jcs_close(j);
+}
+
+static void
+why_clock(struct jcs *j, const struct core *c, struct instant now)
+{
+	AUTO_BUF struct buf b = BUF(512);
+	char last[CLOCK_TEXT_SIZE];
+	int64_t behind = c->last_us - now.us;
+
+	if (now.known)
+		return;
+	clock_format_s(c->last_us, last);
+	if (behind > 0)
+		buf_printf(&b,
+		    "the clock is %lld s behind %s, the time of the last record: every calendar "
+		    "counts as frozen until it has passed that",
+		    (long long)(behind / SECOND + 1), last);
+	else
+		buf_put_z(&b, "the kernel does not say that its clock is synchronised: every "
+			      "calendar counts as frozen until it does");
+	jcs_str(j, NULL, buf_str(&b));
+}
+
+/* --- calendars --------------------------------------------------------------------- */
+
+struct now_in {
+	const char *state;	  /* frozen, open, closed, clear, unknown */
+	int64_t since_s, until_s; /* 0: none */
+	bool frozen;
+};
+
+/* Of a freeze the time inside a window is frozen, of an open calendar the time outside. */
+static struct now_in
+calendar_now(const struct policy *p, size_t i, struct instant now)
+{
+	struct policy_calendar c = policy_calendar_at(p, i);
+	int64_t s = now.us / SECOND, from, to;
+	struct now_in r = {.state = c.open ? "closed" : "clear", .frozen = c.open};
+
+	if (!now.known || s < c.valid_from || s >= c.valid_to)
+		return (struct now_in){.state = "unknown",
+		    .frozen = true,
+		    .since_s = now.known && s >= c.valid_to ? c.valid_to : 0,
+		    .until_s = now.known && s < c.valid_from ? c.valid_from : 0};
+	for (size_t k = 0; k < c.nintervals; k++) {
+		policy_calendar_interval(p, i, k, &from, &to);
+		if (from > s) {
+			r.until_s = from;
+			break;
+		}
+		r.since_s = to;
+		if (to <= s)
+			continue;
+		r = (struct now_in){.state = c.open ? "open" : "frozen",
+		    .frozen = !c.open,
+		    .since_s = from,
+		    .until_s = to < c.valid_to ? to : 0};
+		break;
+	}
+	return r;
+}
+
+static void
+put_calendars(struct jcs *j, const struct policy *p, struct instant now)
+{
+	jcs_array(j, "calendars");
+	for (size_t i = 0; p != NULL && i < policy_calendar_count(p); i++) {
+		struct policy_calendar c = policy_calendar_at(p, i);
+		struct now_in n = calendar_now(p, i, now);
+
+		jcs_open(j, NULL);
+		jcs_str(j, "id", c.id);
+		jcs_z(j, "kind", c.open ? "open" : "freeze");
+		if (n.since_s != 0)
+			put_s(j, "since", n.since_s);
+		jcs_z(j, "state", n.state);
+		if (n.until_s != 0)
+			put_s(j, "until", n.until_s);
+		put_s(j, "valid_to", c.valid_to);
+		jcs_close(j);
+	}
+	jcs_array_end(j);
+}
+
+static void
+why_calendar(struct jcs *j, const struct policy *p, size_t i, struct instant now)
+{
+	struct policy_calendar c = policy_calendar_at(p, i);
+	struct now_in n = calendar_now(p, i, now);
+	AUTO_BUF struct buf b = BUF(512);
+	char since[CLOCK_TEXT_SIZE], until[CLOCK_TEXT_SIZE];
+
+	if (!n.frozen || !now.known) /* the clock is said once, for all of them */
+		return;
+	clock_format_s(n.since_s * SECOND, since);
+	clock_format_s(n.until_s * SECOND, until);
+	buf_printf(&b, "calendar %.*s ", STR_ARG(c.id));
+	if (now.us / SECOND >= c.valid_to)
+		buf_printf(&b,
+		    "is valid until %s only, which has passed: it counts as frozen until "
+		    "a policy with a later horizon is loaded",
+		    since);
+	else
+		buf_printf(&b, "is %s", n.state);
+	if (n.since_s != 0 && now.us / SECOND < c.valid_to)
+		buf_printf(&b, " since %s", since);
+	if (n.until_s != 0)
+		buf_printf(&b, " until %s", until);
+	jcs_str(j, NULL, buf_str(&b));
+}
+
+/* --- freezes ----------------------------------------------------------------------- */
+
+static void
+why_freeze(struct jcs *j, const struct core_lift *l)
+{
+	AUTO_BUF struct buf b = BUF(1024);
+	char since[CLOCK_TEXT_SIZE];
+
+	if (l->kind != LIFT_KIND_FREEZE || l->state != CORE_LIFT_FORCE)
+		return;
+	clock_format_s(l->from_us, since);
+	buf_printf(&b, "emergency freeze %s by %s since %s: ", l->id, core_lift_starter(l), since);
+	effect_put(&b, l->effects);
+	buf_printf(&b, " on target %s, env %s: %s", l->target[0] != '\0' ? l->target : "*",
+	    l->env[0] != '\0' ? l->env : "*", l->reason);
+	jcs_str_lossy(j, NULL, buf_str(&b));
+}
+
+static void
+put_frozen(struct jcs *j, const struct core *c, struct instant now)
+{
+	const struct core_lift *l;
+
+	jcs_array(j, "frozen");
+	why_clock(j, c, now);
+	for (size_t i = 0; c->policy != NULL && i < policy_calendar_count(c->policy); i++)
+		why_calendar(j, c->policy, i, now);
+	TAILQ_FOREACH (l, &c->lifts, link)
+		why_freeze(j, l);
+	jcs_array_end(j);
+}
+
+/* --- all --------------------------------------------------------------------------- */
+
+static void
+put_policy(struct jcs *j, const struct policy *p)
+{
+	if (p == NULL)
+		return;
+	jcs_open(j, "policy");
+	jcs_hex(j, "digest", policy_digest(p)->b, HASH_LEN);
+	jcs_str(j, "name", policy_name(p));
+	jcs_int(j, "serial", policy_serial(p));
+	jcs_close(j);
+}
+
+int
+core_status_verb(struct core_call *call, struct err *err)
+{
+	struct core *c = call->core;
+	struct jcs *j = &call->j;
+	struct instant now = core_now(c);
+	struct core_run *run;
+	size_t pending = 0;
+
+	(void)err;
+	TAILQ_FOREACH (run, &c->runs, link)
+		pending += run->npending;
+	core_lift_data_lists(j, c, "breakglass", LIFT_KIND_BREAKGLASS);
+	put_calendars(j, c->policy, now);
+	put_clock(j, c, now);
+	core_lift_data_lists(j, c, "exceptions", LIFT_KIND_EXCEPTION);
+	core_lift_data_lists(j, c, "freezes", LIFT_KIND_FREEZE);
+	put_frozen(j, c, now);
+	jcs_int(j, "log_size", (int64_t)c->log_size);
+	jcs_z(j, "origin", c->origin);
+	jcs_int(j, "pending", (int64_t)pending);
+	put_policy(j, c->policy);
+	jcs_int(j, "reviews", (int64_t)core_lift_count(c, LIFT_KIND_BREAKGLASS, CORE_LIFT_REVIEW));
+	jcs_int(j, "runs", (int64_t)c->nruns);
+	jcs_z(j, "state",
+	    !c->live				      ? "no log"
+	    : c->upstream == NULL || c->front == NULL ? "starting"
+	    : c->policy == NULL			      ? "no policy"
+						      : "serving");
+	return 0;
+}

@@ -1,0 +1,134 @@
+/*
+ * `cofferdam freeze | exception | breakglass`: a table of their verbs. Runs as the person; what is
+ * signed is in cmd_lift.c.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cmd/cmd.h"
+#include "cmd/cmd_file.h"
+#include "cmd/cmd_lift.h"
+#include "common/xalloc.h"
+
+#include "common/banned.h"
+
+/* What a verb needs besides what it is. */
+enum { NEEDS_ID = 1, NEEDS_AS = 2, NEEDS_SCOPE = 4, NEEDS_NOTE = 8 };
+
+static const struct verb {
+	enum lift_kind kind;
+	const char *name;
+	bool ask; /* makes a new one */
+	enum lift_decision decision;
+	unsigned needs;
+	const char *usage;
+} verbs[] = {
+    {LIFT_KIND_FREEZE, "start", true, LIFT_START, NEEDS_AS,
+	"--reason TEXT --as PERSON [--effects LIST] [--target T] [--env E] [--key FILE] [--role "
+	"ROLE] [--yes]"},
+    {LIFT_KIND_FREEZE, "lift", false, LIFT_STOP, NEEDS_ID | NEEDS_AS,
+	"ID --as PERSON [--note TEXT] [--key FILE] [--role ROLE] [--yes]"},
+    {LIFT_KIND_FREEZE, "status", false, LIFT_NOTHING, 0, "[--json]"},
+    {LIFT_KIND_EXCEPTION, "request", true, LIFT_NOTHING, NEEDS_SCOPE,
+	"--rule R --target T --effects LIST --ticket X --reason TEXT --uses N {--to TIME | --for "
+	"TIME} [--from TIME] [--run RUN]"},
+    {LIFT_KIND_EXCEPTION, "sign", false, LIFT_START, NEEDS_ID | NEEDS_AS,
+	"ID --as PERSON [--note TEXT] [--key FILE] [--role ROLE] [--yes]"},
+    {LIFT_KIND_EXCEPTION, "revoke", false, LIFT_STOP, NEEDS_ID | NEEDS_AS,
+	"ID --as PERSON [--note TEXT] [--key FILE] [--yes]"},
+    {LIFT_KIND_EXCEPTION, "list", false, LIFT_NOTHING, 0, "[--json]"},
+    {LIFT_KIND_BREAKGLASS, "start", true, LIFT_START, NEEDS_AS | NEEDS_SCOPE,
+	"--target T --effects LIST --for TIME --reason TEXT --as PERSON [--run RUN] [--key FILE] "
+	"[--yes]"},
+    {LIFT_KIND_BREAKGLASS, "confirm", false, LIFT_CONFIRM, NEEDS_ID | NEEDS_AS,
+	"ID --as PERSON [--note TEXT] [--key FILE] [--yes]"},
+    {LIFT_KIND_BREAKGLASS, "end", false, LIFT_STOP, NEEDS_ID | NEEDS_AS,
+	"ID --as PERSON [--note TEXT] [--key FILE] [--yes]"},
+    {LIFT_KIND_BREAKGLASS, "review", false, LIFT_CLOSE, NEEDS_ID | NEEDS_AS | NEEDS_NOTE,
+	"ID --as PERSON --note TEXT [--key FILE] [--yes]"},
+    {LIFT_KIND_BREAKGLASS, "list", false, LIFT_NOTHING, 0, "[--json]"},
+};
+
+static int
+usage(enum lift_kind kind)
+{
+	for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
+		if (verbs[i].kind == kind)
+			(void)fprintf(stderr, "%s cofferdam %s %s [--state DIR] %s\n",
+			    strcmp(verbs[i].name, "start") == 0 ||
+				    strcmp(verbs[i].name, "request") == 0
+				? "usage:"
+				: "      ",
+			    lift_kind_name(kind), verbs[i].name, verbs[i].usage);
+	return CMD_USAGE;
+}
+
+static const struct verb *
+find(enum lift_kind kind, const char *name)
+{
+	for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
+		if (verbs[i].kind == kind && strcmp(verbs[i].name, name) == 0)
+			return &verbs[i];
+	return NULL;
+}
+
+static bool
+complete(const struct verb *v, const struct lift_args *a)
+{
+	bool id = (v->needs & NEEDS_ID) != 0;
+
+	return (a->id != NULL) == id && ((v->needs & NEEDS_AS) == 0 || a->as != NULL) &&
+	       ((v->needs & NEEDS_SCOPE) == 0 || (a->target != NULL && a->effects != NULL)) &&
+	       ((v->needs & NEEDS_NOTE) == 0 || a->note != NULL) && (!v->ask || a->reason != NULL);
+}
+
+static int
+act(const struct verb *v, struct lift_args *a, struct err *err)
+{
+	AUTO_FREE char *id = a->id != NULL ? xstrdup(a->id) : NULL;
+	int rc = 0;
+
+	/* Everything but looking: what stops an incident is not typed word by word. */
+	if (v->kind == LIFT_KIND_FREEZE && a->effects == NULL)
+		a->effects = "@change @destructive @escape";
+	if (v->ask)
+		rc = lift_ask(v->kind, a, &id, err);
+	if (rc != 0)
+		return rc;
+	if (v->decision != LIFT_NOTHING)
+		return lift_sign(v->kind, v->decision, id, a, err);
+	if (!v->ask)
+		return lift_list(v->kind, a, err);
+	(void)printf("%s\n", id);
+	return 0;
+}
+
+static int
+command(enum lift_kind kind, int argc, char **argv)
+{
+	struct lift_args a = {0};
+	const struct verb *v = argc > 1 ? find(kind, argv[1]) : NULL;
+	struct err err;
+
+	if (v == NULL || !lift_args_read(argc - 1, argv + 1, &a) || !complete(v, &a))
+		return usage(kind);
+	return act(v, &a, &err) == 0 ? CMD_OK : cmd_fail(&err);
+}
+
+int
+cmd_freeze(int argc, char **argv)
+{
+	return command(LIFT_KIND_FREEZE, argc, argv);
+}
+
+int
+cmd_exception(int argc, char **argv)
+{
+	return command(LIFT_KIND_EXCEPTION, argc, argv);
+}
+
+int
+cmd_breakglass(int argc, char **argv)
+{
+	return command(LIFT_KIND_BREAKGLASS, argc, argv);
+}

@@ -1,0 +1,31 @@
+/* What the verdict function was given when an action was judged, as its record has it. */
+#ifndef CMD_CMD_REPLAY_INPUT_H
+#define CMD_CMD_REPLAY_INPUT_H
+
+#include "audit/record.h"
+#include "common/json.h"
+#include "policy/policy.h"
+
+#define REPLAY_GRANTS_MAX 64
+#define REPLAY_RELATIONS_MAX 256
+#define REPLAY_LIFTS_MAX 64
+
+/* Strings are borrowed from the record. */
+struct replay_input {
+	struct policy_input in;
+	struct str relations[REPLAY_RELATIONS_MAX];
+	struct policy_rate_count rates[POLICY_RATES_MAX];
+	struct policy_grant grants[REPLAY_GRANTS_MAX];
+	struct policy_lift lifts[REPLAY_LIFTS_MAX];
+	struct policy_overlay overlays[REPLAY_LIFTS_MAX];
+	size_t ngrants;
+	enum verdict verdict; /* as recorded */
+};
+
+/* A missing member is a missing attribute: p == NULL. */
+struct str replay_attribute(const struct json *o, const char *key);
+/* ERR_NOT_FOUND: it is not there, or not of the form. */
+int replay_input_read(
+    const struct json *data, const struct record *r, struct replay_input *ret, struct err *err);
+
+#endif

@@ -1,0 +1,108 @@
+/*
+ * Signing with a person's own key. Runs on the person's machine, as the person: ssh-keygen (or the
+ * agent behind it) makes the signature, and this program never sees the key.
+ */
+#include "cmd/cmd_sign.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cmd/cmd_file.h"
+#include "common/xalloc.h"
+#include "policy/statement.h"
+
+#include "common/banned.h"
+
+char *
+sign_key_default(void)
+{
+	const char *home = getenv("HOME");
+
+	return xasprintf("%s/.ssh/id_ed25519", home != NULL ? home : "");
+}
+
+int
+sign_ask(const char *what, const char *person, bool yes, struct err *err)
+{
+	char line[16];
+
+	(void)fflush(stdout);
+	if (yes)
+		return 0;
+	if (!isatty(STDIN_FILENO)) {
+		(void)fprintf(
+		    stderr, "cofferdam: not a terminal: say --yes to sign without being asked\n");
+		return err_set(err, ERR_DENIED, "nothing was signed");
+	}
+	(void)printf("\n%s this as %s? [y/N] ", what, person);
+	(void)fflush(stdout);
+	if (fgets(line, sizeof(line), stdin) != NULL && (line[0] == 'y' || line[0] == 'Y'))
+		return 0;
+	return err_set(err, ERR_DENIED, "nothing was signed");
+}
+
+static void __attribute__((noreturn)) keygen_exec(int in, int out, const char *key)
+{
+	const char *argv[] = {
+	    "ssh-keygen", "-q", "-Y", "sign", "-n", STATEMENT_NAMESPACE, "-f", key, NULL};
+
+	if (dup2(in, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0)
+		(void)execvp(argv[0], (char *const *)(uintptr_t)argv);
+	(void)fprintf(stderr, "cofferdam: ssh-keygen: %s\n", strerror(errno));
+	_exit(127);
+}
+
+static int
+keygen_wait(pid_t pid, struct err *err)
+{
+	int status = 0;
+
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+		return err_set(err, ERR_SIGNATURE, "ssh-keygen did not sign (exit status %d)",
+		    WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+	return 0;
+}
+
+/* Through pipes: no file of ours ever holds statement or signature. */
+int
+sign_bytes(const char *key, struct str statement, struct buf *ret, struct err *err)
+{
+	int in[2], out[2], rc;
+	pid_t pid;
+
+	if (pipe2(in, O_CLOEXEC) != 0)
+		return err_sys(err, ERR_SYSTEM, errno, "pipe");
+	if (pipe2(out, O_CLOEXEC) != 0) {
+		(void)close(in[0]);
+		(void)close(in[1]);
+		return err_sys(err, ERR_SYSTEM, errno, "pipe");
+	}
+	pid = fork();
+	if (pid == 0)
+		keygen_exec(in[0], out[1], key);
+	(void)close(in[0]);
+	(void)close(out[1]);
+	/* A statement is at most 32 KiB, what a pipe takes: no need to read meanwhile. */
+	rc = pid < 0 ? err_sys(err, ERR_SYSTEM, errno, "fork") : 0;
+	if (rc == 0 && file_write_all(in[1], statement) != 0)
+		rc = err_sys(err, ERR_SYSTEM, errno, "writing to ssh-keygen");
+	(void)close(in[1]);
+	if (rc == 0)
+		rc = file_read_fd(out[0], "ssh-keygen", ret, err);
+	(void)close(out[0]);
+	if (pid > 0) {
+		struct err own;
+		int rc2 = keygen_wait(pid, &own);
+
+		if (rc2 != 0 && rc == 0)
+			rc = err_set(err, rc2, "%s", own.msg);
+	}
+	return rc;
+}
