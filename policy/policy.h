@@ -43,6 +43,16 @@ int64_t policy_serial(const struct policy *p);
 enum clock_mode policy_clock(const struct policy *p);
 struct str policy_tzdata(const struct policy *p); /* version the calendars were compiled with */
 
+/* Whose signatures the bundle after this one needs; see policy/succession.h. */
+struct policy_owners {
+	size_t n; /* 0: nobody's */
+	const struct str *people;
+	unsigned count;
+	bool not_author; /* one of them at least is not the new one's author */
+};
+const struct policy_owners *policy_owners(const struct policy *p); /* NULL: nobody's */
+struct str policy_author(const struct policy *p);		   /* a person; empty: not said */
+
 /*
  * What follows equivalent tries after a refusal or an expiry: after so many an alarm is recorded,
  * after so many the run ends. 0: never. Where the policy does not say: POLICY_ALARM_AFTER, never.

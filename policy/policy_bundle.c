@@ -336,6 +336,19 @@ put_attempts(struct jcs *j, const struct policy *p)
 	jcs_close(j);
 }
 
+static void
+put_owners(struct jcs *j, const struct policy_owners *o)
+{
+	if (o->n == 0)
+		return;
+	jcs_open(j, "owners");
+	jcs_int(j, "count", o->count);
+	if (o->not_author)
+		jcs_bool(j, "not_author", true);
+	put_strs(j, "people", o->people, o->n);
+	jcs_close(j);
+}
+
 void
 policy_emit(const struct policy *p, struct buf *out)
 {
@@ -344,6 +357,7 @@ policy_emit(const struct policy *p, struct buf *out)
 	jcs_init(&j, out);
 	jcs_open(&j, NULL);
 	put_attempts(&j, p);
+	put_text(&j, "author", p->author);
 	jcs_open(&j, "calendars");
 	for (size_t i = 0; i < p->ncalendars; i++)
 		put_calendar(&j, &p->calendars[i]);
@@ -351,6 +365,7 @@ policy_emit(const struct policy *p, struct buf *out)
 	jcs_z(&j, "clock", p->clock == CLOCK_MODE_TRUSTED ? "trusted" : "kernel-sync");
 	policy_emit_emergency(p, &j);
 	jcs_str(&j, "engine", p->engine);
+	put_owners(&j, &p->owners);
 	jcs_open(&j, "people");
 	for (size_t i = 0; i < p->npeople; i++)
 		put_person(&j, p, &p->people[i]);

@@ -139,6 +139,8 @@ policy_check_whole(struct reader *r, struct err *err)
 	int rc = check_hosts(r, err);
 
 	if (rc == 0)
+		rc = policy_check_owners(r, err);
+	if (rc == 0)
 		rc = check_roles(r, err);
 	if (rc == 0)
 		rc = policy_check_emergency(r, err);

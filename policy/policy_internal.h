@@ -119,6 +119,8 @@ struct policy {
 	struct str name, tzdata, engine; /* engine: of the effects, when it was built */
 	int64_t serial;
 	enum clock_mode clock;
+	struct str author;
+	struct policy_owners owners;
 	struct policy_attempts attempts; /* as given; 0: not given */
 	bool attempts_given;
 	bool opaque_keys; /* a case file's fingerprints: can be judged, never built */
@@ -234,7 +236,9 @@ const struct json *read_place(struct reader *r, enum section_id s, struct str id
 extern const struct section policy_targets_section, policy_people_section, policy_calendars_section,
     policy_rules_section, policy_prove_section, policy_cases_section;
 /* Members that source and bundle share, for read_object. */
-read_fn policy_read_serial, policy_read_clock, policy_read_attempts, policy_read_rate;
+read_fn policy_read_serial, policy_read_clock, policy_read_attempts, policy_read_rate,
+    policy_read_owners;
+int policy_check_owners(struct reader *r, struct err *err);
 /* policy_target_http.c: the keys of kind http alone; an origin's parts; what holds among targets.
  */
 read_fn policy_read_origin, policy_read_model, policy_read_networks, policy_read_graphql,

@@ -48,10 +48,12 @@ static const struct section *const sections[] = {
 
 static const struct read_field bundle_fields[] = {
     {"attempts", policy_read_attempts, 0, false},
+    {"author", read_id, offsetof(struct policy, author), false},
     {"calendars", read_ignore, 0, true},
     {"clock", policy_read_clock, 0, true},
     {"emergency", policy_read_emergency, 0, false},
     {"engine", read_text, offsetof(struct policy, engine), true},
+    {"owners", policy_read_owners, 0, false},
     {"people", read_ignore, 0, true},
     {"policy", read_id, offsetof(struct policy, name), true},
     {"rules", read_ignore, 0, true},

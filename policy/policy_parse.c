@@ -26,6 +26,8 @@ static const struct read_field source_fields[] = {
     {"serial", policy_read_serial, 0, true},
     {"clock", policy_read_clock, 0, false},
     {"attempts", policy_read_attempts, 0, false},
+    {"author", read_id, offsetof(struct policy, author), false},
+    {"owners", policy_read_owners, 0, false},
     {"include", read_ignore, 0, false},
     {"targets", read_ignore, 0, false},
     {"people", read_ignore, 0, false},

@@ -5,6 +5,7 @@
 #include "common/xalloc.h"
 #include "policy/digest.h"
 #include "policy/statement.h"
+#include "policy/succession.h"
 
 #include "common/banned.h"
 
@@ -174,6 +175,31 @@ the_statement_of_the_text_is_ours_and_its_signature_holds(void **state)
 	    0);
 }
 
+static void
+the_statement_of_a_succession_is_ours_and_its_signature_holds(void **state)
+{
+	struct buf *docs = *state;
+	struct succession_step s = {.policy = STR("acme-prod"),
+	    .author = STR("carol"),
+	    .signer = STR("alice"),
+	    .serial = 43};
+	AUTO_BUF struct buf b = BUF(SUCCESSION_STATEMENT_MAX);
+	struct sig_pubkey key;
+	struct sig_sshsig sig;
+	struct err err = {0};
+
+	(void)memset(s.bundle.b, 0x11, HASH_LEN);
+	(void)memset(s.before.b, 0x22, HASH_LEN);
+	succession_step_put(&s, &b);
+	assert_true(str_eq(buf_str(&b), vector(&docs[0], "succession-statement")));
+	assert_int_equal(
+	    sig_pubkey_parse(str_trim(vector(&docs[0], "succession-key")), &key, NULL), 0);
+	if (sig_sshsig_verify(vector(&docs[0], "succession-signature"), SUCCESSION_NAMESPACE,
+		buf_str(&b), &sig, &err) != 0)
+		fail_msg("%s", err.msg);
+	assert_true(sig_pubkey_eq(&sig.key, &key));
+}
+
 int
 main(void)
 {
@@ -182,6 +208,7 @@ main(void)
 	    cmocka_unit_test(the_bundle_loads_and_has_the_digest_of_the_text),
 	    cmocka_unit_test(the_action_digests_of_the_text_are_ours),
 	    cmocka_unit_test(the_statement_of_the_text_is_ours_and_its_signature_holds),
+	    cmocka_unit_test(the_statement_of_a_succession_is_ours_and_its_signature_holds),
 	};
 
 	return cmocka_run_group_tests(tests, read_docs, free_docs);

@@ -137,7 +137,8 @@ unknown_and_duplicate_keys_are_refused_everywhere(void **state UNUSED)
 	    {"\"unless\":{\"people\":2}", "\"unless\":{\"peeple\":2}", "unknown key \"peeple\""},
 	    {"\"sql\":\"SELECT 1\"", "\"sqll\":\"SELECT 1\"", "unknown key \"sqll\""},
 	    {"\"expect\":{", "\"expect\":{\"verdikt\":\"deny\",", "unknown key \"verdikt\""},
-	    {"\"id\":\"work\"", "\"id\":\"read\"", "\"read\" stands twice in rules: also in p.json:8:1"},
+	    {"\"id\":\"work\"", "\"id\":\"read\"",
+		"\"read\" stands twice in rules: also in p.json:8:1"},
 	    {"\"id\":\"work\"", "\"id\":\"default\"", "\"default\" is the name"},
 	};
 
