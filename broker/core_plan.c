@@ -205,11 +205,13 @@ core_plan_wants(const struct core_run *run, const struct policy_target *t)
 bool
 core_plan_has_http(const struct core_run *run)
 {
-	for (size_t i = 0; i < run->ntargets; i++) {
-		const struct policy_target *t =
-		    policy_target(run->core->policy, str_z(run->targets[i].id));
+	const struct policy *pol = run->core->policy;
 
-		if (t != NULL && t->kind == TARGET_HTTP && t->model == TARGET_MODEL_NONE)
+	for (size_t i = 0; i < policy_target_count(pol); i++) {
+		const struct policy_target *t = policy_target_at(pol, i);
+
+		if (t->kind == TARGET_HTTP && t->model == TARGET_MODEL_NONE &&
+		    core_plan_wants(run, t))
 			return true;
 	}
 	return false;

@@ -24,7 +24,7 @@ bool core_plan_wants(const struct core_run *run, const struct policy_target *t);
 /* Of the policy, as `state`; the proxy (NULL) if an http target is there. ERR_TOO_LARGE. */
 int core_plan_add(struct core_run *run, const struct policy_target *t, enum core_target_state state,
     struct err *err);
-/* Is there a target for the proxy? */
+/* Does the policy have a target for the run's proxy? */
 bool core_plan_has_http(const struct core_run *run);
 /* 8 bytes of a hash, in hex, over all that says where it is and with what it is reached. */
 void core_plan_place(const struct policy_target *t, char out[CORE_PLACE_SIZE]);

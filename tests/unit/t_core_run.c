@@ -1,52 +1,11 @@
 /* Runs: who may open one, its plan and listeners, what it reports, its end, its way through
  * restarts. */
-#include "tests/unit/ca_help.h"
-#include "tests/unit/core_help.h"
-
-#include <arpa/inet.h>
+#include "tests/unit/core_run_help.h"
 
 #include "broker/core_agent.h"
-#include "broker/core_ca.h"
 #include "broker/core_kept.h"
 #include "broker/core_plan.h"
 #include "common/banned.h"
-
-static void
-give_ca(struct world *w)
-{
-	AUTO_BUF struct buf key = BUF(8192);
-	AUTO_BUF struct buf cert = BUF(8192);
-	struct err err;
-
-	ca_make(&key, &cert);
-	assert_int_equal(core_ca_load(buf_str(&key), buf_str(&cert), &w->c->ca, &err), 0);
-}
-
-static void
-agent_connects(struct world *w, unsigned uid)
-{
-	end_close(&w->agent);
-	(void)core_peer_new(w->c, IPC_ROLE_AGENT, end_open(&w->agent, IPC_ROLE_AGENT), uid);
-}
-
-static void
-agent_opens(struct world *w, const char *name, const char *target)
-{
-	AUTO_BUF struct buf b = BUF(65536);
-
-	if (w->c->ca == NULL)
-		give_ca(w);
-	buf_u32(&b, IPC_VERSION);
-	buf_lz(&b, name);
-	buf_lz(&b, "do the work");
-	buf_u32(&b, target != NULL ? 1 : 0);
-	if (target != NULL)
-		buf_lz(&b, target);
-	buf_lz(&b, "{}");
-	buf_u8(&b, 0);
-	say(&w->agent, MSG_A_OPEN, &b);
-	settle(w);
-}
 
 static void
 assert_refused(struct world *w, int code)
@@ -55,42 +14,6 @@ assert_refused(struct world *w, int code)
 
 	assert_int_equal(rd_u32(&r), -code);
 	assert_true(w->agent.fd <= 0); /* and the wire has ended */
-}
-
-static int
-listener(const char *address)
-{
-	struct sockaddr_in sin = {.sin_family = AF_INET};
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	assert_int_equal(inet_pton(AF_INET, address, &sin.sin_addr), 1);
-	assert_int_equal(bind(fd, (struct sockaddr *)&sin, sizeof(sin)), 0);
-	assert_int_equal(listen(fd, 1), 0);
-	return fd;
-}
-
-static void
-hand_over(struct world *w, uint32_t index, int fd)
-{
-	AUTO_BUF struct buf b = BUF(64);
-	struct err err;
-
-	buf_u32(&b, index);
-	if (ipc_sync_send(
-		w->agent.fd, IPC_ROLE_AGENT, IPC_ROLE_CORE, MSG_A_LISTEN, &b, &fd, 1, &err) != 0)
-		fail_msg("%s", err.msg);
-	(void)close(fd);
-	settle(w);
-}
-
-static void
-start(struct world *w)
-{
-	AUTO_BUF struct buf b = BUF(256);
-
-	buf_lz(&b, "{\"pid\":true,\"net\":true}");
-	say(&w->agent, MSG_A_START, &b);
-	settle(w);
 }
 
 /* Id of the run that was planned; into out. */
