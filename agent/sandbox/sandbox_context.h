@@ -8,7 +8,7 @@
 #define CONTEXT_BEGIN_MS 30000 /* or the time limit of a cell, if that is shorter */
 #define CONTEXT_GRACE_MS 2000  /* from the interrupt to the end of the interpreter */
 #define CONTEXT_AGAIN_MS 500   /* an interrupt that a child swallowed is repeated */
-#define CONTEXT_DRAIN_MS 1000
+#define CONTEXT_DRAIN_READS 32 /* as much as the largest pipe that a user may make, twice */
 #define CONTEXT_ROOM ((size_t)65536)
 
 /* The driver of a language: how it is started, its text (made from context/driver.*). */

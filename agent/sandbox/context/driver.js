@@ -167,7 +167,8 @@
   const wire = new net.Socket({ fd: WIRE, readable: true, writable: false });
   wire.on('data', (data) => {
     have = Buffer.concat([have, data]);
-    turn();
+    // Behind the signals that came before it: the loop tells of those last.
+    setImmediate(turn);
   });
   wire.on('end', () => process.exit(0));
   wire.on('error', () => process.exit(0));

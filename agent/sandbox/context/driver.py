@@ -244,6 +244,7 @@ def run(text):
         finally:
             Context.running = False
     except BaseException as e:
+        Context.running = False  # the interrupt may have come before it was so
         end = ["interrupted" if isinstance(e, KeyboardInterrupt) else "error"] + describe(e)
     if os.getpid() != Context.pid:  # a fork that came back from its cell
         os._exit(0 if end[0] == "ok" else 1)

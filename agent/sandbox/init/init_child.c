@@ -334,7 +334,6 @@ child_start(struct proc *p)
 	/* The minder stands still meanwhile, in the upper half of the same stack. */
 	pid = sys_clone_run(CLONE_VM | CLONE_VFORK | CLONE_PARENT_SETTID | SIGCHLD,
 	    p->stack + PROC_STACK / 2, &p->main, child_run, p);
-	(void)sys_close_from(INSIDE_WIRE_FD);
 	if (pid < 0)
 		return fail(p, STEP_PROCESS, pid);
 	if (LOOK(p->error) == 0)

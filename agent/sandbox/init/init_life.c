@@ -44,6 +44,8 @@ all_stop(void)
 static void
 hold_spare(void)
 {
+	for (struct proc *p = table_waiting(); p != NULL; p = p->next)
+		(void)sys_kill(p->minder, SIGCONT);
 	for (struct proc *p = table_first(); p != NULL; p = p->next) {
 		if (p->minder != 0)
 			(void)sys_kill(p->minder, SIGCONT);
@@ -65,21 +67,56 @@ all_continue(void)
 
 /* --- one exec ----------------------------------------------------------------------------- */
 
+/* A minder of its own, on the same table of descriptors where the kernel is the host's. */
+static bool
+minder_start(struct proc *p)
+{
+	const unsigned long flags = CLONE_VM | CLONE_FS | CLONE_PARENT_SETTID | SIGCHLD;
+	int pid;
+
+	p->apart = false;
+	pid = sys_clone_run(minder_may_lack ? flags : flags | CLONE_FILES, p->stack + PROC_STACK,
+	    &p->minder, minder_run, p);
+	if (minder_may_lack)
+		table_close_inner(p);
+	if (pid > 0)
+		return true;
+	p->minder = 0;
+	p->step = STEP_PROCESS;
+	p->error = -pid;
+	return false;
+}
+
+/* The first order need not wait for its begin, either. */
+void
+life_begin(void)
+{
+	struct proc *p = minder_may_lack ? NULL : table_take(1);
+
+	if (p == NULL)
+		return;
+	p->over = OVER_WAITS;
+	(void)minder_start(p);
+	table_release(p);
+}
+
+static bool
+minder_order(struct proc *p)
+{
+	TELL(p->taken, 0);
+	TELL(p->over, OVER_NOT);
+	if (p->minder == 0)
+		return minder_start(p);
+	(void)sys_kill(p->minder, SIGUSR1);
+	return true;
+}
+
 static void
 proc_start(struct proc *p)
 {
-	int pid;
-
 	p->state = PROC_STARTING;
-	if (child_streams(p)) {
-		pid = sys_clone_run(CLONE_VM | CLONE_FS | CLONE_PARENT_SETTID | SIGCHLD,
-		    p->stack + PROC_STACK, &p->minder, minder_run, p);
-		table_close_inner(p);
-		if (pid > 0)
-			return;
-		p->step = STEP_PROCESS;
-		p->error = -pid;
-	}
+	if (child_streams(p) && minder_order(p))
+		return;
 	tell_failed(p);
 	table_release(p);
 }
@@ -90,6 +127,9 @@ proc_progress(struct proc *p)
 {
 	int state = LOOK(p->state);
 
+	/* The program has its own; until then the minder shares ours. */
+	if (state > PROC_STARTING)
+		table_close_inner(p);
 	if (state >= PROC_STARTED && !p->announced)
 		tell_spawned(p);
 	if (state == PROC_ENDED && (p->order.flags & INSIDE_KEEP) != 0 && !p->told &&
@@ -139,15 +179,6 @@ life_kill(struct proc *p)
 
 /* --- what has ended ----------------------------------------------------------------------- */
 
-static struct proc *
-proc_of_minder(int pid)
-{
-	for (struct proc *p = table_first(); p != NULL; p = p->next)
-		if (p->minder == pid)
-			return p;
-	return NULL;
-}
-
 /*
  * Code inside has killed a minder, so what was its tree is pid 1's, and cannot be told from that
  * of another lost one: all of it ends. Status and step, if its end was not seen yet.
@@ -155,7 +186,12 @@ proc_of_minder(int pid)
 static void
 proc_lose(struct proc *p)
 {
-	p->minder = 0;
+	/* While it waited: another one does as well. */
+	if (LOOK(p->taken) == 0) {
+		if (!minder_order(p))
+			proc_gone(p);
+		return;
+	}
 	p->lost = true;
 	urgent = true;
 	if (p->urgent_ms == 0)
@@ -193,10 +229,23 @@ proc_end(struct proc *p)
 		proc_gone(p);
 		return;
 	}
-	p->minder = 0;
 	p->lost = true;
 	p->urgent_ms = p->urgent_ms != 0 ? p->urgent_ms : awake_ms();
 	urgent = true;
+}
+
+static void
+minder_ended(struct proc *p, int status)
+{
+	if (table_waiter_gone(p))
+		return;
+	p->minder = 0;
+	if (p->state == PROC_PARKED)
+		return;
+	if (LOOK(p->over) != OVER_NOT || WIFEXITED(status))
+		proc_end(p);
+	else
+		proc_lose(p);
 }
 
 static void
@@ -206,7 +255,7 @@ reap(void)
 	int status = 0, pid;
 
 	while ((pid = sys_wait(WNOHANG | WUNTRACED, &status, &usage)) > 0) {
-		struct proc *p = proc_of_minder(pid);
+		struct proc *p = table_of_minder(pid);
 
 		if (WIFSTOPPED(status)) {
 			/* By code inside; or by us. */
@@ -214,10 +263,8 @@ reap(void)
 				(void)sys_kill(pid, SIGCONT);
 		} else if (p == NULL)
 			orphan_gone(pid, status, &usage);
-		else if (WIFEXITED(status))
-			proc_end(p);
 		else
-			proc_lose(p);
+			minder_ended(p, status);
 	}
 }
 
@@ -294,6 +341,34 @@ urgent_turn(void)
 	}
 }
 
+/* A signal was ordered that its minder has not sent yet. */
+static bool
+signals_wait(void)
+{
+	for (struct proc *p = table_first(); p != NULL; p = p->next)
+		if (p->minder != 0 && p->state > PROC_PARKED && LOOK(p->over) == OVER_NOT &&
+		    (LOOK(p->signals) != 0 || LOOK(p->sending) != 0))
+			return true;
+	return false;
+}
+
+/* One order after the other. */
+static bool
+proc_waits(const struct proc *p)
+{
+	return (held && (p->order.flags & INSIDE_HELPER) == 0) || signals_wait();
+}
+
+static void
+parked_start(void)
+{
+	for (struct proc *p = table_first(), *next; p != NULL; p = next) {
+		next = p->next;
+		if (p->state == PROC_PARKED && !proc_waits(p))
+			proc_start(p);
+	}
+}
+
 bool
 life_urgent(void)
 {
@@ -304,14 +379,20 @@ void
 life_turn(void)
 {
 	reap();
-	for (struct proc *p = table_first(); p != NULL; p = p->next)
-		if (!p->lost) {
-			proc_progress(p);
-			if (p->step == STEP_TELL && LOOK(p->kill) == 0)
-				life_kill(p);
-		}
+	for (struct proc *p = table_first(), *next; p != NULL; p = next) {
+		next = p->next;
+		if (p->lost)
+			continue;
+		proc_progress(p);
+		if (p->step == STEP_TELL && LOOK(p->kill) == 0)
+			life_kill(p);
+		/* Nothing is left; its minder stays. */
+		if (p->minder != 0 && LOOK(p->over) == OVER_WAITS && p->state > PROC_STARTING)
+			proc_end(p);
+	}
 	if (life_urgent())
 		urgent_turn();
+	parked_start();
 }
 
 /* --- orders ------------------------------------------------------------------------------- */
@@ -319,7 +400,7 @@ life_turn(void)
 void
 life_start(struct proc *p)
 {
-	if (held && (p->order.flags & INSIDE_HELPER) == 0)
+	if (proc_waits(p))
 		p->state = PROC_PARKED;
 	else
 		proc_start(p);
@@ -333,9 +414,6 @@ life_hold(bool on)
 		all_stop();
 	if (!frozen)
 		all_continue();
-	for (struct proc *p = table_first(), *next; !held && p != NULL; p = next) {
-		next = p->next;
-		if (p->state == PROC_PARKED)
-			proc_start(p);
-	}
+	if (!held)
+		parked_start();
 }

@@ -4,6 +4,8 @@
 
 #include "agent/sandbox/init/init_table.h"
 
+/* Once, when all else is there. */
+void life_begin(void);
 /* An order that table_take and order_receive have taken; answers by itself, sooner or later. */
 void life_start(struct proc *p);
 /* The program and all that came from it, until nothing is left. */

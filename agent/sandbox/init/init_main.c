@@ -144,6 +144,7 @@ start(long argc, char **argv)
 		text_num(&t, child_files_limit(files));
 	}
 	wire_send_text(INSIDE_READY, 0, 0, facts);
+	life_begin();
 }
 
 _Noreturn void init_run(long *stack) __attribute__((visibility("hidden")));

@@ -3,8 +3,9 @@
  * comes home that the program started, however far it was forked away. Code inside may send it
  * signals: all are blocked, but SIGSTOP and SIGKILL; pid 1 sees those (a killed minder's tree goes
  * to pid 1, which ends it). So it may end between any two instructions, and nothing of pid 1's may
- * be lost then: its descriptors are copies, and it tells pid 1 by single words. It never touches
- * the wire.
+ * be lost then: it tells pid 1 by single words, and opens nothing while it shares pid 1's table of
+ * descriptors. It never touches the wire. When nothing is left of the program it waits for pid 1,
+ * which keeps one for the next order: that saves its end and another's begin.
  */
 #include "agent/sandbox/init/init_proc.h"
 #include "agent/sandbox/init/init_text.h"
@@ -154,6 +155,16 @@ tree_reap(struct proc *p)
 	return pid != -ECHILD;
 }
 
+/* What is opened from here on is lost with this process and not with pid 1. */
+static void
+table_part(struct proc *p)
+{
+	if (p->apart || minder_may_lack)
+		return;
+	(void)sys_call(SYS_close_range, ~0u, ~0u, CLOSE_RANGE_UNSHARE, 0, 0);
+	p->apart = true;
+}
+
 /* The group at once while its number is certainly the program's, then child by child: those of
  * what dies become ours. */
 static void
@@ -161,6 +172,7 @@ tree_kill(struct proc *p, int round, long since)
 {
 	if (p->state != PROC_ENDED)
 		(void)sys_kill(-p->main, SIGKILL);
+	table_part(p);
 	(void)minder_children_kill(p->scratch, sizeof(p->scratch), NULL);
 	if (LOOK(p->help) == 0 && (round >= ROUNDS_ALONE || sys_now_ms() - since > ALONE_MS)) {
 		TELL(p->help, 1);
@@ -171,11 +183,15 @@ tree_kill(struct proc *p, int round, long since)
 static void
 signals_send(struct proc *p)
 {
-	uint64_t todo = __atomic_exchange_n(&p->signals, 0, __ATOMIC_ACQ_REL);
+	uint64_t todo;
 
+	TELL(p->sending, 1);
+	todo = __atomic_exchange_n(&p->signals, 0, __ATOMIC_ACQ_REL);
 	for (int sig = 1; sig <= 64; sig++)
 		if ((todo & SIGNAL_BIT(sig)) != 0 && p->state != PROC_ENDED)
 			(void)sys_kill(-p->main, sig);
+	TELL(p->sending, 0);
+	minder_wake_init();
 }
 
 static void
@@ -203,6 +219,28 @@ tree_watch(struct proc *p)
 	}
 }
 
+/* One program, from its start until nothing of it is left. */
+static void
+exec_mind(struct proc *p, int reaper)
+{
+	if (reaper < 0) {
+		p->step = STEP_PROCESS;
+		p->error = -reaper;
+	}
+	if (p->order.code_path != NULL)
+		table_part(p);
+	if (reaper == 0 && child_start(p)) {
+		if (p->apart || minder_may_lack)
+			(void)sys_close_from(INSIDE_WIRE_FD);
+		TELL(p->state, PROC_STARTED);
+		minder_wake_init();
+		tree_watch(p);
+	} else
+		TELL(p->state, PROC_FAILED);
+	if (p->code_path[0] != '\0')
+		(void)sys_unlink(p->code_path);
+}
+
 void
 minder_run(void *proc)
 {
@@ -213,18 +251,16 @@ minder_run(void *proc)
 		TELL(minder_lacks, true);
 		rc = 0;
 	}
-
-	if (rc < 0) {
-		p->step = STEP_PROCESS;
-		p->error = -rc;
-	}
-	if (rc == 0 && child_start(p)) {
-		TELL(p->state, PROC_STARTED);
+	for (;;) {
+		while (LOOK(p->over) == OVER_WAITS)
+			(void)sys_signal_wait(SIGNAL_BIT(SIGCHLD) | SIGNAL_BIT(SIGUSR1), -1);
+		if (LOOK(p->over) == OVER_LEAVE)
+			sys_exit(0);
+		TELL(p->taken, 1);
+		exec_mind(p, rc);
+		if (p->apart || minder_may_lack)
+			sys_exit(0);
+		TELL(p->over, OVER_WAITS);
 		minder_wake_init();
-		tree_watch(p);
-	} else
-		TELL(p->state, PROC_FAILED);
-	if (p->code_path[0] != '\0')
-		(void)sys_unlink(p->code_path);
-	sys_exit(0);
+	}
 }

@@ -24,11 +24,18 @@
 
 enum proc_state {
 	PROC_FREE = 0,
-	PROC_PARKED,   /* ordered while everything is held; no minder yet */
+	PROC_PARKED,   /* ordered while everything is held, or behind a signal that is not sent yet;
+			  no minder yet */
 	PROC_STARTING, /* the minder works */
 	PROC_FAILED,   /* step and error say why; the minder ends */
 	PROC_STARTED,  /* the program runs */
 	PROC_ENDED,    /* the program has ended: status and usage */
+};
+
+enum minder_over {
+	OVER_NOT = 0, /* pid 1's word: begin */
+	OVER_WAITS,   /* the minder's: nothing is left, and it waits for another word */
+	OVER_LEAVE,   /* pid 1's: end */
 };
 
 enum proc_step {
@@ -46,7 +53,6 @@ enum proc_step {
 struct proc {
 	/* pid 1's */
 	uint32_t id;	   /* the supervisor's number */
-	int minder;	   /* 0: none */
 	bool inner_closed; /* the program's ends are closed; their numbers stay for its start */
 	bool announced;	   /* SPAWNED is sent */
 	bool told;	   /* EXITED is sent */
@@ -65,11 +71,17 @@ struct proc {
 	int error;
 	int status;
 	struct rusage usage;
-	int help; /* it does not get to the end of the tree while others run */
+	int help;    /* it does not get to the end of the tree while others run */
+	int sending; /* what it has taken from signals */
 	char code_path[sizeof(ORDER_CODE_DIR) + ORDER_CODE_NAME_MAX + 2];
 	/* pid 1's, for the minder */
 	int kill;
 	uint64_t signals;
+	/* of its minder, which may stay for the next order */
+	int minder; /* 0: none */
+	int over;   /* enum minder_over */
+	int taken;  /* the minder's: it has begun */
+	bool apart; /* the minder's: descriptors of its own, so it ends with its program */
 	/* memory */
 	char scratch[4096 + 512]; /* a path; what /proc says */
 	char small[PROC_SMALL] __attribute__((aligned(16)));

@@ -9,7 +9,7 @@
 #include "common/banned.h"
 
 static struct proc procs[PROC_SLOTS];
-static struct proc *used, *spare;
+static struct proc *used, *waiting, *spare;
 static unsigned fresh; /* of procs[]: those from here on were never used */
 
 struct proc *
@@ -30,10 +30,51 @@ table_find(uint32_t id)
 bool
 table_is_minder(int pid)
 {
-	for (struct proc *p = used; p != NULL; p = p->next)
-		if (p->minder == pid)
-			return true;
-	return false;
+	return table_of_minder(pid) != NULL;
+}
+
+struct proc *
+table_waiting(void)
+{
+	return waiting;
+}
+
+struct proc *
+table_of_minder(int pid)
+{
+	struct proc *const lists[] = {used, waiting};
+
+	for (int i = 0; i < 2; i++)
+		for (struct proc *p = lists[i]; p != NULL; p = p->next)
+			if (p->minder == pid)
+				return p;
+	return NULL;
+}
+
+static void
+list_remove(struct proc **list, const struct proc *p)
+{
+	while (*list != p)
+		list = &(*list)->next;
+	*list = p->next;
+}
+
+static void
+list_add(struct proc **list, struct proc *p)
+{
+	p->next = *list;
+	*list = p;
+}
+
+bool
+table_waiter_gone(struct proc *p)
+{
+	if (p->id != 0)
+		return false;
+	list_remove(&waiting, p);
+	p->minder = 0;
+	list_add(&spare, p);
+	return true;
 }
 
 static unsigned
@@ -46,23 +87,36 @@ alive_count(void)
 	return n;
 }
 
+/* With a minder that waits, if there is one; that, behind the others, is not touched. */
+static struct proc *
+slot_take(void)
+{
+	struct proc *p = waiting;
+
+	while (p != NULL && p->over != OVER_WAITS)
+		p = p->next;
+	if (p != NULL)
+		list_remove(&waiting, p);
+	else if ((p = spare) != NULL)
+		spare = p->next;
+	else if (fresh < PROC_SLOTS)
+		p = &procs[fresh++];
+	if (p != NULL)
+		memset(p, 0, offsetof(struct proc, minder));
+	return p;
+}
+
 struct proc *
 table_take(uint32_t id)
 {
-	struct proc *p = spare;
+	struct proc *p = alive_count() < PROC_ALIVE_MAX ? slot_take() : NULL;
 
-	if (alive_count() >= PROC_ALIVE_MAX || (p == NULL && fresh == PROC_SLOTS))
+	if (p == NULL)
 		return NULL;
-	if (p != NULL)
-		spare = p->next;
-	else
-		p = &procs[fresh++];
-	memset(p, 0, offsetof(struct proc, scratch));
 	p->id = id;
 	p->out[0] = p->out[1] = p->err[0] = p->err[1] = -1;
 	p->in[0] = p->in[1] = p->tty[0] = p->tty[1] = -1;
-	p->next = used;
-	used = p;
+	list_add(&used, p);
 	return p;
 }
 
@@ -105,19 +159,33 @@ table_close_outer(struct proc *p)
 	p->out[0] = p->err[0] = p->in[1] = p->tty[0] = -1;
 }
 
+/* One that waits is enough; the others' room is free when they are gone. */
+static void
+waiter_add(struct proc *p)
+{
+	bool another = false;
+
+	for (struct proc *w = waiting; w != NULL; w = w->next)
+		another = another || w->over == OVER_WAITS;
+	list_add(&waiting, p);
+	if (!another)
+		return;
+	TELL(p->over, OVER_LEAVE);
+	(void)sys_kill(p->minder, SIGUSR1);
+}
+
 void
 table_release(struct proc *p)
 {
-	struct proc **at = &used;
-
-	while (*at != p)
-		at = &(*at)->next;
-	*at = p->next;
+	list_remove(&used, p);
 	table_close_inner(p);
 	table_close_outer(p);
 	order_free(p);
-	p->next = spare;
-	spare = p;
+	p->id = 0;
+	if (p->minder != 0)
+		waiter_add(p);
+	else
+		list_add(&spare, p);
 }
 
 /* --- the order ---------------------------------------------------------------------------- */
