@@ -1,11 +1,13 @@
 /*
  * What a caller and the supervisor of a sandbox say to each other, in frames of wire.h. Every body
  * begins with a u32 tag that the caller chose and the answer repeats; EXITED has the tag of its
- * EXEC. Each request gets exactly one DONE, STARTED or ERROR, but KILL, which gets none. Answers
- * may come in another order than the requests. A connection is one caller; several may be there
- * (a named sandbox): 256, and 32 more of which only KILL, PROCS, SIGNAL, WAIT, PAUSE, RESUME,
- * EXTEND, INSPECT, END and DETACH are taken; the rest is answered with ERR_STATE. Encodings as in
- * common/buf.h: u8 u16 u32 u64 big-endian, str with u32 length, list with u32 count.
+ * EXEC. Each request gets exactly one DONE, STARTED or ERROR, but KILL, and EXTEND with tag 0,
+ * which get none. Answers may come in another order than the requests. ERROR with tag 0 comes
+ * unasked, when a sandbox without a name has ended and nothing was run in it: nobody hears of it
+ * otherwise. A connection is one caller; several may be there (a named sandbox): 256, and 32 more
+ * of which only KILL, PROCS, SIGNAL, WAIT, PAUSE, RESUME, EXTEND, INSPECT, END and DETACH are
+ * taken; the rest is answered with ERR_STATE. Encodings as in common/buf.h: u8 u16 u32 u64
+ * big-endian, str with u32 length, list with u32 count.
  */
 #ifndef AGENT_SANDBOX_CALL_H
 #define AGENT_SANDBOX_CALL_H

@@ -291,11 +291,15 @@ sandbox_destroy(struct sandbox *sb)
 {
 	AUTO_WIRE struct wire_msg m = WIRE_MSG;
 	struct err e;
-	uint32_t tag;
+	uint32_t tag = 0;
+	bool told;
 
 	if (sb == NULL)
 		return;
-	if (sb->wire >= 0 && client_send(sb, CALL_END, NULL, NULL, 0, &tag, &e) == 0)
+	told = sb->wire >= 0 && client_send(sb, CALL_END, NULL, NULL, 0, &tag, &e) == 0;
+	if (sb->spare != NULL)
+		sb->spare(sb);
+	if (told)
 		(void)client_answer(sb, tag, CALL_DONE, END_MS, &m, &e);
 	if (sb->wire >= 0)
 		(void)shutdown(sb->wire, SHUT_WR);

@@ -247,7 +247,10 @@ struct sandbox_pool;
 /* Keeps `ready` sandboxes of this spec (1 to 64) built ahead; the spec is copied. Unnamed only. */
 int sandbox_pool_open(
     const struct sandbox_spec *spec, size_t ready, struct sandbox_pool **ret, struct err *err);
-/* A fresh one, at once if one is ready, else built now. Starts the next one building. */
+/*
+ * A fresh one, at once if one is ready, else built now. Another is begun for it when sandbox_exec
+ * has waited 5 ms for a program in it, or it is destroyed; at once only if none is left.
+ */
 int sandbox_pool_take(struct sandbox_pool *p, struct sandbox **ret, struct err *err);
 void sandbox_pool_close(struct sandbox_pool *p);
 DEFINE_AUTO(sandbox_pool, struct sandbox_pool, sandbox_pool_close)

@@ -83,18 +83,16 @@ client_write(struct sandbox *sb, int fd, const void *p, size_t n)
 	return write(fd, p, n);
 }
 
-int
-client_send(struct sandbox *sb, uint8_t type, const struct buf *body, const int *fds, size_t nfds,
-    uint32_t *ret_tag, struct err *err)
+static int
+request_send(struct sandbox *sb, uint8_t type, uint32_t tag, const struct buf *body, const int *fds,
+    size_t nfds, struct err *err)
 {
 	AUTO_BUF struct buf b = BUF(WIRE_BODY_MAX);
 	struct err e = {0};
 
 	if (sb->wire < 0)
 		return err_set(err, ERR_UNAVAILABLE, "sandbox: already ended");
-	if (++sb->tag == 0)
-		sb->tag = 1;
-	buf_u32(&b, sb->tag);
+	buf_u32(&b, tag);
 	if (body != NULL)
 		buf_put_str(&b, buf_str(body));
 	if (buf_over(&b) || (body != NULL && buf_over(body)))
@@ -104,8 +102,26 @@ client_send(struct sandbox *sb, uint8_t type, const struct buf *body, const int 
 		client_leave(sb);
 	if (wire_send(sb->wire, type, &b, fds, nfds, &e) != 0)
 		return gone(err, &e);
-	*ret_tag = sb->tag;
 	return 0;
+}
+
+int
+client_send(struct sandbox *sb, uint8_t type, const struct buf *body, const int *fds, size_t nfds,
+    uint32_t *ret_tag, struct err *err)
+{
+	uint32_t tag = sb->tag + 1 != 0 ? sb->tag + 1 : 1;
+	int rc = request_send(sb, type, tag, body, fds, nfds, err);
+
+	sb->tag = tag;
+	if (rc == 0)
+		*ret_tag = tag;
+	return rc;
+}
+
+int
+client_tell(struct sandbox *sb, uint8_t type, const struct buf *body, struct err *err)
+{
+	return request_send(sb, type, 0, body, NULL, 0, err);
 }
 
 static void

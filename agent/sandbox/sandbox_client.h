@@ -35,6 +35,11 @@ struct sandbox {
 	uint64_t output_max;
 	struct client_parked *parked;
 	size_t nparked;
+	/* Called once when the caller waits for something that takes long, or is done with this
+	 * one. NULL: nobody has anything to do then. (sandbox_pool.c) */
+	void (*spare)(struct sandbox *sb);
+	struct sandbox_pool *pool;
+	struct sandbox *pool_next;
 };
 
 struct sandbox *client_new(void);
@@ -61,6 +66,8 @@ void client_free(struct sandbox *sb);
 /* Sends `type` with a fresh tag before `body` (may be NULL). */
 int client_send(struct sandbox *sb, uint8_t type, const struct buf *body, const int *fds,
     size_t nfds, uint32_t *ret_tag, struct err *err);
+/* The same with tag 0: nothing is answered. */
+int client_tell(struct sandbox *sb, uint8_t type, const struct buf *body, struct err *err);
 /*
  * The answer to `tag`, of type `want` or an error; its body without the tag, its descriptors the
  * caller's. timeout_ms 0: only what is there already; < 0: none. ERR_TIMEOUT; ERR_UNAVAILABLE: the

@@ -1,7 +1,8 @@
 /*
  * Ready-made sandboxes, each used once (any caller's process). They are asked for ahead and built
  * by their supervisors while the caller does other things; who takes one looks which is there.
- * None goes back: what ran in it may have changed it.
+ * None goes back: what ran in it may have changed it. What is taken is replaced when its taker
+ * waits for a program in it that takes long, or is done with it: not while an answer is waited for.
  */
 #include "agent/sandbox/sandbox.h"
 
@@ -24,6 +25,7 @@ struct sandbox_pool {
 		uint32_t tag;
 	} boxes[READY_MAX]; /* oldest first */
 	size_t nboxes;
+	struct sandbox *taken; /* those that are not replaced yet, by ->pool_next */
 };
 
 static char **
@@ -115,19 +117,78 @@ sandbox_pool_open(
 	return 0;
 }
 
+/* A supervisor says by itself that its sandbox has ended before anything was run in it. */
+static int
+box_lives(struct sandbox *sb, struct err *err)
+{
+	struct pollfd w = {.fd = sb->wire, .events = POLLIN};
+	int rc;
+
+	while (poll(&w, 1, 0) > 0)
+		if ((rc = client_turn(sb, err)) != 0)
+			return rc;
+	return client_has(sb, 0) ? err_set(err, ERR_UNAVAILABLE, "sandbox: it has ended") : 0;
+}
+
 /* Its time begins now, not when it was built. One that ended meanwhile is not taken. */
 static int
 box_take(struct sandbox_pool *p, struct sandbox **ret, struct err *err)
 {
 	struct pool_box b = box_remove(p, box_pick(p));
 	AUTO(sandbox) struct sandbox *sb = b.sb;
+	AUTO_BUF struct buf time = BUF(8);
 	int rc;
 
+	buf_u32(&time, p->wall_s);
 	if ((rc = client_created(sb, b.tag, p->ntargets, err)) != 0 ||
-	    (rc = sandbox_extend(sb, p->wall_s, err)) != 0)
+	    (rc = box_lives(sb, err)) != 0 || (rc = client_tell(sb, CALL_EXTEND, &time, err)) != 0)
 		return rc;
 	*ret = TAKE_PTR(sb);
 	return 0;
+}
+
+/* No more than there should be; if none can be begun the next taker is told, if it is so then. */
+static void
+box_replace(struct sandbox_pool *p)
+{
+	struct err ignored;
+
+	if (p->nboxes < p->ready)
+		(void)box_begin(p, &ignored);
+}
+
+static void
+taken_forget(struct sandbox *sb)
+{
+	struct sandbox **at = &sb->pool->taken;
+
+	while (*at != sb)
+		at = &(*at)->pool_next;
+	*at = sb->pool_next;
+	sb->pool = NULL;
+	sb->spare = NULL;
+}
+
+/* The taker has time. */
+static void
+on_spare(struct sandbox *sb)
+{
+	struct sandbox_pool *p = sb->pool;
+
+	taken_forget(sb);
+	box_replace(p);
+}
+
+static void
+taken_add(struct sandbox_pool *p, struct sandbox *sb)
+{
+	sb->pool = p;
+	sb->spare = on_spare;
+	sb->pool_next = p->taken;
+	p->taken = sb;
+	/* The next one may be wanted before there was time. */
+	if (p->nboxes == 0)
+		on_spare(sb);
 }
 
 int
@@ -141,9 +202,7 @@ sandbox_pool_take(struct sandbox_pool *p, struct sandbox **ret, struct err *err)
 			return err_set(err, e.code, "%s", e.msg);
 	if (sb == NULL && (box_begin(p, &e) != 0 || box_take(p, &sb, &e) != 0))
 		return err_set(err, e.code, "%s", e.msg);
-	while (p->nboxes < p->ready)
-		if (box_begin(p, &e) != 0)
-			break; /* the next taker is told, if it is so then */
+	taken_add(p, sb);
 	*ret = sb;
 	return 0;
 }
@@ -153,6 +212,8 @@ sandbox_pool_close(struct sandbox_pool *p)
 {
 	if (p == NULL)
 		return;
+	while (p->taken != NULL)
+		taken_forget(p->taken);
 	/* All are told before any is waited for. */
 	for (size_t i = 0; i < p->nboxes; i++)
 		(void)shutdown(p->boxes[i].sb->wire, SHUT_WR);

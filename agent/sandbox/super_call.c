@@ -164,7 +164,8 @@ do_extend(struct super_conn *c, uint32_t tag, struct rd *r)
 		return;
 	}
 	c->s->deadline = super_clock(c->s) + seconds * INT64_C(1000);
-	super_conn_done(c, tag);
+	if (tag != 0)
+		super_conn_done(c, tag);
 }
 
 static void

@@ -46,6 +46,15 @@ box_close(struct backend_box *b)
 	buf_free(&b->level);
 }
 
+/* Nothing was run whose end would tell of it: who keeps it ready for later looks for this. */
+static void
+unasked_tell(struct super *s)
+{
+	for (struct super_conn *c = s->conns; c != NULL; c = c->next)
+		if (c->known)
+			super_conn_error(c, 0, ERR_UNAVAILABLE, "%s", s->why);
+}
+
 void
 super_end(struct super *s, enum sandbox_cause cause, const char *why)
 {
@@ -71,6 +80,9 @@ super_end(struct super *s, enum sandbox_cause cause, const char *why)
 	box_close(&s->box);
 	super_name_free(&s->name);
 	super_execs_lost(s, cause, oom);
+	if (cause != SANDBOX_KILLED && s->creator == NULL && s->spec.name == NULL &&
+	    s->next_proc == 0)
+		unasked_tell(s);
 	if (s->creator != NULL) {
 		s->over = true;
 		super_conn_error(

@@ -187,18 +187,17 @@ wire_take(int fd, void *p, size_t n, int64_t deadline, struct wire_msg *m, struc
 static inline int
 wire_recv(int fd, int timeout_ms, size_t max, struct wire_msg *m, struct err *err)
 {
-	int64_t deadline = timeout_ms < 0 ? -1 : wire_now_ms() + timeout_ms;
+	int64_t deadline;
 	uint8_t head[6], *p;
 	struct rd r;
 	uint32_t n;
 	size_t nfds;
 
 	wire_msg_free(m);
-	if (wire_take(fd, head, 1, deadline, m, err) != 0)
+	if (timeout_ms < 0 && wire_wait(fd, POLLIN, -1, err) != 0)
 		return err->code;
-	if (deadline < 0)
-		deadline = wire_now_ms() + WIRE_SEND_MS;
-	if (wire_take(fd, head + 1, sizeof(head) - 1, deadline, m, err) != 0)
+	deadline = wire_now_ms() + (timeout_ms < 0 ? WIRE_SEND_MS : timeout_ms);
+	if (wire_take(fd, head, sizeof(head), deadline, m, err) != 0)
 		return err->code;
 	r = rd_init(str_mem(head, sizeof(head)));
 	n = rd_u32(&r);
