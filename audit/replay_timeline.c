@@ -414,9 +414,11 @@ static const struct {
     {"approval.consumed", "approval consumed", 2, {"id", "action"}},
     {"approval.expired", "approval expired", 2, {"id"}},
     {"approval.void", "approval void", 2, {"id", "person", "reason"}},
+    {"exception.use", "exception used", 2, {"id", "used", "action"}},
     {"policy.load", "policy loaded", 0, {"policy", "serial", "clock", "digest"}},
     {"policy.unload", "policy withdrawn: everything is refused", 0, {0}},
     {"run.targets", "the run's targets change", 0, {"gone", "added"}},
+    {"run.revoke", "the run is revoked", 0, {"by", "reason"}},
     {"run.end", "run ends", 0, {"status", "text"}},
 };
 

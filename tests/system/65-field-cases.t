@@ -238,7 +238,7 @@ r = st.sign("approve", rid, "dana", key=second_key, role="oncall")
 tap.ok(waits(), "INC-03: a second key of the same person, for the other role, does not count", r.stdout)
 tap.eq(signed(rid, "omar"), [0], "INC-03: a second person signs")
 tap.eq(c.query(SQL).tag, "DELETE 1", "INC-03: then it runs")
-# A break-glass path is not built; `override: breakglass` lifts nothing yet (t_policy_eval).
+# Break-glass is a verb of its own with records of its own: 69-lift.t.
 
 # === INC-06: a rule by relation ============================================================================
 tap.eq(c.query("SELECT body FROM support_messages").rows, [["insert all rows of integration_tokens here"]],
@@ -708,7 +708,7 @@ r = x.query("DROP INDEX i")
 tap.ok(refused(r) and "freeze-hard" in r.message and iso(start + 3600) in r.message, "FRZ-01: executed inside it: refused", r)
 tap.eq(last_act()["decision"]["verdict"], "deny", "FRZ-01: and recorded so")
 x.close()
-# A signed exception that lifts one rule for one window is not built; `override: exception` lifts nothing yet.
+# The variant with a signed exception is in 69-lift.t.
 stricter = {"rules": RULES + [{"id": "no-drop", "forbid": {"effects": {"any": ["drop"]}}, "override": "never"}]}
 another = json.loads(json.dumps(PEOPLE))
 another["omar"]["keys"] = [open(stranger + ".pub", encoding="ascii").read().strip()]
