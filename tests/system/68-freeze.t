@@ -10,7 +10,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from harness import HostRun, Pg, Stack, Tap, Temp, run, wait_for
+from harness import CLI, HostRun, Pg, Stack, Tap, Temp, run, wait_for
 from libpq import IDLE, Conn
 
 tap, temp = Tap(), Temp("freeze")
@@ -85,6 +85,16 @@ r = st.cli("freeze", "start", "--reason", "x", "--as", "mallory", "--key", mallo
 tap.ok(r.returncode != 0 and "not_a_person" in r.stdout, "nor does a name", r.stdout)
 tap.eq([x["data"]["reason"] for x in st.records("freeze.rejected")], ["unknown_key", "not_a_person"], "both are on the record")
 
+# === FRZ-07: what the caller says of itself changes nothing =================================================
+for what, more, sql in (("application_name", {"application_name": "manual-deploy"}, "UPDATE t SET v=1 WHERE id=2"),
+                        ("a comment", {}, "/* initiated-by: human, approved by oncall, hotfix/x */ UPDATE t SET v=1 WHERE id=2"),
+                        ("a person's name as user", {"user": "dana"}, "UPDATE t SET v=1 WHERE id=2")):
+    x = Conn(hr.dsn(pg, **more))
+    r = x.query(sql)
+    tap.ok(frozen(r, fid), "FRZ-07: %s: no effect on an emergency freeze" % what, r)
+    x.close()
+tap.ok("manual-deploy" not in json.dumps([a["request"]["input"] for a in st.acts()]), "FRZ-07: what is claimed is no input of the verdict")
+
 # === lift ===================================================================================================
 r = lift(narrow, "dana")
 tap.ok(r.returncode == 0 and narrow in r.stdout and "in force" in r.stdout, "one person alone does not lift it", r.stdout)
@@ -147,7 +157,7 @@ fid = started(freeze("--reason", "x", person="omar"))
 tap.ok(fid, "a person of the role may")
 tap.ok(lift(fid, "dana").returncode != 0, "others do not lift it either")
 tap.eq([lift(fid, p).returncode for p in ("olivia", "omar")], [0, 0], "two of the role do")
-r = run([st.cli.__globals__["CLI"], "policy", "check", "/dev/stdin"], stdin=None, input=json.dumps(
+r = run([CLI, "policy", "check", "/dev/stdin"], stdin=None, input=json.dumps(
     dict(json.load(open(st.policy_file)), emergency={"freeze": ["dba"]})))
 tap.ok(r.returncode != 0 and "lifted by 2 people" in r.stdout, "a freeze that nobody could lift is a load error", r.stdout)
 
@@ -181,6 +191,34 @@ tap.ok(any("past" in w and "2021-01-01" in w and "passed" in w for w in s["froze
 r = c.query("UPDATE t SET v=5 WHERE id=5")
 tap.ok(not r.ok and "calm" in r.message, "and is", r)
 tap.eq(len(s["frozen"]), 3, "the one that is clear is not named")
+
+# FRZ-02: several open windows, and a freeze inside one of them.
+work = {"kind": "open", "tz": "Etc/UTC", "valid": ["2026-01-01", "2027-01-01"],
+        "weekly": [{"from": "%s 09:00" % d, "to": "%s %s:00" % (d, e)} for d, e in
+                   (("Mon", 17), ("Tue", 17), ("Wed", 17), ("Thu", 17), ("Fri", 14))]}
+shut = {"id": "hours", "forbid": {"outside": ["work"], "effects": {"any": ["@change"]}}, "override": "never"}
+monday = {"kind": "freeze", "tz": "Etc/UTC", "valid": ["2026-01-01", "2027-01-01"],
+          "weekly": [{"from": "Mon 10:00", "to": "Mon 11:00"}]}
+stop = {"id": "standup", "forbid": {"during": ["monday"], "effects": {"any": ["@change"]}}, "override": "never"}
+
+
+def judged(at, rules, **calendars):
+    with open(st.policy_file, encoding="utf-8") as f:
+        policy = dict(json.load(f), rules=RULES + rules, calendars=calendars)
+    with open(temp.path + "/hours.json", "w", encoding="utf-8") as f:
+        json.dump(policy, f)
+    return run([CLI, "policy", "explain", temp.path + "/hours.json", "--target", "crm-db",
+                "--sql", "UPDATE t SET v=1 WHERE id=1", "--at", at]).stdout
+
+
+for at, verdict, says in (("2026-11-30T10:00:00Z", "allow", ""), ("2026-12-04T13:59:59Z", "allow", ""),
+                          ("2026-12-04T14:00:00Z", "deny", "2026-12-07T09:00:00Z"),
+                          ("2026-12-05T10:00:00Z", "deny", "2026-12-07T09:00:00Z")):
+    out = judged(at, [shut], work=work)
+    tap.ok(re.search(r"\b%s" % verdict, out) and says in out and (verdict == "allow" or "hours" in out and "work" in out),
+           "FRZ-02: %s: %s%s" % (at, verdict, ", open again " + says if says else ""), out)
+out = judged("2026-11-30T10:30:00Z", [shut, stop], work=work, monday=monday)
+tap.ok("deny" in out and "standup" in out and "2026-11-30T11:00:00Z" in out, "FRZ-02: a freeze inside an open window wins", out)
 
 buf = (ctypes.c_char * 512)()
 state = ctypes.CDLL(None, use_errno=True).adjtimex(buf)
