@@ -18,6 +18,8 @@
 #define SECRET                                                         \
 	"  --fd N              read the secret from this descriptor\n" \
 	"  --command CMD       the secret is the output of sh -c CMD, run once now\n"
+#define AT "  --at TIME           as if it were then (default: now)\n"
+#define CASES "  --cases-policy      FILE holds \"policy\" and \"cases\" together\n"
 #define SIGN                                                                                 \
 	"  ID                  the request, as `cofferdam pending` prints it\n"              \
 	"  --as PERSON         who signs, a person of the policy\n"                          \
@@ -64,7 +66,12 @@ static const struct help {
 	"                      with SELECT current_user, or curl with GET\n"
 	"  --path PATH         what curl asks for (default: /)\n" STATE},
     {"credential remove", "NAME [--state DIR]", "Take a secret out of the vault.", STATE},
-    {"policy check", "FILE", "Read and check a policy.", ""},
+    {"policy check", "FILE [--strict] [--json]",
+	"Read a policy, say what is wrong or does nothing, and prove its theorems. Ends with 0 "
+	"when\n"
+	"nothing is refused, 1 when something is or a theorem does not hold, 2 usage or files.",
+	"  --strict            a warning ends with 1, too\n"
+	"  --json              for programs\n" AT CASES},
     {"policy build", "FILE [-o DIR | --state DIR]",
 	"Write the bundle that the broker loads; without a directory, to standard output.",
 	"  -o, --output DIR    write DIR/<digest>.json and DIR/active\n"
@@ -82,11 +89,34 @@ static const struct help {
 	"  --body FILE         its body; - is standard input\n"
 	"  --at TIME           2026-12-24T12:00:00Z or 2026-12-24 (default: now)\n"
 	"  --owner PERSON      whose run it is\n"
-	"  --agent NAME        which agent's\n"},
-    {"policy calendar", "FILE [NAME] [--from TIME] [--to TIME]",
-	"Print windows as instants and in their zone. FILE is a policy or a bundle.",
-	"  --from TIME         leave out what ends before\n"
-	"  --to TIME           leave out what begins after\n"},
+	"  --agent NAME        which agent's\n"
+	"  --run RUN           which run\n"
+	"  --request JSON      the action as effects, as prove and diff print it; @FILE, or - for\n"
+	"                      standard input\n"
+	"  --json              for programs\n" CASES},
+    {"policy calendar", "FILE [NAME]... [options]",
+	"When windows begin and end: what holds now, months, the next changes. FILE is a policy or "
+	"a\n"
+	"bundle.",
+	"  --month 2026-12     this month (default: the one of --at and the next)\n"
+	"  --year 2026         all of a year\n"
+	"  --next N            how many changes are listed (default: 8)\n"
+	"  --colour WHEN       auto, always or never (default: auto: not in a pipe)\n"
+	"  --list              every window as instants and in its zone\n"
+	"  --from TIME         the same without what ends before\n"
+	"  --to TIME           and without what begins after\n"
+	"  --ics               an iCalendar file, UTC\n"
+	"  --json              for programs\n" AT CASES},
+    {"policy prove", "FILE [--json] [THEOREM]...",
+	"Prove what \"prove\" says must hold, or show an action that refutes it. Ends with 0 when "
+	"all\n"
+	"hold, 1 when one does not, 2 when it is not decided.",
+	"  --json              for programs\n" AT CASES},
+    {"policy diff", "OLD NEW [--markdown | --json]",
+	"What a change lets pass, with examples. Ends with 0 no new access, 1 there may be, 2 not\n"
+	"decided.",
+	"  --markdown          for a pull request\n"
+	"  --json              for programs\n" AT},
     {"run", NULL, NULL, NULL},
     {"status", "[--json]", "The broker, its policy and its runs. Ends with 0 when it serves.",
 	"  --json              as the broker says it\n" STATE},

@@ -15,6 +15,7 @@
 #include "cmd/cmd.h"
 #include "cmd/cmd_file.h"
 #include "common/xalloc.h"
+#include "policy/policy_source.h"
 
 #include "common/banned.h"
 
@@ -31,6 +32,9 @@ static const struct cmd subcommands[] = {
 	"judge one statement or request and say why"},
     {"calendar", policy_calendar_main, "calendar FILE [NAME] [--from TIME] [--to TIME]",
 	"print windows as instants"},
+    {"prove", policy_prove_main, "prove FILE [THEOREM]...",
+	"prove what the policy says must hold, or show an action that refutes it"},
+    {"diff", policy_diff_main, "diff OLD NEW", "what a change of a policy lets pass"},
 };
 
 static int
@@ -76,11 +80,26 @@ policy_fail(const struct err *err)
 	return err->code == ERR_CONFIG || err->code == ERR_SYSTEM ? CMD_USAGE : CMD_FAILED;
 }
 
+int
+policy_undecided(const struct err *err)
+{
+	(void)policy_fail(err);
+	return CMD_USAGE;
+}
+
+void
+policy_print_json(const struct buf *out)
+{
+	(void)fwrite(out->p, 1, out->n, stdout);
+	(void)printf("\n");
+}
+
 void
 policy_file_free(struct policy_file *f)
 {
 	policy_free(f->policy);
 	policy_docs_free(&f->docs);
+	free(f->parts);
 	buf_free(&f->warnings);
 	free(f->dir);
 }
@@ -92,6 +111,34 @@ is_bundle(struct str text)
 
 	return json_parse(text, "bundle", &doc, NULL) == 0 &&
 	       str_eqz(policy_member_str(json_root(doc), "schema"), "cofferdam-bundle/1");
+}
+
+static void
+parts_put(struct policy_file *f)
+{
+	f->parts = xcalloc(f->docs.n + 1, sizeof(*f->parts));
+	for (; f->nparts < f->docs.n; f->nparts++)
+		f->parts[f->nparts] =
+		    (struct policy_part){f->docs.v[f->nparts], json_root(f->docs.v[f->nparts])};
+}
+
+/* A case file's policy is judged, never built: no CA file is read. */
+static int
+open_cases(struct str text, const char *path, struct policy_file *ret, struct err *err)
+{
+	const struct policy_source src = {.name = path, .opaque_keys = true};
+	struct json_doc *doc = NULL;
+	int rc = json_parse(text, path, &doc, err);
+
+	if (rc != 0)
+		return rc;
+	ret->docs.v = xcalloc(1, sizeof(struct json_doc *));
+	ret->docs.v[ret->docs.n++] = doc;
+	parts_put(ret);
+	ret->parts[0].v = json_get(json_root(doc), "policy");
+	if (ret->parts[0].v == NULL)
+		return err_set(err, ERR_CONFIG, "%s has no \"policy\"", path);
+	return policy_parse_value(doc, ret->parts[0].v, &src, &ret->policy, &ret->warnings, err);
 }
 
 int
@@ -107,13 +154,16 @@ policy_file_open(const char *path, unsigned how, struct policy_file *ret, struct
 	rc = file_read(AT_FDCWD, path, &text, err);
 	if (rc != 0)
 		return rc;
+	if ((how & POLICY_FILE_CASES) != 0)
+		return open_cases(buf_str(&text), path, ret, err);
 	if ((how & POLICY_FILE_BUNDLE) != 0 && is_bundle(buf_str(&text))) {
 		ret->bundle = true;
 		return policy_load(buf_str(&text), &ret->policy, err);
 	}
 	src.dir = ret->dir;
-	return policy_parse_docs(
-	    buf_str(&text), &src, &ret->docs, &ret->policy, &ret->warnings, err);
+	rc = policy_parse_docs(buf_str(&text), &src, &ret->docs, &ret->policy, &ret->warnings, err);
+	parts_put(ret);
+	return rc;
 }
 
 int

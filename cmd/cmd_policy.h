@@ -8,11 +8,14 @@
 #include "common/json.h"
 #include "policy/effects_http.h"
 #include "policy/policy.h"
+#include "policy/policy_review.h"
 #include "policy/policy_source.h"
 
 struct policy_file {
 	char *dir;		 /* where it stands: CA files and includes are relative to it */
 	struct policy_docs docs; /* the root first, then what it includes; of a bundle none */
+	size_t nparts;		 /* the policy in each of them */
+	struct policy_part *parts;
 	struct policy *policy;
 	bool bundle; /* what build wrote */
 	struct buf warnings;
@@ -22,9 +25,19 @@ void policy_file_free(struct policy_file *f);
 enum policy_file_how {
 	POLICY_FILE_CA = 1,	/* read the CA files that targets name */
 	POLICY_FILE_BUNDLE = 2, /* a bundle will do, too */
+	POLICY_FILE_CASES = 4,	/* policy and cases together; keys may be bare fingerprints */
 };
 /* Reads source (or a bundle). ret may be freed after an error as well. */
 int policy_file_open(const char *path, unsigned how, struct policy_file *ret, struct err *err);
+/* What check and build say of it at the end. */
+void policy_summary_print(const struct policy_file *f);
+struct policy_theorems {
+	size_t n, failed;
+	struct str first; /* that does not hold; borrowed from the review */
+};
+/* Proves all; those that do not hold are named on standard error. */
+int policy_check_theorems(
+    struct policy_review *r, const char *file, struct policy_theorems *ret, struct err *err);
 /* The bundle that `active` in dir names; *ret stays NULL when nothing is active yet. */
 int policy_active_load(const char *dir, struct policy **ret, struct err *err);
 /* "2026-12-24T12:00:00Z" or "2026-12-24". */
@@ -72,10 +85,17 @@ int policy_build_main(int argc, char **argv);
 int policy_test_main(int argc, char **argv);
 int policy_explain_main(int argc, char **argv);
 int policy_calendar_main(int argc, char **argv);
+int policy_prove_main(int argc, char **argv);
+int policy_diff_main(int argc, char **argv);
+int policy_import_main(int argc, char **argv);
 /* Text from a file under review: control and non-ASCII bytes as \xNN, line feeds as they are. */
 void policy_print(FILE *f, struct str s);
 int policy_fail(
     const struct err *err); /* prints "cofferdam: ..."; returns CMD_FAILED or CMD_USAGE */
+/* The same where 1 means something else: always CMD_USAGE. */
+int policy_undecided(const struct err *err);
+/* One line of JSON. */
+void policy_print_json(const struct buf *out);
 
 /* The string member `key` of obj; "" if anything of that is not there. obj may be NULL. */
 struct str policy_member_str(const struct json *obj, const char *key);

@@ -1,5 +1,5 @@
 /*
- * `cofferdam policy check` and `build`. Runs as the operator. What build writes is all that
+ * `cofferdam policy build`. Runs as the operator. What build writes is all that
  * core will ever load: it stands under its own digest, complete and synced, before `active`
  * names it.
  */
@@ -45,46 +45,26 @@ print_horizons(const struct policy_file *f, const char *path)
 	}
 }
 
-static size_t
-count_of(const struct policy_file *f, const char *key)
+/* A policy that does not keep its own theorems is not built. */
+static int
+check_theorems(struct policy_file *f, const char *path, struct err *err)
 {
-	return policy_docs_count(&f->docs, key);
-}
+	AUTO(policy_review) struct policy_review *r = NULL;
+	struct policy_theorems t = {0};
+	int rc;
 
-static void
-print_summary(const struct policy_file *f)
-{
-	char hex[HASH_HEX_SIZE];
-
-	hash_hex(policy_digest(f->policy), hex);
-	(void)printf("policy %.*s serial %lld: %zu targets, %zu people, %zu calendars, %zu rules\n",
-	    STR_ARG(policy_name(f->policy)), (long long)policy_serial(f->policy),
-	    policy_target_count(f->policy), policy_person_count(f->policy),
-	    policy_calendar_count(f->policy), count_of(f, "rules"));
-	(void)printf("digest sha256:%s\ntzdata %.*s\n", hex, STR_ARG(policy_tzdata(f->policy)));
-	if (count_of(f, "prove") != 0)
-		(void)printf("prove: not evaluated yet (%zu checked for form alone)\n",
-		    count_of(f, "prove"));
-	if (count_of(f, "cases") != 0)
-		(void)printf("cases: %zu, run by `cofferdam policy test`\n", count_of(f, "cases"));
-}
-
-int
-policy_check_main(int argc, char **argv)
-{
-	AUTO_POLICY_FILE struct policy_file f = {0};
-	struct err err = {0};
-
-	if (argc != 2 || argv[1][0] == '-') {
-		(void)fprintf(stderr, "usage: cofferdam policy check FILE\n");
-		return CMD_USAGE;
-	}
-	if (policy_file_open(argv[1], POLICY_FILE_CA, &f, &err) != 0)
-		return policy_fail(&err);
-	print_warnings(&f);
-	print_horizons(&f, argv[1]);
-	print_summary(&f);
-	return CMD_OK;
+	if (policy_docs_count(&f->docs, "prove") == 0)
+		return 0;
+	rc = policy_review_new(f->policy, f->parts, f->nparts, clock_wall_us() / 1000000, &r, err);
+	if (rc == 0)
+		rc = policy_check_theorems(r, path, &t, err);
+	if (rc != 0)
+		return err_wrap(err, "%s: theorems", path);
+	if (t.failed != 0)
+		return err_set(err, ERR_INVALID,
+		    "%s: %zu of %zu theorems do not hold, the first is %.*s: not built", path,
+		    t.failed, t.n, STR_ARG(t.first));
+	return 0;
 }
 
 /* --- build --------------------------------------------------------------------------- */
@@ -214,6 +194,8 @@ policy_build_main(int argc, char **argv)
 		return policy_fail(&err);
 	print_warnings(&f);
 	print_horizons(&f, a.file);
+	if (check_theorems(&f, a.file, &err) != 0)
+		return policy_fail(&err);
 	if (policy_bundle(f.policy, &bundle, &err) != 0)
 		return policy_fail(&err);
 	if (dir == NULL) {
@@ -225,6 +207,6 @@ policy_build_main(int argc, char **argv)
 	}
 	if (bundle_write(dir, f.policy, buf_str(&bundle), &err) != 0)
 		return policy_fail(&err);
-	print_summary(&f);
+	policy_summary_print(&f);
 	return CMD_OK;
 }

@@ -1,7 +1,10 @@
 /*
- * `cofferdam policy explain` and `calendar`: what a policy would say, and when. Reads
- * source or a bundle, changes nothing. Times are printed in UTC first: that is what counts.
+ * `cofferdam policy explain`: what a policy says of one action, and why. Reads source or a bundle,
+ * changes nothing. The action is a statement or an HTTP request, which the confined parser reads,
+ * or what `policy prove` and `policy diff` show: effects, as JSON.
  */
+#include "cmd/cmd_policy_explain.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -10,15 +13,14 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
-#include "cmd/cmd_policy.h"
-#include "common/tz.h"
+#include "common/arena.h"
 #include "common/xalloc.h"
-#include "policy/calendar.h"
 
 #include "common/banned.h"
 
 struct explain_args {
-	const char *file, *target, *sql, *at, *owner, *agent, *body;
+	const char *file, *target, *sql, *at, *owner, *agent, *run, *body, *request;
+	bool json, cases;
 	struct policy_http_request http;
 };
 
@@ -51,14 +53,24 @@ option_read(struct explain_args *a, int c)
 	case 'a': a->at = optarg; return true;
 	case 'o': a->owner = optarg; return true;
 	case 'g': a->agent = optarg; return true;
+	case 'r': a->run = optarg; return true;
+	case 'q': a->request = optarg; return true;
+	case 'j': return a->json = true;
+	case 'c': return a->cases = true;
 	default: return false;
 	}
 }
 
-/* Either a statement or a request. */
+/* A statement, an HTTP request, or all of it as JSON. */
 static bool
 is_one_action(const struct explain_args *a)
 {
+	if (a->request != NULL)
+		return a->sql == NULL && a->http.method.n == 0 && a->http.path.n == 0 &&
+		       a->http.nheaders == 0 && a->body == NULL && a->target == NULL &&
+		       a->at == NULL && a->owner == NULL && a->agent == NULL && a->run == NULL;
+	if (a->target == NULL)
+		return false;
 	if (a->sql != NULL)
 		return a->http.method.n == 0 && a->http.path.n == 0 && a->http.nheaders == 0 &&
 		       a->body == NULL;
@@ -78,6 +90,10 @@ explain_args_read(int argc, char **argv, struct explain_args *a)
 	    {"at", required_argument, NULL, 'a'},
 	    {"owner", required_argument, NULL, 'o'},
 	    {"agent", required_argument, NULL, 'g'},
+	    {"run", required_argument, NULL, 'r'},
+	    {"request", required_argument, NULL, 'q'},
+	    {"json", no_argument, NULL, 'j'},
+	    {"cases-policy", no_argument, NULL, 'c'},
 	    {0},
 	};
 	int c;
@@ -86,58 +102,11 @@ explain_args_read(int argc, char **argv, struct explain_args *a)
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1)
 		if (!option_read(a, c))
 			return false;
-	if (optind + 1 != argc || a->target == NULL || !is_one_action(a))
+	if (optind + 1 != argc || !is_one_action(a))
 		return false;
 	a->http.target = str_z(a->target);
 	a->file = argv[optind];
 	return true;
-}
-
-static void
-print_input(const struct policy_input *in, const char *kind, struct str action)
-{
-	char at[CLOCK_TEXT_SIZE];
-
-	clock_format_s(in->at.us, at);
-	(void)printf("target     %.*s (%.*s, %.*s)\n", STR_ARG(in->target), STR_ARG(in->kind),
-	    STR_ARG(in->env));
-	(void)printf("%-10s ", kind);
-	policy_print(stdout, action);
-	(void)printf("\nat         %s%s\n", at, in->at.known ? "" : " (clock not known)");
-}
-
-static void
-print_effects(struct str facts, uint32_t effects)
-{
-	AUTO_BUF struct buf names = BUF(256);
-
-	effect_put(&names, effects);
-	(void)printf("facts      ");
-	policy_print(stdout, facts);
-	(void)printf("\neffects    %.*s\n", STR_ARG(buf_str(&names)));
-}
-
-static void
-print_decision(const struct decision *d)
-{
-	char until[CLOCK_TEXT_SIZE];
-
-	(void)printf("verdict    %s\nrules     ", verdict_name(d->verdict));
-	for (size_t i = 0; i < d->nrules; i++)
-		(void)printf(" %.*s", STR_ARG(d->rules[i]));
-	(void)printf("\n");
-	if (d->nslots != 0) {
-		(void)printf("slots     ");
-		for (size_t i = 0; i < d->nslots; i++)
-			(void)printf(" %.*s:%u", STR_ARG(d->slots[i].role), d->slots[i].count);
-		(void)printf("\n");
-	}
-	if (d->calendar.n != 0) {
-		clock_format_s(d->until_us, until);
-		(void)printf("calendar   %.*s until %s\n", STR_ARG(d->calendar),
-		    d->until_us != 0 ? until : "not known");
-	}
-	(void)printf("says       %s\n\n", d->text);
 }
 
 static int
@@ -149,6 +118,7 @@ input_finish(
 	in->at = clock_now(policy_clock(p), 0);
 	in->owner = a->owner != NULL ? str_z(a->owner) : STR_NONE;
 	in->agent = a->agent != NULL ? str_z(a->agent) : STR_NONE;
+	in->run = a->run != NULL ? str_z(a->run) : STR_NONE;
 	if (a->at == NULL)
 		return 0;
 	in->at.known = true;
@@ -157,13 +127,12 @@ input_finish(
 }
 
 static void
-print_rules(const struct policy *p, const struct policy_input *in, const struct decision *d)
+show(const struct explain_args *a, const struct explanation *e)
 {
-	AUTO_BUF struct buf table = BUF((size_t)4 << 20);
-
-	print_decision(d);
-	policy_explain(p, in, &table);
-	(void)printf("%.*s", STR_ARG(buf_str(&table)));
+	if (a->json)
+		explanation_print_json(e);
+	else
+		explanation_print(e);
 }
 
 static int
@@ -171,21 +140,19 @@ explain_sql(const struct explain_args *a, const struct policy *p, struct cmd_par
     struct err *err)
 {
 	AUTO_POLICY_SQL struct policy_sql s = {0};
-	struct decision d;
+	struct explanation e = {.p = p, .action = "sql", .text = str_z(a->sql)};
 	int rc = policy_sql_input(p, parser, str_z(a->target), str_z(a->sql), &s, err);
-	bool refused;
 
 	if (rc == 0)
 		rc = input_finish(a, p, &s.input, err);
 	if (rc != 0)
 		return rc;
-	refused = policy_sql_judge(p, s.unapprovable, &s.input, &d);
-	print_input(&s.input, "sql", str_z(a->sql));
-	print_effects(buf_str(&s.facts.json), s.input.effects);
-	if (refused)
-		(void)printf(
-		    "broker     refuses it itself, as opaque (0A000): %s\n", s.unapprovable);
-	print_rules(p, &s.input, &d);
+	e.request.in = s.input;
+	policy_request_rates(p, &e.request, 0);
+	if (policy_sql_judge(p, s.unapprovable, &e.request.in, &e.decision))
+		e.broker = s.unapprovable;
+	e.facts = buf_str(&s.facts.json);
+	show(a, &e);
 	return 0;
 }
 
@@ -215,7 +182,7 @@ explain_http(
 	AUTO_POLICY_HTTP struct policy_http h = {.facts.parsed = false};
 	AUTO_BUF struct buf body = BUF(BODY_MAX);
 	AUTO_BUF struct buf line = BUF(HTTP_HEAD_MAX);
-	struct decision d;
+	struct explanation e = {.p = p, .action = "request"};
 	int rc = a->body != NULL ? body_read(a->body, &body, err) : 0;
 
 	a->http.body = buf_str(&body);
@@ -226,15 +193,43 @@ explain_http(
 		rc = input_finish(a, p, &h.input, err);
 	if (rc != 0)
 		return rc;
-	policy_eval(p, &h.input, NULL, 0, &d);
 	buf_printf(&line, "%.*s %.*s", STR_ARG(a->http.method), STR_ARG(a->http.path));
-	print_input(&h.input, "request", buf_str(&line));
-	(void)printf("api        %s\n", http_api_name(h.view.api));
-	print_effects(buf_str(&h.facts.text), h.input.effects);
-	if (h.view.fault != NULL)
-		(void)printf("fault      %s\n", h.view.fault);
-	print_rules(p, &h.input, &d);
+	e.text = buf_str(&line);
+	e.api = http_api_name(h.view.api);
+	e.facts = buf_str(&h.facts.text);
+	e.fault = h.view.fault;
+	e.request.in = h.input;
+	policy_request_rates(p, &e.request, 0);
+	policy_eval(p, &e.request.in, NULL, 0, &e.decision);
+	show(a, &e);
 	return 0;
+}
+
+/* As JSON; "@FILE" or "-" for more than a command line holds. */
+static int
+explain_request(const struct explain_args *a, const struct policy *p, struct err *err)
+{
+	AUTO_BUF struct buf text = BUF(BODY_MAX);
+	AUTO(json) struct json_doc *doc = NULL;
+	struct arena *mem = arena_new((size_t)64 << 20);
+	struct explanation e = {.p = p};
+	int rc = 0;
+
+	if (a->request[0] == '@' || strcmp(a->request, "-") == 0)
+		rc = body_read(a->request + (a->request[0] == '@'), &text, err);
+	else
+		buf_put_z(&text, a->request);
+	if (rc == 0)
+		rc = json_parse(buf_str(&text), "request", &doc, err);
+	if (rc == 0)
+		rc = policy_request_read(p, doc, json_root(doc), mem, &e.request, err);
+	if (rc == 0) {
+		policy_request_rates(p, &e.request, 0);
+		policy_eval(p, &e.request.in, e.request.grants, e.request.ngrants, &e.decision);
+		show(a, &e);
+	}
+	arena_free(mem);
+	return rc;
 }
 
 static int
@@ -243,6 +238,8 @@ explain(struct explain_args *a, const struct policy *p, struct err *err)
 	AUTO(cmd_parser) struct cmd_parser *parser = NULL;
 	int rc;
 
+	if (a->request != NULL)
+		return explain_request(a, p, err);
 	if (policy_target(p, str_z(a->target)) == NULL)
 		return err_set(
 		    err, ERR_NOT_FOUND, "%s: no target is named \"%s\"", a->file, a->target);
@@ -267,133 +264,13 @@ policy_explain_main(int argc, char **argv)
 		    "usage: cofferdam policy explain FILE --target T --sql TEXT\n"
 		    "       cofferdam policy explain FILE --target T --method M --path P "
 		    "[--header 'NAME: VALUE']... [--body FILE|-]\n"
-		    "       [--at TIME] [--owner PERSON] [--agent NAME]\n");
+		    "       [--at TIME] [--owner PERSON] [--agent NAME] [--run RUN] [--json]\n"
+		    "       cofferdam policy explain FILE --request JSON|@FILE|- [--json]\n");
 		return CMD_USAGE;
 	}
-	if (policy_file_open(a->file, POLICY_FILE_BUNDLE, &f, &err) != 0 ||
+	if (policy_file_open(
+		a->file, a->cases ? POLICY_FILE_CASES : POLICY_FILE_BUNDLE, &f, &err) != 0 ||
 	    explain(a, f.policy, &err) != 0)
-		return policy_fail(&err);
-	return CMD_OK;
-}
-
-/* --- calendar ------------------------------------------------------------------------ */
-
-struct calendar_args {
-	const char *file, *name;
-	int64_t from_s, to_s;
-};
-
-static int
-calendar_args_read(int argc, char **argv, struct calendar_args *a, struct err *err)
-{
-	static const struct option options[] = {
-	    {"from", required_argument, NULL, 'f'},
-	    {"to", required_argument, NULL, 't'},
-	    {0},
-	};
-	int c, rc;
-	int64_t us;
-
-	*a = (struct calendar_args){.from_s = INT64_MIN, .to_s = INT64_MAX};
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		if (c != 'f' && c != 't')
-			return ERR_CONFIG;
-		rc = policy_time_parse(optarg, &us, err);
-		if (rc != 0)
-			return err_wrap(err, c == 'f' ? "--from" : "--to");
-		*(c == 'f' ? &a->from_s : &a->to_s) = us / 1000000;
-	}
-	if (optind >= argc || argc - optind > 2)
-		return ERR_CONFIG;
-	a->file = argv[optind];
-	a->name = optind + 1 < argc ? argv[optind + 1] : NULL;
-	return 0;
-}
-
-/* "Fri 2026-12-18 18:00:00 +00:00" */
-static void
-print_local(const struct tz *z, int64_t s)
-{
-	static const char *const days[] = {"Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"};
-	int32_t off = tz_offset(z, s), abs_off = off < 0 ? -off : off;
-	char text[CLOCK_TEXT_SIZE];
-	int64_t local = s + off, day = local / 86400 - (local % 86400 < 0 ? 1 : 0);
-
-	clock_format_s(local * 1000000, text);
-	(void)printf("%s %.10s %.8s %c%02d:%02d", days[((day % 7) + 7) % 7], text, text + 11,
-	    off < 0 ? '-' : '+', abs_off / 3600, abs_off / 60 % 60);
-}
-
-static int
-print_calendar(const struct policy *p, size_t i, const struct calendar_args *a, struct err *err)
-{
-	struct policy_calendar c = policy_calendar_at(p, i);
-	AUTO(tz) struct tz *z = NULL;
-	char from[CLOCK_TEXT_SIZE], to[CLOCK_TEXT_SIZE];
-	int rc = tz_load(NULL, c.tz, &z, err);
-
-	if (rc != 0)
-		return rc;
-	clock_format_s(c.valid_from * 1000000, from);
-	clock_format_s(c.valid_to * 1000000, to);
-	(void)printf("%.*s: %s, %.*s, valid from %s to %s, %zu windows\n", STR_ARG(c.id),
-	    c.open ? "open" : "freeze", STR_ARG(c.tz), from, to, c.nintervals);
-	for (size_t k = 0; k < c.nintervals; k++) {
-		int64_t f, t;
-
-		policy_calendar_interval(p, i, k, &f, &t);
-		if (t <= a->from_s || f >= a->to_s)
-			continue;
-		clock_format_s(f * 1000000, from);
-		clock_format_s(t * 1000000, to);
-		(void)printf("  %s  %s  ", from, to);
-		print_local(z, f);
-		(void)printf("  to  ");
-		print_local(z, t);
-		(void)printf("\n");
-	}
-	return 0;
-}
-
-static int
-print_calendars(const struct policy *p, const struct calendar_args *a, struct err *err)
-{
-	size_t n = 0;
-
-	(void)printf("tzdata %.*s\n", STR_ARG(policy_tzdata(p)));
-	for (size_t i = 0; i < policy_calendar_count(p); i++) {
-		int rc;
-
-		if (a->name != NULL && !str_eqz(policy_calendar_at(p, i).id, a->name))
-			continue;
-		n++;
-		rc = print_calendar(p, i, a, err);
-		if (rc != 0)
-			return rc;
-	}
-	if (a->name != NULL && n == 0)
-		return err_set(
-		    err, ERR_NOT_FOUND, "%s: no calendar is named \"%s\"", a->file, a->name);
-	return 0;
-}
-
-int
-policy_calendar_main(int argc, char **argv)
-{
-	AUTO_POLICY_FILE struct policy_file f = {0};
-	struct calendar_args a;
-	struct err err = {0};
-
-	if (calendar_args_read(argc, argv, &a, &err) != 0) {
-		if (err.msg[0] != '\0')
-			(void)fprintf(stderr, "cofferdam: %s\n", err.msg);
-		(void)fprintf(stderr,
-		    "usage: cofferdam policy calendar FILE [NAME] [--from TIME] [--to TIME]\n");
-		return CMD_USAGE;
-	}
-	if (policy_file_open(a.file, POLICY_FILE_BUNDLE, &f, &err) != 0 ||
-	    print_calendars(f.policy, &a, &err) != 0)
 		return policy_fail(&err);
 	return CMD_OK;
 }

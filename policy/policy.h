@@ -299,5 +299,7 @@ size_t policy_slots_open(const struct decision *d, const struct policy_grant *gr
 bool policy_rate_concerns(const struct policy *p, size_t i, const struct policy_input *in);
 /* The condition-by-condition truth table, for `policy explain` and `show`. */
 void policy_explain(const struct policy *p, const struct policy_input *in, struct buf *out);
+void policy_explain_jcs(
+    const struct policy *p, const struct policy_input *in, struct jcs *j, const char *key);
 
 #endif

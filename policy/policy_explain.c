@@ -197,3 +197,42 @@ policy_explain(const struct policy *p, const struct policy_input *in, struct buf
 	for (size_t i = 0; i < p->nrules; i++)
 		put_rule(out, p, &p->rules[i], in);
 }
+
+static void
+jcs_rule(
+    struct jcs *j, const struct policy *p, const struct rule *rule, const struct policy_input *in)
+{
+	struct cond_match m;
+
+	policy_cond_match(p, &rule->cond, in, rule->kind, &m);
+	jcs_open(j, NULL);
+	jcs_bool(j, "applies", rule->kind == RULE_PERMIT ? m.all == TRI_YES : m.all != TRI_NO);
+	jcs_array(j, "conditions");
+	for (unsigned k = 0; k < COND_COUNT; k++) {
+		AUTO_BUF struct buf text = BUF((size_t)1 << 20);
+
+		if (!m.asked[k])
+			continue;
+		put_key(&text, p, &rule->cond, (enum cond_key)k, in);
+		jcs_open(j, NULL);
+		jcs_z(j, "key", cond_names[k]);
+		jcs_z(j, "result", tri_name(m.key[k]));
+		jcs_str_lossy(j, "text", buf_str(&text));
+		jcs_close(j);
+	}
+	jcs_array_end(j);
+	jcs_str(j, "id", rule->id);
+	jcs_z(j, "kind", kind_name(rule->kind));
+	jcs_z(j, "result", tri_name(m.all));
+	jcs_close(j);
+}
+
+void
+policy_explain_jcs(
+    const struct policy *p, const struct policy_input *in, struct jcs *j, const char *key)
+{
+	jcs_array(j, key);
+	for (size_t i = 0; i < p->nrules; i++)
+		jcs_rule(j, p, &p->rules[i], in);
+	jcs_array_end(j);
+}

@@ -31,6 +31,7 @@ table() {
 	core     needs  lacks libssl.*           core does not link TLS
 	core     holds  has   secret_.*          core has the secret store
 	core     holds  has   policy_eval        core judges
+	core     holds  lacks space_.*|policy_prove|policy_diff core proves nothing: that is for the command line
 	upstream import has   connect            upstream connects
 	upstream import lacks $START             upstream starts nothing
 	upstream import lacks getaddrinfo|gethostbyname|pthread_create upstream leaves no name to the C library, and has no thread
