@@ -61,6 +61,7 @@ enum native_role {
 	NATIVE_FREEZE = 16,
 };
 #define NATIVE_GROUPS_MAX 6
+struct native_janitor;
 struct native_group {
 	char *path;
 	int fd; /* the directory */
@@ -73,6 +74,7 @@ struct native_cgroup {
 	size_t n;
 	int version; /* of the limits; 0: none */
 	bool swap_counted;
+	struct native_janitor *janitor; /* is told of each group before it is made; NULL: none */
 };
 /* Directory of the caller's own cgroup for a v1 controller, or (NULL) of v2. The texts are those of
  * /proc/self. NULL: none. The caller frees. */
@@ -104,7 +106,10 @@ void native_cgroup_remove(struct native_cgroup *c);
 int native_group_put(const struct native_group *g, const char *file, const char *text);
 
 /* --- native_janitor.c --------------------------------------------------------------------- */
-/* Removes the groups when the supervisor is gone without having done it. */
+/*
+ * Removes the groups when the supervisor is gone without having done it: it is there before the
+ * first of them and goes after the last, so that a kill at any moment leaves none.
+ */
 struct native_janitor {
 	pid_t pid; /* 0: none */
 	int order; /* its pipe */
@@ -116,9 +121,10 @@ struct native_idmap {
 	uid_t uid;
 	gid_t gid;
 };
-int native_janitor_start(struct native_janitor *j, const struct native_cgroup *c, struct err *err);
-/* Just before its work is done by others: it goes while they do it. native_janitor_end waits. */
-void native_janitor_stop(struct native_janitor *j);
+int native_janitor_start(struct native_janitor *j, struct err *err);
+/* thaw: a freezer of version 1. What is never made does no harm. */
+int native_janitor_tell(struct native_janitor *j, const char *path, bool thaw, struct err *err);
+/* Once its work was done by others. Nothing happens where none was started. */
 void native_janitor_end(struct native_janitor *j);
 /* In the supervisor, while the child starts: raw calls alone. */
 void native_map_write(struct native_idmap *map);
@@ -220,6 +226,7 @@ struct native_start {
 	struct native *n;
 	struct native_idmap map;
 	int wire, init, inside, null; /* the child's; inside -1: none */
+	int supervisor;		      /* pidfd of ours */
 	int notify, abi;	      /* found out by the child */
 	unsigned lacks;
 	int listeners[SANDBOX_TARGETS_MAX];

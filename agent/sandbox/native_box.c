@@ -211,6 +211,7 @@ box_build(const struct super_spec *spec, struct backend_box *b, struct err *err)
 	AUTO_FD int init = native_program_open("cofferdam-init", err);
 	AUTO_FD int inside = native_program_open("cofferdam-inside", err);
 	AUTO_FD int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	AUTO_FD int self = (int)syscall(SYS_pidfd_open, getpid(), 0);
 	AUTO_FD int wire = -1;
 	struct native_start *s = &((struct shared *)native_region_shared(&n->region))->start;
 	int pair[2], rc;
@@ -221,18 +222,19 @@ box_build(const struct super_spec *spec, struct backend_box *b, struct err *err)
 		return rc;
 	s->map.uid = n->uid;
 	s->map.gid = n->gid;
-	/* The janitor follows at once: what is made before it a kill of ours would leave. */
+	n->cgroup.janitor = &n->janitor;
 	if ((!native_layer_off("limits") &&
-		(rc = native_cgroup_create(
-		     &spec->limits, spec->may_lack, &n->cgroup, &b->lacks, err)) != 0) ||
-	    (n->cgroup.n != 0 && (rc = native_janitor_start(&n->janitor, &n->cgroup, err)) != 0) ||
+		((rc = native_janitor_start(&n->janitor, err)) != 0 ||
+		    (rc = native_cgroup_create(
+			 &spec->limits, spec->may_lack, &n->cgroup, &b->lacks, err)) != 0)) ||
 	    (rc = native_view_plan(spec, &n->view, err)) != 0 ||
 	    (n->root && (rc = native_view_open(spec, &n->view, n->uid, err)) != 0))
 		return rc;
-	if (null < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
-		return err_sys(err, ERR_SYSTEM, errno, "sandbox: /dev/null or socketpair");
+	if (null < 0 || self < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+		return err_sys(err, ERR_SYSTEM, errno, "sandbox: /dev/null, pidfd or socketpair");
 	b->inside = pair[0];
 	wire = pair[1];
+	s->supervisor = self;
 	s->spec = spec;
 	s->n = n;
 	s->wire = wire;
@@ -300,7 +302,6 @@ native_end(struct backend_box *b)
 	native_view_free(&n->view);
 	tree_wait(b);
 	one_close(&b->pidfd);
-	native_janitor_stop(&n->janitor);
 	native_cgroup_remove(&n->cgroup);
 	native_janitor_end(&n->janitor);
 	native_uid_free(&n->spare);

@@ -90,6 +90,7 @@ group_make(
 {
 	struct native_group *g = &c->g[c->n];
 	struct timespec ts;
+	int rc = 0;
 
 	(void)clock_gettime(CLOCK_BOOTTIME, &ts);
 	if (ts.tv_nsec / 1024 % SWEEP_EACH == 0)
@@ -97,9 +98,12 @@ group_make(
 	*g = (struct native_group){.version = version, .roles = roles, .fd = -1, .tasks = -1};
 	g->path = xasprintf("%s/" GROUP_PREFIX "%d-%lld%09ld", parent, (int)getpid(),
 	    (long long)ts.tv_sec, ts.tv_nsec);
-	if (mkdir(g->path, 0755) != 0) {
-		int rc = err_sys(err, ERR_SYSTEM, errno, "%s", g->path);
-
+	if (c->janitor != NULL)
+		rc = native_janitor_tell(
+		    c->janitor, g->path, version == 1 && (roles & NATIVE_FREEZE) != 0, err);
+	if (rc == 0 && mkdir(g->path, 0755) != 0)
+		rc = err_sys(err, ERR_SYSTEM, errno, "%s", g->path);
+	if (rc != 0) {
 		free(TAKE_PTR(g->path));
 		return rc;
 	}
@@ -328,6 +332,8 @@ native_cgroup_create(const struct sandbox_limits *l, unsigned may_lack, struct n
 			return rc;
 		*ret_lacks |= SANDBOX_LAYER_FREEZER;
 	}
+	if (c->n == 0 && c->janitor != NULL)
+		native_janitor_end(TAKE_PTR(c->janitor));
 	return 0;
 }
 
@@ -388,7 +394,7 @@ native_cgroup_remove(struct native_cgroup *c)
 			(void)close(c->g[i].fd);
 		free(c->g[i].path);
 	}
-	*c = (struct native_cgroup){0};
+	*c = (struct native_cgroup){.janitor = c->janitor};
 }
 
 void

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <linux/securebits.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -34,6 +35,19 @@ file_put(const char *path, const char *text, struct err *err)
 		return native_missing(err, errno, path,
 		    "allow user namespaces for this user (sysctl user.max_user_namespaces, "
 		    "kernel.apparmor_restrict_unprivileged_userns)");
+	return 0;
+}
+
+/* The supervisor's death is ours from now on, if it has not been yet. */
+static int
+death_share(struct native_start *s, struct err *err)
+{
+	struct pollfd p = {.fd = s->supervisor, .events = POLLIN};
+
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0)
+		return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox: parent death signal");
+	if (poll(&p, 1, 0) != 0)
+		return err_set(err, ERR_UNAVAILABLE, "sandbox: its supervisor is gone");
 	return 0;
 }
 
@@ -80,7 +94,7 @@ ids_map(struct native_start *s, struct err *err)
 	return file_put("/proc/self/gid_map", text, err);
 }
 
-/* The supervisor's death must be ours; the signal is armed again by pid 1 after exec. */
+/* Other ids take the signal of the supervisor's death back. Pid 1 arms it once more after exec. */
 static int
 identity_take(struct native_start *s, struct err *err)
 {
@@ -205,9 +219,9 @@ words_make(const struct native_start *s, char *ret, size_t size)
 int
 native_child_main(void *arg)
 {
-	static int (*const steps[])(struct native_start *, struct err *) = {files_raise,
-	    groups_join, ids_map, identity_take, network_make, root_make, rights_drop, filter_take,
-	    descriptors_take};
+	static int (*const steps[])(struct native_start *, struct err *) = {death_share,
+	    files_raise, groups_join, ids_map, identity_take, network_make, root_make, rights_drop,
+	    filter_take, descriptors_take};
 	/* What it cannot find and need not: init_main.c. */
 	char name[] = "cofferdam-init", words[64], *envp[] = {NULL};
 	char *argv[] = {name, words, NULL};

@@ -22,16 +22,18 @@
 
 #define STACK ((size_t)16 << 10)
 #define TURNS 500 /* of 10 ms: until everything in a group is gone */
-#define PATHS_MAX 2048
+#define PATHS_MAX 4096
+#define TOLD_MAX 16 /* also those that could not be made */
 
 /* Above its stack: the supervisor's own memory may change or go. */
 struct task {
-	int order; /* the pipe's end to read */
-	size_t n;
+	int order;   /* the pipe's end to read */
+	size_t n;    /* written last */
+	size_t used; /* of text */
 	struct {
 		unsigned path; /* in text */
 		bool thaw;
-	} g[NATIVE_GROUPS_MAX];
+	} g[TOLD_MAX];
 	char text[PATHS_MAX];
 };
 
@@ -144,29 +146,27 @@ janitor_main(void *arg)
 	return 0;
 }
 
-static int
-task_fill(struct task *t, const struct native_cgroup *c, struct err *err)
+int
+native_janitor_tell(struct native_janitor *j, const char *path, bool thaw, struct err *err)
 {
-	size_t at = 0;
+	struct task *t = native_region_shared(&j->region);
+	size_t n = strlen(path) + 1;
 
-	for (size_t i = 0; i < c->n; i++) {
-		size_t n = strlen(c->g[i].path) + 1;
-
-		if (at + n + 16 > sizeof(t->text))
-			return err_set(err, ERR_TOO_LARGE,
-			    "sandbox: the paths of its control groups are over %zu bytes",
-			    sizeof(t->text));
-		memcpy(t->text + at, c->g[i].path, n);
-		t->g[i].path = (unsigned)at;
-		t->g[i].thaw = c->g[i].version == 1 && (c->g[i].roles & NATIVE_FREEZE) != 0;
-		at += n;
-	}
-	t->n = c->n;
+	/* With room behind for a file's name. */
+	if (t->n == ARRAY_LEN(t->g) || t->used + n + 16 > sizeof(t->text))
+		return err_set(err, ERR_TOO_LARGE,
+		    "sandbox: the paths of its control groups are over %zu bytes, or over %d",
+		    sizeof(t->text), TOLD_MAX);
+	memcpy(t->text + t->used, path, n);
+	t->g[t->n].path = (unsigned)t->used;
+	t->g[t->n].thaw = thaw;
+	t->used += n;
+	__atomic_store_n(&t->n, t->n + 1, __ATOMIC_RELEASE);
 	return 0;
 }
 
 int
-native_janitor_start(struct native_janitor *j, const struct native_cgroup *c, struct err *err)
+native_janitor_start(struct native_janitor *j, struct err *err)
 {
 	struct clone_args a = {0};
 	struct task *t;
@@ -176,8 +176,6 @@ native_janitor_start(struct native_janitor *j, const struct native_cgroup *c, st
 	if ((rc = native_region_make(STACK, sizeof(*t), &j->region, err)) != 0)
 		return rc;
 	t = native_region_shared(&j->region);
-	if ((rc = task_fill(t, c, err)) != 0)
-		return rc;
 	if (pipe2(p, O_CLOEXEC) != 0)
 		return err_sys(err, ERR_SYSTEM, errno, "sandbox: pipe of the janitor");
 	t->order = p[0];
@@ -211,17 +209,10 @@ native_map_wait(struct native_idmap *m, struct err *err)
 }
 
 void
-native_janitor_stop(struct native_janitor *j)
-{
-	if (j->pid > 0)
-		(void)kill(j->pid, SIGKILL);
-}
-
-void
 native_janitor_end(struct native_janitor *j)
 {
-	native_janitor_stop(j);
 	if (j->pid > 0) {
+		(void)kill(j->pid, SIGKILL);
 		while (waitpid(j->pid, NULL, (int)__WCLONE) < 0 && errno == EINTR)
 			continue;
 	}

@@ -63,7 +63,9 @@ limits_make(const struct super_spec *spec, struct backend_box *b, struct err *er
 	/* Each process inside has one outside, and each thread. */
 	l.pids += o->rt->pids + (o->rt->kernel ? l.pids : 0);
 	l.memory_mib += o->rt->memory_mib;
-	if ((rc = native_cgroup_create(&l, spec->may_lack, &o->cgroup, &b->lacks, err)) != 0)
+	o->cgroup.janitor = &o->janitor;
+	if ((rc = native_janitor_start(&o->janitor, err)) != 0 ||
+	    (rc = native_cgroup_create(&l, spec->may_lack, &o->cgroup, &b->lacks, err)) != 0)
 		return rc;
 	if (!o->rt->devices || access(OCI_DEVICES, F_OK) != 0)
 		return 0;
@@ -221,8 +223,6 @@ child_prepare(const struct super_spec *spec, struct backend_box *b, struct oci_s
 	s->wire = wire;
 	s->null = null;
 	s->users = users;
-	if (o->cgroup.n != 0 && (rc = native_janitor_start(&o->janitor, &o->cgroup, err)) != 0)
-		return rc;
 	for (size_t i = 0; i < o->cgroup.n; i++)
 		b->cgroups[i] = o->cgroup.g[i].path;
 	return child_start(s, b, err);
