@@ -126,7 +126,7 @@ core_lift_beside(
 	TAILQ_FOREACH (l, &run->core->lifts, link) {
 		bool freeze = freezes(l, target);
 
-		if (!freeze && (l->kind == LIFT_KIND_FREEZE || txn == NULL || !now.known ||
+		if (!freeze && (l->kind == LIFT_KIND_FREEZE || txn == NULL ||
 				   !lifts(l, run, target, txn, now.us)))
 			continue;
 		if (b == NULL)

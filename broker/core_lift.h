@@ -9,9 +9,10 @@
 #include "broker/core_control.h"
 #include "policy/lift.h"
 
-#define CORE_LIFT_OPEN_MAX 16	/* of a kind that wait for signatures */
-#define CORE_LIFT_FORCE_MAX 16	/* of a kind in force: all of them stand in each action's record */
-#define CORE_LIFT_SIGNED_MAX 32 /* signatures on one */
+#define CORE_LIFT_ASKED_MAX 64	 /* of a kind that wait for signatures */
+#define CORE_LIFT_ASKED_BY_MAX 8 /* and of one who asked: nobody takes the place of all */
+#define CORE_LIFT_FORCE_MAX 16	 /* of a kind in force: all of them stand in each action's record */
+#define CORE_LIFT_SIGNED_MAX 32	 /* signatures on one */
 
 enum core_lift_state {
 	CORE_LIFT_RECORDING = 0, /* not durable yet: nobody can sign */
@@ -40,7 +41,7 @@ struct core_lift {
 	char *log_head, *by;				   /* by: who asked, a login */
 	char *why;					   /* of a review: how it ended */
 	uint32_t effects;
-	int64_t from_us, to_us, seconds, uses, used, sign_by_us, asked_us;
+	int64_t from_us, to_us, seconds, uses, used, sign_by_us;
 	size_t nsigned;
 	struct core_lift_signed sigs[CORE_LIFT_SIGNED_MAX];
 	struct loop_timer *timer;
@@ -61,8 +62,8 @@ struct core_beside {
 };
 /*
  * What holds for an action of `run` on `target`. txn: what has been used in its transaction holds
- * for its end without another use; NULL: nothing is lifted, only freezes are looked at. Where the
- * time is not known, nothing is lifted either. NULL: nothing holds. The caller frees.
+ * for its end without another use; NULL: nothing is lifted, only freezes are looked at. NULL:
+ * nothing holds. The caller frees.
  */
 struct core_beside *core_lift_beside(
     const struct core_run *run, struct str target, const struct core_txn *txn, struct instant now);

@@ -164,13 +164,13 @@ fill(const struct core_call *call, struct core_lift *l, struct err *err)
 	l->reason = arg_dup(call, "reason");
 	l->log_head = xstrdup("");
 	asked_by(call, l);
-	l->asked_us = clock_wall_us() / second * second;
 	l->from_us = json_int(json_get(call->args, "from_us")) / second * second;
 	l->to_us = json_int(json_get(call->args, "to_us")) / second * second;
 	l->seconds = json_int(json_get(call->args, "seconds"));
 	l->uses = json_int(json_get(call->args, "uses"));
-	l->sign_by_us =
-	    l->kind == LIFT_KIND_EXCEPTION ? l->to_us : l->asked_us + LIFT_ASK_S * second;
+	l->sign_by_us = l->kind == LIFT_KIND_EXCEPTION
+			    ? l->to_us
+			    : (clock_wall_us() / second + LIFT_ASK_S) * second;
 	return effects_read(json_str(json_get(call->args, "effects")), &l->effects, err);
 }
 
@@ -200,6 +200,25 @@ only_its_own(const struct core_lift *l, struct err *err)
 }
 
 static int
+too_many(const struct core *c, const struct core_lift *l, struct err *err)
+{
+	const struct core_lift *o;
+	int all = 0, mine = 0;
+
+	TAILQ_FOREACH (o, &c->lifts, link)
+		if (o != l && o->kind == l->kind && o->state <= CORE_LIFT_ASKED) {
+			all++;
+			mine += strcmp(o->by, l->by) == 0;
+		}
+	if (mine >= CORE_LIFT_ASKED_BY_MAX || all >= CORE_LIFT_ASKED_MAX)
+		return err_set(err, ERR_TOO_LARGE,
+		    "%d of a kind wait for signatures, %d asked for by %s: the limits are %d and "
+		    "%d",
+		    all, mine, l->by, CORE_LIFT_ASKED_MAX, CORE_LIFT_ASKED_BY_MAX);
+	return 0;
+}
+
+static int
 may_ask(const struct core *c, const struct core_lift *l, struct err *err)
 {
 	struct core_lift_words w;
@@ -208,10 +227,7 @@ may_ask(const struct core *c, const struct core_lift *l, struct err *err)
 
 	if (rc == 0)
 		rc = lift_check(&x, c->policy, clock_wall_us(), err);
-	if (rc == 0 && core_lift_count(c, l->kind, CORE_LIFT_ASKED) >= CORE_LIFT_OPEN_MAX)
-		rc = err_set(err, ERR_TOO_LARGE, "%d of a kind wait for signatures, the limit",
-		    CORE_LIFT_OPEN_MAX);
-	return rc;
+	return rc == 0 ? too_many(c, l, err) : rc;
 }
 
 int

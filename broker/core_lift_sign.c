@@ -158,8 +158,8 @@ sign_acked(void *arg, const struct core_ack *ack)
 		core_control_reply(s->core, s->peer, ERR_UNAVAILABLE,
 		    l != NULL && l->kind == LIFT_KIND_FREEZE && l->state == CORE_LIFT_FORCE
 			? STR("the decision log is not available: nothing passes now, but a "
-			      "freeze that is not on the record ends with this process; start it "
-			      "again when the log is back")
+			      "freeze that is not on the record is forgotten when it comes back: "
+			      "start it again then")
 			: STR("the decision log is not available: the signature does not count"));
 	} else {
 		if (l != NULL) {

@@ -11,8 +11,9 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from harness import CLI, HostRun, Pg, Stack, Tap, Temp, wait_for
+from harness import CLI, HostRun, Http, Pg, Stack, Tap, Temp, wait_for
 from libpq import IDLE, Conn
+from origin import Origin
 
 tap, temp = Tap(), Temp("lift")
 pg = Pg(temp)
@@ -29,7 +30,8 @@ RULES = [{"id": "read-anywhere", "permit": {"effects": {"only": ["@data"]}}},
               approve=[{"role": "dba", "count": 1}, {"role": "oncall", "count": 1}]),
          {"id": "soft", "forbid": {"effects": {"any": ["delete"]}}, "override": "exception"},
          {"id": "hard", "forbid": {"effects": {"any": ["schema"]}}, "override": "breakglass", "why": "No schema changes."}]
-st = Stack(temp, pg, {"rules": RULES}, people=PEOPLE)
+o = Origin(temp.path, "infra.test")
+st = Stack(temp, pg, {"rules": RULES}, people=PEOPLE, http={"infra": Http(o)})
 hr = HostRun(st)
 c = Conn(hr.dsn(pg))
 
@@ -103,6 +105,22 @@ c.query("BEGIN")
 tap.eq(c.query("DELETE FROM t WHERE id = 4").tag, "DELETE 1", "one use of one, inside a transaction")
 tap.eq(c.query("COMMIT").tag, "COMMIT", "whose COMMIT needs no further use")
 tap.eq(pg.admin("SELECT count(*) FROM t WHERE id IN (1, 4)"), "0", "the server has done both")
+
+# === the same over HTTP ======================================================================================
+def by_http():
+    x = hr.direct("infra")
+    a = x.ask("DELETE", "/volumes/1", o.authority)
+    x.close()
+    return a.status, a.body.decode()
+
+
+status_, body = by_http()
+tap.ok(status_ == 403 and "soft" in body, "HTTP: the rule refuses", body)
+eid = request("soft", "delete", "1", target="infra")
+sign("exception", "sign", eid, "carol")
+tap.eq(by_http()[0], 200, "HTTP: an exception lets it pass")
+tap.eq(([u["used"] for u in data("exception.use", eid)], last()["decision"]["lifted"]), ([1], [eid]), "HTTP: one use, on the record")
+tap.eq((by_http()[0], len([r for r in o.arrivals if r.method == "DELETE"])), (403, 1), "HTTP: and no second")
 
 # === narrow ==================================================================================================
 eid = request("soft", "drop", "5")

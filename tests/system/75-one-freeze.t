@@ -3,6 +3,7 @@
 same rule in the same words; after the freeze each needs the same people, and passes once when they have signed."""
 import json
 import os
+import re
 import sys
 import time
 
@@ -106,6 +107,19 @@ for name in ("PostgreSQL", "GraphQL"):
     tap.eq([WAYS[name]()[0], WAYS[name]()[0]], [True, False], "%s: signed, it passes once" % name)
 tap.eq((pg.admin("SELECT string_agg(id, ',') FROM volumes"), g.volumes, [r.path for r in o.arrivals if r.method == "DELETE"]),
        ("vol-prod", ["vol-prod", "vol-backup", "vol-test-2"], ["/volumes/vol-test-1"]), "each server did exactly one deletion")
+
+# An emergency freeze is the same for all of them.
+r = st.cli("freeze", "start", "--reason", "stop", "--effects", "delete", "--as", "dana", "--key", st.key("dana"), "--yes")
+fid = re.search(r"freeze ([a-z2-7]{26}): in force", r.stdout).group(1)
+for name, way in WAYS.items():
+    ok, text = way()
+    tap.ok(not ok and fid in text and st.acts()[-1]["decision"]["rules"] == [fid], "%s: an emergency freeze refuses it" % name, text)
+x = hr.direct("infra")
+tap.eq(x.ask("GET", "/ok", o.authority).status, 200, "and reads pass")
+x.close()
+for p in ("dana", "omar"):
+    st.cli("freeze", "lift", fid, "--as", p, "--key", st.key(p), "--yes")
+tap.eq([(way()[0], st.acts()[-1]["decision"]["rules"]) for way in WAYS.values()], [(False, ["two-people"])] * 3, "lifted, it is as before")
 c.close()
 hr.end()
 r = st.cli("replay", "whatif")
