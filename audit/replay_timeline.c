@@ -416,6 +416,7 @@ static const struct {
     {"approval.void", "approval void", 2, {"id", "person", "reason"}},
     {"exception.use", "exception used", 2, {"id", "used", "action"}},
     {"policy.load", "policy loaded", 0, {"policy", "serial", "clock", "digest"}},
+    {"policy.refused", "policy refused", 0, {"policy", "serial", "reason"}},
     {"policy.unload", "policy withdrawn: everything is refused", 0, {0}},
     {"run.targets", "the run's targets change", 0, {"gone", "added"}},
     {"run.revoke", "the run is revoked", 0, {"by", "reason"}},

@@ -201,8 +201,10 @@ live_record(struct live *l, const struct record *r, const struct tree_range *tre
 	} else if (str_eqz(r->type, "policy.load")) {
 		drop(l, POLICY, STR("policy"));
 		add(l, POLICY, STR("policy"), r, tree);
+		drop(l, POLICY, STR("unload"));
 	} else if (str_eqz(r->type, "policy.unload")) {
-		drop(l, POLICY, STR("policy"));
+		drop(l, POLICY, STR("unload"));
+		add(l, POLICY, STR("unload"), r, tree);
 	} else if (live_lift(l, r, tree) || r->run.n == 0) {
 		return;
 	} else if (str_eqz(r->type, "run.end")) {

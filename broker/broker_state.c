@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "common/hash.h"
+#include "common/json.h"
 #include "common/log.h"
 #include "common/xalloc.h"
 
@@ -25,6 +26,7 @@
 
 #define SECRET 0600
 #define PUBLIC 0644
+#define SIGNATURES_MAX ((size_t)512 << 10)
 #define BUNDLE_MAX ((size_t)4 << 20) /* as core reads */
 
 struct entry {
@@ -402,15 +404,11 @@ sealed(struct str text, const char *path, int *ret_fd, struct err *err)
 	return 0;
 }
 
-int
-broker_state_policy(const struct broker_state *s, int *ret_fd, struct err *err)
+static int
+active_digest(const struct broker_state *s, char **ret, struct err *err)
 {
 	AUTO_FREE char *text = NULL;
-	AUTO_FREE char *path = NULL;
-	AUTO_FREE char *bundle = NULL;
-	size_t n = 0, bundle_n = 0;
-	char hex[HASH_HEX_SIZE];
-	struct hash h;
+	size_t n = 0;
 	int rc = broker_state_text(s, "policy/active", 128, &text, &n, err);
 
 	if (rc != 0)
@@ -419,18 +417,69 @@ broker_state_policy(const struct broker_state *s, int *ret_fd, struct err *err)
 		return err_set(err, ERR_CONFIG,
 		    "%s/policy/active: must be 64 lower-case hex digits and LF", s->path);
 	text[64] = '\0';
-	path = xasprintf("policy/%s.json", text);
-	rc = broker_state_text(s, path, BUNDLE_MAX, &bundle, &bundle_n, err);
-	/* Named by policy/active and not there: not the same as no policy at all. */
-	if (rc == ERR_NOT_FOUND)
-		return err_set(
-		    err, ERR_CONFIG, "%s/%s: named by policy/active, missing", s->path, path);
+	*ret = TAKE_PTR(text);
+	return 0;
+}
+
+static int
+bundle_fd(const struct broker_state *s, const char *digest, int *ret_fd, struct err *err)
+{
+	AUTO_FREE char *path = xasprintf("policy/%s.json", digest);
+	AUTO_FREE char *bundle = NULL;
+	size_t n = 0;
+	char hex[HASH_HEX_SIZE];
+	struct hash h;
+	int rc = broker_state_text(s, path, BUNDLE_MAX, &bundle, &n, err);
+
 	if (rc != 0)
 		return rc;
-	h = hash_sha256(str_mem(bundle, bundle_n));
+	h = hash_sha256(str_mem(bundle, n));
 	hash_hex(&h, hex);
-	if (strcmp(hex, text) != 0)
+	if (strcmp(hex, digest) != 0)
 		return err_set(
 		    err, ERR_TAMPER, "%s/%s: its SHA-256 is %s, not its name", s->path, path, hex);
-	return sealed(str_mem(bundle, bundle_n), path, ret_fd, err);
+	return sealed(str_mem(bundle, n), path, ret_fd, err);
+}
+
+int
+broker_state_policy(const struct broker_state *s, int *ret_fd, struct err *err)
+{
+	AUTO_FREE char *digest = NULL;
+	int rc = active_digest(s, &digest, err);
+
+	if (rc == 0 && (rc = bundle_fd(s, digest, ret_fd, err)) == ERR_NOT_FOUND)
+		/* Named by policy/active and not there: not the same as no policy at all. */
+		return err_set(err, ERR_CONFIG,
+		    "%s/policy/%s.json: named by policy/active, missing", s->path, digest);
+	return rc;
+}
+
+int
+broker_state_policy_signed(
+    const struct broker_state *s, int *ret_signatures, int *ret_before, struct err *err)
+{
+	AUTO(json) struct json_doc *doc = NULL;
+	AUTO_FREE char *digest = NULL, *path = NULL, *text = NULL, *before = NULL;
+	struct hash h;
+	size_t n = 0;
+	int rc = active_digest(s, &digest, err);
+
+	*ret_signatures = *ret_before = -1;
+	if (rc != 0)
+		return rc;
+	path = xasprintf("policy/%s.sig", digest);
+	rc = broker_state_text(s, path, SIGNATURES_MAX, &text, &n, err);
+	if (rc != 0)
+		return rc == ERR_NOT_FOUND ? 0 : rc;
+	rc = json_parse(str_mem(text, n), path, &doc, err);
+	if (rc == 0)
+		rc = sealed(str_mem(text, n), path, ret_signatures, err);
+	if (rc != 0)
+		return rc;
+	/* Only a name of a file here: core compares it with what the log says. */
+	before = str_dup(json_str(json_get(json_root(doc), "before")));
+	if (!hash_from_hex(str_z(before), &h))
+		return 0;
+	rc = bundle_fd(s, before, ret_before, err);
+	return rc == ERR_NOT_FOUND ? 0 : rc;
 }

@@ -48,6 +48,12 @@ int broker_state_text(const struct broker_state *s, const char *path, size_t max
  * policy/active; ERR_TAMPER: its SHA-256 is not its name.
  */
 int broker_state_policy(const struct broker_state *s, int *ret_fd, struct err *err);
+/*
+ * What stands beside it: its owners' signatures, and the bundle that they say is before it. Each
+ * descriptor is -1 where there is none.
+ */
+int broker_state_policy_signed(
+    const struct broker_state *s, int *ret_signatures, int *ret_before, struct err *err);
 void broker_state_close(struct broker_state *s); /* removes run/broker.pid if it is ours */
 
 #endif

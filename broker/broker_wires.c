@@ -130,6 +130,21 @@ send_no_policy(struct child *core)
 	send_fd(core, "policy", fd);
 }
 
+/* Before the bundle that they are of. */
+static void
+send_signatures(struct child *core)
+{
+	AUTO_FD int signatures = -1, before = -1;
+	struct err err = {0};
+
+	if (broker_state_policy_signed(&core->b->state, &signatures, &before, &err) != 0)
+		log_error("%s", err.msg); /* core refuses the bundle, if it needs them */
+	if (before >= 0)
+		send_fd(core, "policy-before", before);
+	if (signatures >= 0)
+		send_fd(core, "policy-signatures", signatures);
+}
+
 static void
 send_policy(struct child *core)
 {
@@ -137,6 +152,8 @@ send_policy(struct child *core)
 	struct err err = {0};
 	int rc = broker_state_policy(&core->b->state, &fd, &err);
 
+	if (rc == 0)
+		send_signatures(core);
 	if (rc == 0)
 		send_fd(core, "policy", fd);
 	else if (rc == ERR_NOT_FOUND)

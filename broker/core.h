@@ -44,6 +44,7 @@ struct core_lift;
 struct core_ca;
 struct core_logins;
 struct rates;
+struct succession;
 struct vault;
 
 /* Where a peer stands; the request table says in which states a message may come. */
@@ -186,9 +187,18 @@ struct core {
 	struct policy *policy_next; /* loaded, its policy.load not yet durable */
 	struct hash live_policy;    /* of the last policy.load in the log */
 	bool live_policy_known;
-	bool no_policy;	     /* the parent said that none is active */
-	int64_t last_us;     /* the clock never goes behind it */
-	struct rates *rates; /* core_rate.c */
+	bool no_policy; /* the parent said that none is active */
+	/* The last policy.load of the log, withdrawn since or not: what the next one must follow.
+	 */
+	bool last_policy_known;
+	struct hash last_policy;
+	int64_t last_policy_serial;
+	unsigned last_policy_owners;   /* signatures that its successor needs */
+	struct policy *policy_before;  /* that one, where it is not in force; may be another */
+	struct succession *signatures; /* beside policy_next; NULL: none came */
+	char *policy_refused;	       /* content of a record that is still to be written */
+	int64_t last_us;	       /* the clock never goes behind it */
+	struct rates *rates;	       /* core_rate.c */
 	struct core_logins *logins;
 	struct vault *vault;
 	struct secret *vault_key, *fp_key;

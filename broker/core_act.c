@@ -20,6 +20,25 @@
 
 /* --- end ------------------------------------------------------------------------- */
 
+/* What was judged of it is forgotten. */
+static void
+unjudge(struct core_act *act)
+{
+	for (size_t i = 0; i < act->nactions; i++) {
+		core_record_forget(act->tickets[i]);
+		core_action_free(act->actions[i]);
+		act->tickets[i] = NULL;
+	}
+	for (size_t i = 0; i < act->nkept; i++)
+		free(act->kept[i]);
+	free(act->kept);
+	act->kept = NULL;
+	act->nactions = act->nkept = act->send = 0;
+	act->effects = 0;
+	act->refused = act->nothing_sent = act->wrap = act->copy_in = false;
+	act->poison[0] = '\0';
+}
+
 void
 core_act_free(struct core_act *act)
 {
@@ -29,17 +48,11 @@ core_act_free(struct core_act *act)
 		core_facts_forget(act->asks[i]);
 		core_facts_unref(act->facts[i]);
 	}
-	for (size_t i = 0; i < act->nactions; i++) {
-		core_record_forget(act->tickets[i]);
-		core_action_free(act->actions[i]);
-	}
+	unjudge(act);
 	if (act->request != NULL)
 		core_approve_forget(act->request);
 	core_txn_reset(&act->txn);
 	buf_free(&act->msgs);
-	for (size_t i = 0; i < act->nkept; i++)
-		free(act->kept[i]);
-	free(act->kept);
 	free(act);
 }
 
@@ -90,6 +103,34 @@ remember(struct core_act *act)
 		core_decide_remember(act->conn->from.run, str_z(act->conn->from.target->id), last);
 }
 
+static bool
+outdated(const struct core_act *act)
+{
+	return core_action_outdated(act->conn->from.run->core, act->actions[0]);
+}
+
+static void record(struct core_act *act);
+
+/*
+ * A policy came into force between verdict and record: what was leased by the one before is not
+ * sent, and says so in the log; the exchange is judged anew, and its session goes on.
+ */
+static void
+again(struct core_act *act)
+{
+	struct core_run *run = act->conn->from.run;
+
+	for (size_t i = 0; i < act->nactions; i++)
+		if (act->actions[i]->d.verdict == VERDICT_ALLOW)
+			core_record_outcome(run->core, run->id, act->actions[i]->id,
+			    act->actions[i]->seq, "not_sent");
+	unjudge(act);
+	core_stmts_rollback(&act->conn->stmts);
+	core_txn_copy(&act->txn, &act->conn->txn);
+	core_act_judge(act);
+	record(act);
+}
+
 static void
 recorded(struct core_act *act)
 {
@@ -97,6 +138,10 @@ recorded(struct core_act *act)
 
 	if (act->failed) {
 		unrecorded(act);
+		return;
+	}
+	if (!act->nothing_sent && outdated(act)) {
+		again(act);
 		return;
 	}
 	remember(act);

@@ -22,6 +22,7 @@
 #include "broker/core_patch.h"
 #include "broker/core_peer.h"
 #include "broker/core_pg.h"
+#include "broker/core_policy.h"
 #include "broker/core_run.h"
 #include "broker/core_sign.h"
 #include "broker/core_table.h"
@@ -30,9 +31,7 @@
 
 #include "common/banned.h"
 
-#define BUNDLE_MAX ((size_t)4 << 20)
 #define PEM_MAX ((size_t)65536)
-#define POLICY_KID "policy"
 
 struct core *
 core_new(struct loop *loop)
@@ -99,8 +98,7 @@ core_free(struct core *c)
 	fd_close(&c->blobkeys_fd);
 	fd_close(&c->passwd_fd);
 	fd_close(&c->vault_fd);
-	policy_free(c->policy);
-	policy_free(c->policy_next);
+	core_policy_free(c);
 	rates_free(c->rates);
 	core_logins_free(c->logins);
 	vault_free(c->vault);
@@ -132,8 +130,8 @@ core_boot_config(void *arg, const struct json *config, struct err *err)
 	return 0;
 }
 
-static int
-fd_read(int fd, size_t max, const char *what, struct buf *b, struct err *err)
+int
+core_boot_read(int fd, size_t max, const char *what, struct buf *b, struct err *err)
 {
 	off_t at = 0;
 
@@ -153,33 +151,6 @@ fd_read(int fd, size_t max, const char *what, struct buf *b, struct err *err)
 		if (buf_over(b))
 			return err_set(err, ERR_TOO_LARGE, "%s is over %zu bytes", what, max);
 	}
-	return 0;
-}
-
-static int
-take_policy(struct core *c, int fd, struct err *err)
-{
-	AUTO_BUF struct buf b = BUF(BUNDLE_MAX);
-	struct policy *p = NULL;
-	struct core_logins *l = NULL;
-	int rc = fd_read(fd, BUNDLE_MAX, "policy", &b, err);
-
-	if (rc == 0 && b.n == 0) {
-		core_boot_policy_drop(c);
-		return 0;
-	}
-	if (rc == 0)
-		rc = policy_load(buf_str(&b), &p, err);
-	if (rc != 0)
-		return rc;
-	policy_free(c->policy_next);
-	c->policy_next = p;
-	c->no_policy = false;
-	if (c->passwd_fd >= 0 && core_logins_read(c->passwd_fd, &l, err) == 0) {
-		core_logins_free(c->logins);
-		c->logins = l;
-	}
-	core_boot_policy(c);
 	return 0;
 }
 
@@ -211,7 +182,7 @@ static int
 take_ca_key(struct core *c, int fd, struct err *err)
 {
 	AUTO_BUF struct buf b = BUF(PEM_MAX);
-	int rc = fd_read(fd, PEM_MAX, "keys/ca/key.pem", &b, err);
+	int rc = core_boot_read(fd, PEM_MAX, "keys/ca/key.pem", &b, err);
 
 	if (rc != 0)
 		return rc;
@@ -224,7 +195,7 @@ static int
 take_ca_cert(struct core *c, int fd, struct err *err)
 {
 	AUTO_BUF struct buf b = BUF(PEM_MAX);
-	int rc = fd_read(fd, PEM_MAX, "keys/ca/cert.pem", &b, err);
+	int rc = core_boot_read(fd, PEM_MAX, "keys/ca/cert.pem", &b, err);
 
 	if (rc != 0)
 		return rc;
@@ -241,7 +212,8 @@ core_boot_fd(void *arg, struct str name, int fd, struct err *err)
 	static const struct {
 		const char *name;
 		int (*fn)(struct core *c, int fd, struct err *err);
-	} read_now[] = {{"policy", take_policy}, {"vault-key", take_vault_key},
+	} read_now[] = {{"policy", core_policy_take}, {"policy-before", core_policy_take_before},
+	    {"policy-signatures", core_policy_take_signatures}, {"vault-key", take_vault_key},
 	    {"ca-key", take_ca_key}, {"ca-cert", take_ca_cert}};
 	struct {
 		const char *name;
@@ -267,10 +239,11 @@ core_boot_fd(void *arg, struct str name, int fd, struct err *err)
 static int
 policy_key(struct core *c, struct err *err)
 {
-	int rc = core_run_key(c, POLICY_KID, false, &c->policy_blob_key, err);
+	int rc = core_run_key(c, CORE_POLICY_KID, false, &c->policy_blob_key, err);
 
-	return rc == ERR_NOT_FOUND ? core_run_key(c, POLICY_KID, true, &c->policy_blob_key, err)
-				   : rc;
+	return rc == ERR_NOT_FOUND
+		   ? core_run_key(c, CORE_POLICY_KID, true, &c->policy_blob_key, err)
+		   : rc;
 }
 
 int
@@ -346,128 +319,4 @@ core_boot_parent_msg(void *arg, struct ipc *w, uint16_t type, struct rd *body, i
 
 	c->parent.wire = w;
 	return core_table_dispatch(&c->parent, w, type, body, fds, nfds, err);
-}
-
-/* --- policy ---------------------------------------------------------------------- */
-
-/* Only what was asked under this policy, and is signed by its people, stays. */
-void
-core_boot_requests(struct core *c)
-{
-	if (c->policy == NULL && !c->no_policy)
-		return;
-	core_lift_policy_changed(c);
-	core_lift_check_log(c);
-	core_approve_policy_changed(c);
-	core_sign_check_log(c);
-	core_approve_settle_all(c);
-}
-
-void
-core_boot_policy_use(struct core *c, struct policy *p)
-{
-	if (p == c->policy_next)
-		c->policy_next = NULL;
-	policy_free(c->policy);
-	c->policy = p;
-	c->live_policy = *policy_digest(p);
-	c->live_policy_known = true;
-	log_info("policy %.*s, serial %lld, is active", STR_ARG(policy_name(p)),
-	    (long long)policy_serial(p));
-	core_boot_requests(c);
-	core_patch_policy(c);
-	core_peer_listen(c);
-}
-
-static void
-policy_acked(void *arg, const struct core_ack *ack)
-{
-	struct core *c = arg;
-
-	c->policy_ticket = NULL;
-	if (ack->code == 0) {
-		c->live_policy = c->policy_recording;
-		c->live_policy_known = true;
-	}
-	/* Another may have come meanwhile; it gets a record of its own. */
-	if (ack->code == 0 && c->policy_next != NULL &&
-	    hash_eq(policy_digest(c->policy_next), &c->policy_recording))
-		core_boot_policy_use(c, c->policy_next);
-	if (ack->code == 0)
-		core_boot_policy(c);
-	else
-		log_error("policy.load could not be recorded: the policy is not active");
-}
-
-static void
-policy_record(struct core *c)
-{
-	AUTO_BUF struct buf bundle = BUF(BUNDLE_MAX);
-	AUTO_BUF struct buf data = BUF(CORE_RECORD_DATA_MAX);
-	AUTO_BUF struct buf frame = BUF(CORE_RECORD_FRAMES_MAX);
-	struct blob_ref ref;
-	struct err err;
-
-	if (policy_bundle(c->policy_next, &bundle, &err) != 0 ||
-	    blob_seal(c->policy_blob_key, str_z(POLICY_KID), "application/json", buf_str(&bundle),
-		&frame, &ref, &err) != 0) {
-		log_error("policy.load: %s", err.msg);
-		return;
-	}
-	core_data_policy_load(&data, c->policy_next, &ref);
-	c->policy_recording = *policy_digest(c->policy_next);
-	c->policy_ticket = core_record(c, &(struct core_append){.type = "policy.load",
-					      .data = &data,
-					      .frame = &frame,
-					      .fn = policy_acked,
-					      .arg = c});
-	if (c->policy_ticket == NULL)
-		log_error("policy.load cannot be recorded now");
-}
-
-static void
-unload_record(struct core *c)
-{
-	AUTO_BUF struct buf data = BUF(16);
-
-	buf_put_z(&data, "{}");
-	if (core_record(c, &(struct core_append){.type = "policy.unload", .data = &data}) == NULL)
-		log_error("policy.unload cannot be recorded now");
-	else
-		c->live_policy_known = false;
-}
-
-void
-core_boot_policy_drop(struct core *c)
-{
-	c->no_policy = true;
-	policy_free(c->policy_next);
-	c->policy_next = NULL;
-	if (c->policy != NULL)
-		log_warn("policy %.*s, serial %lld, is withdrawn: everything is refused",
-		    STR_ARG(policy_name(c->policy)), (long long)policy_serial(c->policy));
-	policy_free(c->policy);
-	c->policy = NULL;
-	core_boot_requests(c);
-	core_boot_policy(c);
-}
-
-void
-core_boot_policy(struct core *c)
-{
-	const struct hash *next = c->policy_next != NULL ? policy_digest(c->policy_next) : NULL;
-
-	if (!c->live || !c->serving || c->policy_ticket != NULL)
-		return;
-	if (next == NULL) {
-		if (c->no_policy && c->live_policy_known)
-			unload_record(c);
-		return;
-	}
-	/* The log's last policy.load is this one, and it is not from before another that is active
-	 * now. */
-	if (c->live_policy_known && hash_eq(&c->live_policy, next) && c->policy == NULL)
-		core_boot_policy_use(c, c->policy_next);
-	else
-		policy_record(c);
 }

@@ -4,6 +4,8 @@
 
 #include "broker/core.h"
 
+/* All of a file that the parent handed over; `what` for messages. */
+int core_boot_read(int fd, size_t max, const char *what, struct buf *b, struct err *err);
 /* A policy was loaded and the log is there: record policy.load, then make it the active one. */
 void core_boot_policy(struct core *c);
 /* None is active any more: everything is refused, policy.unload is recorded. */

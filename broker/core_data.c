@@ -456,6 +456,7 @@ core_data_run_revoke(struct buf *out, const char *by, struct str reason)
 void
 core_data_policy_load(struct buf *out, const struct policy *p, const struct blob_ref *bundle)
 {
+	const struct policy_owners *owners = policy_owners(p);
 	struct jcs j;
 
 	jcs_init(&j, out);
@@ -463,8 +464,27 @@ core_data_policy_load(struct buf *out, const struct policy *p, const struct blob
 	blob_ref_jcs(&j, "bundle", bundle);
 	jcs_z(&j, "clock", policy_clock(p) == CLOCK_MODE_TRUSTED ? "trusted" : "kernel-sync");
 	put_hash(&j, "digest", policy_digest(p));
+	if (owners != NULL)
+		jcs_int(&j, "owners", owners->count);
 	jcs_str(&j, "policy", policy_name(p));
 	jcs_int(&j, "serial", policy_serial(p));
 	jcs_str_lossy(&j, "tzdata", policy_tzdata(p));
+	jcs_close(&j);
+}
+
+void
+core_data_policy_refused(struct buf *out, const struct policy *p, const char *reason)
+{
+	struct jcs j;
+
+	jcs_init(&j, out);
+	jcs_open(&j, NULL);
+	if (p != NULL) {
+		put_hash(&j, "digest", policy_digest(p));
+		jcs_str(&j, "policy", policy_name(p));
+	}
+	jcs_str_lossy(&j, "reason", str_z(reason));
+	if (p != NULL)
+		jcs_int(&j, "serial", policy_serial(p));
 	jcs_close(&j);
 }

@@ -130,6 +130,12 @@ core_action_only_ends(const struct core_action *a)
 	return a->commits && a->facts != NULL && a->facts->view.txn_only && a->statements == 1;
 }
 
+bool
+core_action_outdated(const struct core *c, const struct core_action *a)
+{
+	return c->policy == NULL || !hash_eq(policy_digest(c->policy), &a->policy);
+}
+
 const char *
 core_from_target(const struct core_from *f)
 {
@@ -423,6 +429,7 @@ core_decide_judge(const struct core_from *f, struct core_action *a, const struct
 		a->d = (struct decision){0};
 		return;
 	}
+	a->policy = *policy_digest(c->policy);
 	core_rate_fill(c, &in, a);
 	in.nrates = a->nrates;
 	if (people_asked(a) && a->refuse_why == NULL)

@@ -85,6 +85,7 @@ struct core_action {
 
 	/* What was decided. */
 	struct instant now;
+	struct hash policy; /* by which; zeros: by none */
 	size_t nrates;
 	struct policy_rate_count rates[POLICY_RATES_MAX]; /* as it was judged by */
 	bool counted;					  /* for those rules */
@@ -107,6 +108,8 @@ void core_action_free(struct core_action *a);
 const char *core_op_name(enum core_op op);
 /* It ends a transaction that was open before it, and does nothing else. */
 bool core_action_only_ends(const struct core_action *a);
+/* Another policy is in force than it was judged by: the verdict is nobody's any more. */
+bool core_action_outdated(const struct core *c, const struct core_action *a);
 
 /* As policy_eval() gets it; borrowed from run and action. */
 struct policy_input core_decide_input(

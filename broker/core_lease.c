@@ -19,6 +19,9 @@ core_lease_open(struct core_conn *conn, struct err *err)
 	const struct vault_entry *e = NULL;
 	int rc;
 
+	if (core_action_outdated(c, conn->open))
+		return err_set(
+		    err, ERR_UNAVAILABLE, "the policy has changed meanwhile: connect again");
 	if (t == NULL)
 		return err_set(err, ERR_CONFIG, "target %s is not in the policy any more",
 		    conn->from.target->id);

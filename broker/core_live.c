@@ -17,6 +17,7 @@
 #include "broker/core_lift.h"
 #include "broker/core_peer.h"
 #include "broker/core_pg.h"
+#include "broker/core_policy.h"
 #include "broker/core_rate.h"
 #include "broker/core_run.h"
 #include "common/log.h"
@@ -46,7 +47,7 @@ core_live_begin(struct core *c)
 	core_lift_free_all(c);
 	buf_reset(&c->doubt);
 	buf_reset(&c->doubt_more);
-	c->live_policy_known = false;
+	core_policy_live_begin(c);
 	rates_clear(c->rates);
 }
 
@@ -72,12 +73,9 @@ time_field(const struct rec *r, const char *key, int64_t *ret)
 }
 
 static int
-on_policy(struct rec *r, struct err *err)
+on_policy(struct rec *r, bool unload, struct err *err)
 {
-	if (!hash_from_hex(field(r, "digest"), &r->core->live_policy))
-		return bad(r, "digest", err);
-	r->core->live_policy_known = true;
-	return 0;
+	return core_policy_live(r->core, r->data, unload) ? 0 : bad(r, "digest", err);
 }
 
 static int
@@ -323,7 +321,9 @@ dispatch(struct rec *r, struct str type, struct err *err)
 	if (rc != 0 || mine)
 		return rc;
 	if (strcmp(z, "policy.load") == 0)
-		return on_policy(r, err);
+		return on_policy(r, false, err);
+	if (strcmp(z, "policy.unload") == 0)
+		return on_policy(r, true, err);
 	if (strcmp(z, "run.start") == 0)
 		return on_run(r, core_kept_start(r->core, r->run, r->data), err);
 	if (strcmp(z, "run.targets") == 0)
