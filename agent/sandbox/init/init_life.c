@@ -4,6 +4,7 @@
  * still until that tree is gone. Runs in pid 1 only, and never waits.
  */
 #include "agent/sandbox/init/init_life.h"
+#include "agent/sandbox/init/init_again.h"
 #include "agent/sandbox/init/init_wire.h"
 
 #include "common/banned.h"
@@ -38,6 +39,21 @@ static void
 all_stop(void)
 {
 	(void)sys_kill(-1, SIGSTOP);
+	again_stopped();
+}
+
+/* While programs are held: helpers, and minders by their number. */
+static bool
+may_go(int pid, int group)
+{
+	bool may = !held;
+
+	for (struct proc *p = table_waiting(); p != NULL && !may; p = p->next)
+		may = pid == p->minder;
+	for (struct proc *p = table_first(); p != NULL && !may; p = p->next)
+		may = pid == p->minder || ((p->order.flags & INSIDE_HELPER) != 0 && !p->told &&
+					      (pid == LOOK(p->main) || group == LOOK(p->main)));
+	return may && !frozen;
 }
 
 /* What goes on while programs are held: minders, and helpers with their group. */
@@ -63,6 +79,7 @@ all_continue(void)
 		hold_spare();
 	else
 		(void)sys_kill(-1, SIGCONT);
+	again_going();
 }
 
 /* --- one exec ----------------------------------------------------------------------------- */
@@ -369,10 +386,18 @@ parked_start(void)
 	}
 }
 
-bool
+static bool
 life_urgent(void)
 {
 	return urgent || frozen;
+}
+
+int
+life_wait_ms(void)
+{
+	int again = again_wait_ms();
+
+	return life_urgent() && (again < 0 || again > LIFE_TICK_MS) ? LIFE_TICK_MS : again;
 }
 
 void
@@ -393,6 +418,7 @@ life_turn(void)
 	if (life_urgent())
 		urgent_turn();
 	parked_start();
+	again_turn(may_go);
 }
 
 /* --- orders ------------------------------------------------------------------------------- */

@@ -12,10 +12,9 @@ void life_start(struct proc *p);
 void life_kill(struct proc *p);
 /* Everything but helpers stops, or goes on; what is ordered meanwhile begins then. */
 void life_hold(bool on);
-/* Looks at everything that has ended or changed: at SIGCHLD; while life_urgent, each LIFE_TICK_MS.
- */
+/* Looks at everything that has ended or changed: at SIGCHLD, and after life_wait_ms. */
 void life_turn(void);
-bool life_urgent(void);
+int life_wait_ms(void); /* -1: not before something happens */
 #define LIFE_TICK_MS 10
 
 #endif

@@ -156,11 +156,12 @@ init_run(long *stack)
 		struct pollfd p[2] = {
 		    {.fd = INSIDE_WIRE_FD, .events = POLLIN}, {.fd = SIGNAL_FD, .events = POLLIN}};
 		char drop[sizeof(struct signalfd_siginfo)];
+		int ms = life_wait_ms();
 
-		(void)sys_poll(p, 2, life_urgent() ? LIFE_TICK_MS : -1);
+		(void)sys_poll(p, 2, ms);
 		if (p[1].revents != 0)
 			(void)sys_read(SIGNAL_FD, drop, sizeof(drop));
-		if (p[1].revents != 0 || life_urgent())
+		if (p[1].revents != 0 || ms >= 0)
 			life_turn();
 		if (p[0].revents != 0)
 			order_take(have_helper);

@@ -7,6 +7,7 @@
  * descriptors. It never touches the wire. When nothing is left of the program it waits for pid 1,
  * which keeps one for the next order: that saves its end and another's begin.
  */
+#include "agent/sandbox/init/init_pids.h"
 #include "agent/sandbox/init/init_proc.h"
 #include "agent/sandbox/init/init_text.h"
 
@@ -55,68 +56,32 @@ list_kill(const char *s, long n, int *pid, bool (*spare)(int pid))
 	return found;
 }
 
-/* The parent in the text of /proc/PID/stat: the second field behind the name, which may hold
- * anything. 0: none. */
-static int
-stat_parent(const char *s, long n)
+struct scan {
+	bool (*spare)(int pid);
+	int self, found;
+};
+
+static void
+scan_one(const char *name, void *arg)
 {
-	int pid = 0;
-	long i = n;
+	struct scan *s = arg;
+	struct pids_stat st;
+	int none = 0;
 
-	while (i > 0 && s[i - 1] != ')')
-		i--;
-	if (i == 0)
-		return 0;
-	for (i += 3; i < n && s[i] >= '0' && s[i] <= '9'; i++)
-		pid = pid * 10 + (s[i] - '0');
-	return pid;
-}
-
-static int
-parent_of(const char *name)
-{
-	char path[32], stat[512];
-	struct text t = TEXT(path);
-	long n;
-	int fd;
-
-	text_put(&t, "/proc/");
-	text_put(&t, name);
-	text_put(&t, "/stat");
-	fd = sys_open(path, O_RDONLY, 0);
-	if (fd < 0)
-		return 0;
-	n = sys_read(fd, stat, sizeof(stat));
-	(void)sys_close(fd);
-	return stat_parent(stat, n);
+	if (!pids_stat(name, &st) || st.parent != s->self)
+		return;
+	s->found += list_kill(name, (long)strlen(name), &none, s->spare);
+	s->found += list_kill(" ", 1, &none, s->spare);
 }
 
 /* Where the kernel keeps no list of children (CONFIG_PROC_CHILDREN), by everyone's parent. */
 static int
 scan_kill(char *scratch, size_t size, bool (*spare)(int pid))
 {
-	int fd = sys_open("/proc", O_RDONLY | O_DIRECTORY, 0), found = 0, none = 0;
-	int self = (int)sys_call(SYS_getpid, 0, 0, 0, 0, 0);
-	long n;
+	struct scan s = {spare, (int)sys_call(SYS_getpid, 0, 0, 0, 0, 0), 0};
+	int rc = pids_each(scratch, size, scan_one, &s);
 
-	if (fd < 0)
-		return fd;
-	while ((n = sys_entries(fd, scratch, size)) > 0)
-		for (long at = 0; at < n;) {
-			/* struct linux_dirent64 */
-			const char *e = scratch + at, *name = e + 19;
-			uint16_t len;
-
-			memcpy(&len, e + 16, sizeof(len));
-			at += len;
-			if (name[0] > '0' && name[0] <= '9' && strlen(name) < 11 &&
-			    parent_of(name) == self) {
-				found += list_kill(name, (long)strlen(name), &none, spare);
-				found += list_kill(" ", 1, &none, spare);
-			}
-		}
-	(void)sys_close(fd);
-	return n < 0 ? (int)n : found;
+	return rc < 0 ? rc : s.found;
 }
 
 int
