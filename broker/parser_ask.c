@@ -83,16 +83,44 @@ struct question {
 	bool body;
 };
 
+typedef int text_facts(struct str text, struct buf *ret_json, struct err *err);
+typedef int body_facts(
+    struct str content_type, struct str body, struct buf *ret_json, struct err *err);
+
+/* Whose messages have one form each. */
+static int
+git(struct str content_type UNUSED, struct str body, struct buf *ret_json, struct err *err)
+{
+	return facts_git(body, ret_json, err);
+}
+
+static int
+mcp(struct str content_type UNUSED, struct str body, struct buf *ret_json, struct err *err)
+{
+	return facts_mcp(body, ret_json, err);
+}
+
 static int
 facts(const struct question *q, struct buf *out, struct err *err)
 {
-	if (q->dialect == PARSER_DIALECT_POSTGRESQL && !q->body)
-		return facts_sql(q->text, out, err);
-	if (q->dialect == PARSER_DIALECT_GRAPHQL)
-		return q->body ? facts_graphql_body(q->content_type, q->text, out, err)
-			       : facts_graphql_query(q->text, out, err);
-	if (q->dialect == PARSER_DIALECT_FORM && q->body)
-		return facts_form(q->content_type, q->text, out, err);
+	static const struct {
+		text_facts *text;
+		body_facts *body;
+	} dialects[] = {
+	    [PARSER_DIALECT_POSTGRESQL] = {facts_sql, NULL},
+	    [PARSER_DIALECT_GRAPHQL] = {facts_graphql_query, facts_graphql_body},
+	    [PARSER_DIALECT_FORM] = {NULL, facts_form},
+	    [PARSER_DIALECT_K8S] = {NULL, facts_k8s},
+	    [PARSER_DIALECT_GIT] = {NULL, git},
+	    [PARSER_DIALECT_AWS] = {facts_aws_query, facts_aws_body},
+	    [PARSER_DIALECT_MCP] = {NULL, mcp},
+	    [PARSER_DIALECT_REDIS] = {facts_redis, NULL},
+	};
+
+	if (q->dialect < ARRAY_LEN(dialects) && q->body && dialects[q->dialect].body != NULL)
+		return dialects[q->dialect].body(q->content_type, q->text, out, err);
+	if (q->dialect < ARRAY_LEN(dialects) && !q->body && dialects[q->dialect].text != NULL)
+		return dialects[q->dialect].text(q->text, out, err);
 	return err_set(err, ERR_UNSUPPORTED, "dialect %u is not known", q->dialect);
 }
 

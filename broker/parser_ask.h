@@ -16,6 +16,11 @@ enum {
 	PARSER_DIALECT_POSTGRESQL = 1, /* X_ASK */
 	PARSER_DIALECT_GRAPHQL = 2,    /* X_ASK: a query string; X_BODY */
 	PARSER_DIALECT_FORM = 3,       /* X_BODY */
+	PARSER_DIALECT_K8S = 4,	       /* X_BODY */
+	PARSER_DIALECT_GIT = 5,	       /* X_BODY: the start of a push */
+	PARSER_DIALECT_AWS = 6,	       /* X_ASK: a query string; X_BODY */
+	PARSER_DIALECT_MCP = 7,	       /* X_BODY */
+	PARSER_DIALECT_REDIS = 8,      /* X_ASK */
 };
 
 /* Stack, and the clock's signal; before anything is parsed. */

@@ -215,8 +215,8 @@ question(struct cmd_parser *p, uint16_t type, const struct buf *ask, const int *
 	return answer_take(ret, buf_str(&body), p->id, err);
 }
 
-static int
-ask_text(
+int
+cmd_parser_text(
     struct cmd_parser *p, uint8_t dialect, struct str text, struct cmd_answer *ret, struct err *err)
 {
 	AUTO_BUF struct buf ask = BUF((size_t)1 << 17);
@@ -225,12 +225,6 @@ ask_text(
 	buf_u8(&ask, dialect);
 	buf_lstr(&ask, text);
 	return question(p, MSG_X_ASK, &ask, NULL, 0, ret, err);
-}
-
-int
-cmd_parser_query(struct cmd_parser *p, struct str query, struct cmd_answer *ret, struct err *err)
-{
-	return ask_text(p, PARSER_DIALECT_GRAPHQL, query, ret, err);
 }
 
 static int
@@ -294,7 +288,7 @@ cmd_parser_facts(struct cmd_parser *p, struct str sql, struct cmd_facts *ret, st
 		return facts_invalid(ret, "the text is over the limit and was not parsed");
 	if (!str_is_utf8(sql) || (sql.n != 0 && memchr(sql.p, '\0', sql.n) != NULL))
 		return facts_invalid(ret, "the text is not UTF-8 without NUL");
-	rc = ask_text(p, PARSER_DIALECT_POSTGRESQL, sql, &a, err);
+	rc = cmd_parser_text(p, PARSER_DIALECT_POSTGRESQL, sql, &a, err);
 	if (rc != 0)
 		return rc;
 	buf_put_str(&ret->json, buf_str(&a.text));

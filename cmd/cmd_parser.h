@@ -32,9 +32,9 @@ struct cmd_answer {
 };
 void cmd_answer_free(struct cmd_answer *a);
 #define AUTO_ANSWER __attribute__((cleanup(cmd_answer_free)))
-/* A GraphQL query string; a body, sealed as core has it. Dialects as in ipc_msg.tbl. */
-int cmd_parser_query(
-    struct cmd_parser *p, struct str query, struct cmd_answer *ret, struct err *err);
+/* A query string or commands; a body, sealed as core has it. Dialects as in ipc_msg.tbl. */
+int cmd_parser_text(struct cmd_parser *p, uint8_t dialect, struct str text, struct cmd_answer *ret,
+    struct err *err);
 int cmd_parser_body(struct cmd_parser *p, uint8_t dialect, struct str content_type, struct str body,
     struct cmd_answer *ret, struct err *err);
 

@@ -6,6 +6,7 @@
 
 #include "cmd/cmd_parser.h"
 #include "common/json.h"
+#include "policy/effects_git.h"
 #include "policy/effects_http.h"
 #include "policy/policy.h"
 #include "policy/policy_review.h"
@@ -68,11 +69,15 @@ struct policy_http_request {
 	bool has_body;
 	size_t nheaders;
 	struct http_field headers[HTTP_FIELDS_MAX];
+	/* Of the commands of a push, by whoever looked into its objects; nseen 0: nobody did. */
+	const struct git_seen *seen;
+	size_t nseen;
 };
 struct policy_http {
 	struct http_view view;
 	struct cmd_answer facts; /* of what the view wanted judged; else empty */
-	struct policy_input input;
+	struct str names[RESOURCES_MAX];
+	struct policy_input input; /* its relations are names; do not copy it away from here */
 };
 void policy_http_free(struct policy_http *h);
 #define AUTO_POLICY_HTTP __attribute__((cleanup(policy_http_free)))
@@ -105,6 +110,20 @@ struct policy_case_result {
 	bool ok;
 	struct buf why;
 };
+/* Cases of targets that do not speak HTTP, or in a short form (cmd_policy_kind.c). */
+struct policy_kind {
+	struct policy_http http; /* where it is a request */
+	struct policy_input input;
+	struct resources resources;
+	struct str names[RESOURCES_MAX];
+};
+void policy_kind_free(struct policy_kind *k);
+/*
+ * What a case's "input" sends: updates (a push), action (AWS), command or commands (Redis), tool
+ * (MCP). ERR_NOT_FOUND: none of these. The owner, agent and instant are the caller's to add.
+ */
+int policy_kind_input(const struct policy *p, struct cmd_parser *parser, const struct json *in,
+    struct policy_kind *ret, struct err *err);
 typedef int policy_case_fn(const struct policy *p, struct cmd_parser *parser, const struct json *c,
     struct policy_case_result *ret, struct err *err);
 policy_case_fn *policy_case_find(struct str group); /* NULL: not supported */

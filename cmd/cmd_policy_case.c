@@ -6,6 +6,8 @@
 
 #include "cmd/cmd_policy.h"
 #include "common/hash.h"
+#include "common/jcs.h"
+#include "common/xalloc.h"
 
 #include "common/banned.h"
 
@@ -105,11 +107,14 @@ input_finish(const struct json *c, struct policy_input *in, struct err *err)
 {
 	const struct json *v = json_get(c, "input");
 	const struct json *owner = json_get(v, "owner"), *agent = json_get(v, "agent");
+	const struct json *deferred = json_get(v, "deferred");
 	int rc = clock_parse(policy_member_str(c, "at"), &in->at.us, err);
 
 	if (rc != 0)
 		return err_wrap(err, "at");
 	in->at.known = true;
+	if (deferred != NULL)
+		in->deferred = json_bool(deferred);
 	if (owner == NULL)
 		owner = json_get(v, "run_owner");
 	in->owner = owner != NULL ? json_str(owner) : STR_NONE;
@@ -199,11 +204,17 @@ case_pgwire(const struct policy *p, struct cmd_parser *parser, const struct json
 	return case_message(p, parser, c, ret, err);
 }
 
-/* [["Name", "value"], ...] */
+/* [["Name", "value"], ...], or {"Name": "value", ...} */
 static int
 headers_read(const struct json *v, struct policy_http_request *q, struct err *err)
 {
-	for (size_t i = 0; i < json_count(v); i++) {
+	for (size_t i = 0; json_type(v) == JSON_OBJECT && i < json_count(v); i++) {
+		if (q->nheaders == HTTP_FIELDS_MAX)
+			return err_set(err, ERR_INVALID, "over %d headers", HTTP_FIELDS_MAX);
+		q->headers[q->nheaders].name = json_key(v, i);
+		q->headers[q->nheaders++].value = json_str(json_at(v, i));
+	}
+	for (size_t i = 0; json_type(v) == JSON_ARRAY && i < json_count(v); i++) {
 		const struct json *h = json_at(v, i);
 
 		if (json_type(h) != JSON_ARRAY || json_count(h) != 2 ||
@@ -214,6 +225,24 @@ headers_read(const struct json *v, struct policy_http_request *q, struct err *er
 		q->headers[q->nheaders++].value = json_str(json_at(h, 1));
 	}
 	return 0;
+}
+
+/* A body that is an object stands for its JSON. */
+static int
+body_read(const struct json *body, struct buf *text, struct policy_http_request *q, struct err *err)
+{
+	struct jcs j;
+	int rc;
+
+	if (json_type(body) != JSON_OBJECT)
+		return 0;
+	jcs_init(&j, text);
+	rc = jcs_value(&j, NULL, body, err);
+	q->body = buf_str(text);
+	if (q->content_type.n == 0)
+		q->content_type = str_eqz(q->method, "PATCH") ? STR("application/merge-patch+json")
+							      : STR("application/json");
+	return rc;
 }
 
 static int
@@ -228,14 +257,32 @@ case_http(const struct policy *p, struct cmd_parser *parser, const struct json *
 	    .content_type = policy_member_str(in, "content_type"),
 	    .body = json_str(body),
 	    .has_body = body != NULL};
+	AUTO_BUF struct buf text = BUF(TEXT_MAX);
 	int rc = headers_read(json_get(in, "headers"), &q, err);
 
+	if (rc == 0)
+		rc = body_read(body, &text, &q, err);
 	if (rc == 0)
 		rc = policy_http_input(p, parser, &q, &h, err);
 	if (rc == 0)
 		rc = input_finish(c, &h.input, err);
 	if (rc == 0)
 		judge(p, &h.input, NULL, json_get(c, "expect"), ret);
+	return rc;
+}
+
+static int
+case_kind(const struct policy *p, struct cmd_parser *parser, const struct json *c,
+    struct policy_case_result *ret, struct err *err)
+{
+	AUTO_FREE struct policy_kind *k = xcalloc(1, sizeof(*k));
+	int rc = policy_kind_input(p, parser, json_get(c, "input"), k, err);
+
+	if (rc == 0)
+		rc = input_finish(c, &k->input, err);
+	if (rc == 0)
+		judge(p, &k->input, NULL, json_get(c, "expect"), ret);
+	policy_kind_free(k);
 	return rc;
 }
 
@@ -248,6 +295,11 @@ static const struct {
     {"approval", policy_case_approval},
     {"pgwire", case_pgwire},
     {"http", case_http},
+    {"k8s", case_http},
+    {"git", case_kind},
+    {"aws", case_kind},
+    {"redis", case_kind},
+    {"mcp", case_kind},
 };
 
 policy_case_fn *
@@ -263,7 +315,11 @@ int
 policy_case_own(const struct policy *p, struct cmd_parser *parser, const struct json *c,
     struct policy_case_result *ret, struct err *err)
 {
-	bool http = json_get(json_get(c, "input"), "method") != NULL;
+	const struct json *in = json_get(c, "input");
 
-	return http ? case_http(p, parser, c, ret, err) : case_sql(p, parser, c, ret, err);
+	if (json_get(in, "method") != NULL)
+		return case_http(p, parser, c, ret, err);
+	if (json_get(in, "sql") != NULL)
+		return case_sql(p, parser, c, ret, err);
+	return case_kind(p, parser, c, ret, err);
 }

@@ -5,7 +5,6 @@
  */
 #include <string.h>
 
-#include "broker/parser_ask.h"
 #include "cmd/cmd_policy.h"
 
 #include "common/banned.h"
@@ -87,7 +86,8 @@ is_one_head(const struct policy_http_request *q)
 
 /* What core does with the parser's answer. */
 static int
-judge_answer(const struct policy_target *t, struct policy_http *h, struct err *err)
+judge_answer(const struct policy_target *t, const struct policy_http_request *q,
+    struct policy_http *h, struct err *err)
 {
 	AUTO(json) struct json_doc *doc = NULL;
 	int rc;
@@ -97,7 +97,9 @@ judge_answer(const struct policy_target *t, struct policy_http *h, struct err *e
 		return 0;
 	}
 	rc = json_parse(buf_str(&h->facts.text), "facts", &doc, err);
-	if (rc == 0)
+	if (rc == 0 && h->view.api == HTTP_API_GIT)
+		effects_git_push(t, json_root(doc), q->seen, q->nseen, &h->view);
+	else if (rc == 0)
 		effects_http_body(t, h->view.api, json_root(doc), &h->view);
 	return rc;
 }
@@ -108,21 +110,23 @@ judge_wanted(const struct policy_target *t, struct cmd_parser *parser,
     struct err *err)
 {
 	const struct http_field *type = http_field_find(r->fields, r->nfields, "Content-Type");
-	bool graphql = h->view.api == HTTP_API_GRAPHQL;
-	size_t max = graphql ? FACTS_GRAPHQL_MAX : FACTS_FORM_MAX;
+	size_t max = http_api_body_max(h->view.api);
+	struct str body = q->body;
 	int rc;
 
 	if (!h->view.body_wanted && !h->view.query_wanted)
 		return 0;
-	if (h->view.body_wanted && (!q->has_body || q->body.n > max)) {
+	if (h->view.start_wanted && body.n > max)
+		body.n = max;
+	if (h->view.body_wanted && (!q->has_body || body.n > max)) {
 		effects_http_body_fault("its body is not here, or too large to judge", &h->view);
 		return 0;
 	}
 	rc = h->view.query_wanted
-		 ? cmd_parser_query(parser, r->query, &h->facts, err)
-		 : cmd_parser_body(parser, graphql ? PARSER_DIALECT_GRAPHQL : PARSER_DIALECT_FORM,
-		       type != NULL ? type->value : STR(""), q->body, &h->facts, err);
-	return rc == 0 ? judge_answer(t, h, err) : rc;
+		 ? cmd_parser_text(parser, http_api_dialect(h->view.api), r->query, &h->facts, err)
+		 : cmd_parser_body(parser, http_api_dialect(h->view.api),
+		       type != NULL ? type->value : STR(""), body, &h->facts, err);
+	return rc == 0 ? judge_answer(t, q, h, err) : rc;
 }
 
 int
@@ -135,7 +139,7 @@ policy_http_input(const struct policy *p, struct cmd_parser *parser,
 	int rc = 0;
 
 	*ret = (struct policy_http){.input = policy_input_for(p, q->target)};
-	if (t == NULL || t->kind != TARGET_HTTP)
+	if (t == NULL || !target_kind_is_http(t->kind))
 		return err_set(
 		    err, ERR_INVALID, "target %.*s takes no HTTP requests", STR_ARG(q->target));
 	put_head(t, q, &head);
@@ -148,5 +152,8 @@ policy_http_input(const struct policy *p, struct cmd_parser *parser,
 	}
 	ret->input.effects = ret->view.effects;
 	ret->input.statements = ret->view.statements;
+	ret->input.deferred = ret->view.deferred;
+	ret->input.relations = ret->names;
+	ret->input.nrelations = resources_list(&ret->view.resources, ret->names);
 	return rc;
 }

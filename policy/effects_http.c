@@ -4,13 +4,50 @@
  */
 #include "policy/effects_http.h"
 
+#include "policy/effects_aws.h"
+#include "policy/effects_git.h"
 #include "policy/effects_graphql.h"
 #include "policy/effects_http_path.h"
+#include "policy/effects_k8s.h"
+#include "policy/effects_mcp.h"
+#include "policy/facts.h"
 #include "policy/webform.h"
 
 #include "common/banned.h"
 
 #define NOT_JUDGED "what it asks for was not told in a form that is known"
+
+uint8_t
+http_api_dialect(enum http_api a)
+{
+	switch (a) {
+	case HTTP_API_NONE:
+	case HTTP_API_MODEL: break;
+	case HTTP_API_GRAPHQL: return 2;
+	case HTTP_API_FORM: return 3;
+	case HTTP_API_K8S: return 4;
+	case HTTP_API_GIT: return 5;
+	case HTTP_API_AWS: return 6;
+	case HTTP_API_MCP: return 7;
+	}
+	return 0;
+}
+
+size_t
+http_api_body_max(enum http_api a)
+{
+	switch (a) {
+	case HTTP_API_NONE:
+	case HTTP_API_MODEL: break;
+	case HTTP_API_GRAPHQL: return FACTS_GRAPHQL_MAX;
+	case HTTP_API_FORM: return FACTS_FORM_MAX;
+	case HTTP_API_K8S: return FACTS_K8S_MAX;
+	case HTTP_API_GIT: return FACTS_GIT_MAX;
+	case HTTP_API_AWS: return FACTS_AWS_MAX;
+	case HTTP_API_MCP: return FACTS_MCP_MAX;
+	}
+	return 0;
+}
 
 const char *
 http_api_name(enum http_api a)
@@ -20,6 +57,10 @@ http_api_name(enum http_api a)
 	case HTTP_API_GRAPHQL: return "graphql";
 	case HTTP_API_FORM: return "form";
 	case HTTP_API_MODEL: return "model";
+	case HTTP_API_K8S: return "k8s";
+	case HTTP_API_GIT: return "git";
+	case HTTP_API_AWS: return "aws";
+	case HTTP_API_MCP: return "mcp";
 	}
 	return "none";
 }
@@ -61,8 +102,8 @@ has_body(const struct http_request *r)
 	return r->body != HTTP_BODY_NONE && !(r->body == HTTP_BODY_LENGTH && r->length == 0);
 }
 
-static void
-doubt(struct http_view *v, uint32_t effect, const char *why)
+void
+effects_http_doubt(struct http_view *v, uint32_t effect, const char *why)
 {
 	v->effects |= effect;
 	if (v->fault == NULL)
@@ -110,9 +151,9 @@ doubt_fields(const struct http_request *r, struct http_view *v)
 	for (size_t i = 0; i < r->nfields; i++)
 		for (size_t k = 0; k < ARRAY_LEN(fields); k++)
 			if (field_is(r->fields[i].name, fields[k].name))
-				doubt(v, EFFECT_opaque, fields[k].why);
+				effects_http_doubt(v, EFFECT_opaque, fields[k].why);
 	if (r->upgrade)
-		doubt(v, EFFECT_opaque, "it asks for another protocol");
+		effects_http_doubt(v, EFFECT_opaque, "it asks for another protocol");
 }
 
 static void
@@ -121,14 +162,14 @@ doubt_request(const struct http_request *r, struct http_view *v)
 	bool whole = r->form == HTTP_ORIGIN || r->form == HTTP_ABSOLUTE;
 
 	if ((v->effects & EFFECT_invalid) != 0)
-		doubt(v, EFFECT_invalid, "the method is not known");
+		effects_http_doubt(v, EFFECT_invalid, "the method is not known");
 	if (whole && http_path_fault(r->path) != NULL)
-		doubt(v, EFFECT_invalid, http_path_fault(r->path));
+		effects_http_doubt(v, EFFECT_invalid, http_path_fault(r->path));
 	if (r->form == HTTP_ASTERISK && !str_eqz(r->method, "OPTIONS"))
-		doubt(v, EFFECT_invalid, "only OPTIONS may ask for \"*\"");
+		effects_http_doubt(v, EFFECT_invalid, "only OPTIONS may ask for \"*\"");
 	doubt_fields(r, v);
 	if (r->has_query && webform_query_overrides(r->query))
-		doubt(v, EFFECT_opaque, "the query names another method");
+		effects_http_doubt(v, EFFECT_opaque, "the query names another method");
 }
 
 /* --- what targets say ---------------------------------------------------------------- */
@@ -215,6 +256,7 @@ static void
 want_graphql(struct http_view *v, bool *which)
 {
 	v->api = HTTP_API_GRAPHQL;
+	v->anew = true;
 	v->effects |= EFFECT_opaque;
 	*which = true;
 }
@@ -223,7 +265,7 @@ static void
 graphql_get(const struct http_request *r, struct http_view *v)
 {
 	if (has_body(r))
-		doubt(v, EFFECT_opaque, "a GraphQL request by GET with a body");
+		effects_http_doubt(v, EFFECT_opaque, "a GraphQL request by GET with a body");
 	else if (r->has_query && r->query.n != 0)
 		want_graphql(v, &v->query_wanted);
 }
@@ -234,14 +276,15 @@ graphql_post(const struct http_request *r, struct http_view *v)
 	struct media_type m = content_type(r);
 
 	if (r->has_query && webform_query_is_graphql(r->query))
-		doubt(v, EFFECT_opaque, "a GraphQL request in the query and in the body");
+		effects_http_doubt(
+		    v, EFFECT_opaque, "a GraphQL request in the query and in the body");
 	else if (!has_body(r))
-		doubt(v, EFFECT_opaque, "a GraphQL request without a body");
+		effects_http_doubt(v, EFFECT_opaque, "a GraphQL request without a body");
 	else if (is_encoded(r))
-		doubt(v, EFFECT_opaque, "a GraphQL request in a content coding");
+		effects_http_doubt(v, EFFECT_opaque, "a GraphQL request in a content coding");
 	else if (m.odd ||
 		 (m.media != MEDIA_JSON && m.media != MEDIA_GRAPHQL && m.media != MEDIA_FORM))
-		doubt(v, EFFECT_opaque, "a GraphQL request of another Content-Type");
+		effects_http_doubt(v, EFFECT_opaque, "a GraphQL request of another Content-Type");
 	else
 		want_graphql(v, &v->body_wanted);
 }
@@ -259,9 +302,9 @@ form_post(const struct http_request *r, struct http_view *v)
 	    m.media == MEDIA_OTHER)
 		return;
 	if (m.odd || m.media == MEDIA_MIXED) {
-		doubt(v, EFFECT_opaque, "a form of a kind that is not known");
+		effects_http_doubt(v, EFFECT_opaque, "a form of a kind that is not known");
 	} else if (is_encoded(r)) {
-		doubt(v, EFFECT_opaque, "a form in a content coding");
+		effects_http_doubt(v, EFFECT_opaque, "a form in a content coding");
 	} else {
 		v->api = HTTP_API_FORM;
 		v->body_wanted = true;
@@ -294,7 +337,7 @@ judge_on_target(const struct policy_target *t, const struct http_request *r, str
 			graphql_post(r, v);
 	} else if (v->effects == EFFECT_read && has_body(r)) {
 		if (!listed_exactly(t->read_posts, t->nread_posts, r->path))
-			doubt(v, EFFECT_opaque, "a body where the method has none");
+			effects_http_doubt(v, EFFECT_opaque, "a body where the method has none");
 	} else if (post) {
 		if (listed_exactly(t->read_posts, t->nread_posts, r->path))
 			v->effects = EFFECT_read;
@@ -302,16 +345,54 @@ judge_on_target(const struct policy_target *t, const struct http_request *r, str
 	}
 }
 
+static void
+judge_on_http(const struct policy_target *t, const struct http_request *r, struct http_view *v)
+{
+	v->effects = method_effects(r->method);
+	doubt_request(r, v);
+	if (v->fault == NULL && v->effects == EFFECT_delete && !delete_is_bounded(r))
+		v->effects |= EFFECT_bulk;
+	if (v->fault == NULL && t != NULL && r->form != HTTP_ASTERISK)
+		judge_on_target(t, r, v);
+}
+
+/* Protocols of their own: what the method would claim elsewhere counts for nothing. */
+static void
+judge_on_kind(const struct policy_target *t, const struct http_request *r, struct http_view *v)
+{
+	struct http_view doubts = {.effects = 0};
+
+	doubt_request(r, &doubts);
+	v->fault = doubts.fault;
+	v->effects = EFFECT_invalid;
+	if (r->form == HTTP_ASTERISK || http_path_fault(r->path) != NULL) {
+		if (v->fault == NULL)
+			v->fault = "it names no path";
+		return;
+	}
+	switch (t->kind) {
+	case TARGET_K8S: effects_k8s(t, r, v); break;
+	case TARGET_GIT: effects_git(t, r, v); break;
+	case TARGET_AWS: effects_aws(t, r, v); break;
+	case TARGET_MCP: effects_mcp(r, v); break;
+	case TARGET_POSTGRES:
+	case TARGET_HTTP:
+	case TARGET_REDIS: break;
+	}
+	v->effects |= doubts.effects;
+	if (v->resources.over)
+		effects_http_doubt(v, EFFECT_opaque, "it names more than can be judged at once");
+}
+
 void
 effects_http(const struct policy_target *t, const struct http_request *r, struct http_view *ret)
 {
-	struct http_view v = {.effects = method_effects(r->method), .statements = 1};
+	struct http_view v = {.statements = 1};
 
-	doubt_request(r, &v);
-	if (v.fault == NULL && v.effects == EFFECT_delete && !delete_is_bounded(r))
-		v.effects |= EFFECT_bulk;
-	if (v.fault == NULL && t != NULL && r->form != HTTP_ASTERISK)
-		judge_on_target(t, r, &v);
+	if (t == NULL || t->kind == TARGET_HTTP)
+		judge_on_http(t, r, &v);
+	else
+		judge_on_kind(t, r, &v);
 	*ret = v;
 }
 
@@ -340,9 +421,9 @@ static void
 judge_form(const struct json *facts, struct http_view *v)
 {
 	if (!form_valid(facts))
-		doubt(v, EFFECT_opaque, NOT_JUDGED);
+		effects_http_doubt(v, EFFECT_opaque, NOT_JUDGED);
 	else if (json_bool(json_get(facts, "override")))
-		doubt(v, EFFECT_opaque, "a field of the form names another method");
+		effects_http_doubt(v, EFFECT_opaque, "a field of the form names another method");
 }
 
 static void
@@ -354,10 +435,10 @@ judge_graphql(const struct policy_target *t, const struct json *facts, struct ht
 	v->effects = g.effects;
 	v->statements = g.requests;
 	if (g.fault != NULL)
-		doubt(v, EFFECT_opaque, g.fault);
+		effects_http_doubt(v, EFFECT_opaque, g.fault);
 	/* A server must not run it (GraphQL over HTTP); if it does, it does not mind such rules. */
 	if (v->query_wanted && g.changes)
-		doubt(v, EFFECT_opaque, "a mutation by GET");
+		effects_http_doubt(v, EFFECT_opaque, "a mutation by GET");
 }
 
 void
@@ -368,13 +449,21 @@ effects_http_body(const struct policy_target *t, enum http_api api, const struct
 		judge_graphql(t, facts, view);
 	else if (api == view->api && api == HTTP_API_FORM)
 		judge_form(facts, view);
+	else if (t != NULL && api == view->api && api == HTTP_API_K8S)
+		effects_k8s_body(facts, view);
+	else if (t != NULL && api == view->api && api == HTTP_API_GIT)
+		effects_git_push(t, facts, NULL, 0, view);
+	else if (t != NULL && api == view->api && api == HTTP_API_AWS)
+		effects_aws_facts(t, facts, view);
+	else if (t != NULL && api == view->api && api == HTTP_API_MCP)
+		effects_mcp_message(t, facts, view);
 	else
-		doubt(view, EFFECT_opaque, NOT_JUDGED);
+		effects_http_doubt(view, EFFECT_opaque, NOT_JUDGED);
 }
 
 void
 effects_http_body_fault(const char *why, struct http_view *view)
 {
 	view->effects &= ~(uint32_t)EFFECT_opaque;
-	doubt(view, EFFECT_invalid, why);
+	effects_http_doubt(view, EFFECT_invalid, why);
 }

@@ -26,6 +26,26 @@
  *
  * Form facts JSON: {"form":"multipart","override":false,"parts":2}. form: urlencoded or multipart.
  * override: one name of it would change the method (policy/webform.h).
+ *
+ * Kubernetes facts JSON: {"k8s":{"finalizers":false,"kind":"Deployment","patch":false,"priv":false,
+ * "replicas":0}}. kind and replicas only if the body says them; replicas: the fewest. finalizers:
+ * it may take some away. patch: it holds a "$patch". priv: a container gets something of its host.
+ *
+ * git facts JSON:
+ * {"git":{"commands":[{"new":"<hex>","old":"<hex>","ref":"refs/heads/main"}],"end":181,
+ * "options":["ticket=7"]}}. end: bytes up to the end of commands and options.
+ *
+ * AWS facts JSON:
+ * {"aws":{"accounts":["123456789012"],"actions":["DeleteDBInstance"],"flags":[],"names":
+ * ["prod"],"odd":false}}. actions: each place that names one; odd: one of them in another spelling.
+ * flags: parameters with values that make another action of it. accounts: of ARNs anywhere.
+ *
+ * Redis facts JSON: {"redis":[["SET","key","value"]]}: each command's words, of long ones the start
+ * and
+ * "*", of binary ones "*".
+ *
+ * MCP facts JSON: {"mcp":{"method":"tools/call","name":"deploy"}}. name: of the tool or prompt, a
+ * resource's URI, "" none; method "": an answer to the server.
  */
 #ifndef POLICY_FACTS_H
 #define POLICY_FACTS_H
@@ -40,6 +60,14 @@
 
 #define FACTS_GRAPHQL_MAX ((size_t)1 << 20) /* bytes of a body that is judged as GraphQL */
 #define FACTS_GRAPHQL_BATCH_MAX 64
+#define FACTS_K8S_MAX ((size_t)4 << 20) /* bytes of a body that is judged as Kubernetes */
+#define FACTS_GIT_MAX ((size_t)65536)	/* bytes of a push up to the end of its commands */
+#define FACTS_GIT_COMMANDS_MAX 64
+#define FACTS_AWS_MAX \
+	((size_t)4 << 20) /* bytes of a body that tells an action of AWS, or to what */
+#define FACTS_REDIS_MAX ((size_t)65536) /* bytes of the commands judged at once */
+#define FACTS_REDIS_WORDS_MAX 1024
+#define FACTS_MCP_MAX ((size_t)4 << 20)
 #define FACTS_FORM_MAX ((size_t)16 << 20) /* bytes of a form */
 #define FACTS_FORM_PARTS_MAX 100000
 
@@ -49,6 +77,14 @@ int facts_sql(struct str sql, struct buf *ret_json, struct err *err);
 int facts_graphql_query(struct str query, struct buf *ret_json, struct err *err);
 int facts_graphql_body(
     struct str content_type, struct str body, struct buf *ret_json, struct err *err);
+int facts_k8s(struct str content_type, struct str body, struct buf *ret_json, struct err *err);
+/* The first bytes of a push: all of its commands, what stands behind is not looked at. */
+int facts_git(struct str bytes, struct buf *ret_json, struct err *err);
+int facts_aws_query(struct str query, struct buf *ret_json, struct err *err);
+int facts_aws_body(struct str content_type, struct str body, struct buf *ret_json, struct err *err);
+/* One command, or those of a transaction; nothing may stand behind. */
+int facts_redis(struct str bytes, struct buf *ret_json, struct err *err);
+int facts_mcp(struct str body, struct buf *ret_json, struct err *err);
 int facts_form(struct str content_type, struct str body, struct buf *ret_json, struct err *err);
 
 struct facts_sql_view {
@@ -79,6 +115,6 @@ uint32_t effects_pg_startup(struct str key, struct str value);
  */
 int effects_pg_option(struct str *rest, struct buf *name, struct buf *value);
 
-#define EFFECTS_ENGINE "cofferdam-effects/3" /* bumped when any classification changes */
+#define EFFECTS_ENGINE "cofferdam-effects/4" /* bumped when any classification changes */
 
 #endif

@@ -108,26 +108,73 @@ read_headers(struct reader *r, const struct json *v, void *out UNUSED, struct er
 	return rc;
 }
 
-/* A statement, or for an http target a request. */
+static int
+read_strings(struct reader *r, const struct json *v, void *out UNUSED, struct err *err)
+{
+	int rc = read_type(r, v, JSON_ARRAY, "a list", err);
+
+	for (size_t i = 0; rc == 0 && i < json_count(v); i++)
+		rc = read_type(r, json_at(v, i), JSON_STRING, "an element", err);
+	return rc;
+}
+
+/* What a case of each kind of target sends. */
+static const struct {
+	const char *key;
+	enum target_kind kind; /* 0: any that comes by HTTP */
+} actions[] = {
+    {"sql", TARGET_POSTGRES},
+    {"method", 0},
+    {"updates", TARGET_GIT},
+    {"action", TARGET_AWS},
+    {"tool", TARGET_MCP},
+    {"command", TARGET_REDIS},
+    {"commands", TARGET_REDIS},
+};
+/* Beside one of these alone. */
+static const struct {
+	const char *key, *beside;
+} besides[] = {
+    {"path", "method"},
+    {"headers", "method"},
+    {"body", "method"},
+    {"content_type", "method"},
+    {"push_options", "updates"},
+    {"repository", "updates"},
+    {"arguments", "tool"},
+};
+
+static bool
+may_send(const struct policy_target *t, size_t i)
+{
+	return actions[i].kind == 0 ? target_kind_is_http(t->kind) : actions[i].kind == t->kind;
+}
+
 static int
 check_input(struct reader *r, const struct json *v, struct str target, struct err *err)
 {
-	static const char *const only_http[] = {"path", "headers", "body", "content_type"};
 	const struct policy_target *t = policy_target(r->p, target);
-	bool http = json_get(v, "method") != NULL;
+	unsigned n = 0;
 
 	if (t == NULL)
 		return json_err(r->doc, json_get(v, "target"), err, ERR_INVALID,
 		    "no target is named \"%.*s\"", STR_ARG(target));
-	if (http != (t->kind == TARGET_HTTP) || http == (json_get(v, "sql") != NULL) ||
-	    (http && json_get(v, "path") == NULL))
+	for (size_t i = 0; i < ARRAY_LEN(actions); i++) {
+		if (json_get(v, actions[i].key) == NULL)
+			continue;
+		n += may_send(t, i) ? 1 : 2;
+	}
+	if (n != 1 || (json_get(v, "method") != NULL) != (json_get(v, "path") != NULL))
 		return json_err(r->doc, v, err, ERR_INVALID,
-		    "input must have \"method\" and \"path\" for an http target, \"sql\" for any "
-		    "other");
-	for (size_t i = 0; !http && i < ARRAY_LEN(only_http); i++)
-		if (json_get(v, only_http[i]) != NULL)
+		    "input must say one action of a %s target: sql (postgres), method and path "
+		    "(http, git, k8s, aws, mcp), updates (git), action (aws), tool (mcp), command "
+		    "or commands (redis)",
+		    target_kind_name(t->kind));
+	for (size_t i = 0; i < ARRAY_LEN(besides); i++)
+		if (json_get(v, besides[i].key) != NULL && json_get(v, besides[i].beside) == NULL)
 			return json_err(r->doc, v, err, ERR_INVALID,
-			    "\"%s\" has no meaning beside \"sql\"", only_http[i]);
+			    "\"%s\" has no meaning without \"%s\"", besides[i].key,
+			    besides[i].beside);
 	return 0;
 }
 
@@ -140,7 +187,16 @@ read_input(struct reader *r, const struct json *v, void *out UNUSED, struct err 
 	    {"method", read_text, offsetof(struct named, text), false},
 	    {"path", read_string, 0, false},
 	    {"headers", read_headers, 0, false},
-	    {"body", read_string, 0, false},
+	    {"body", read_ignore, 0, false},	/* text, or an object that stands for its JSON */
+	    {"updates", read_ignore, 0, false}, /* checked when it is run */
+	    {"push_options", read_strings, 0, false},
+	    {"repository", read_text, offsetof(struct named, text), false},
+	    {"action", read_text, offsetof(struct named, text), false},
+	    {"tool", read_text, offsetof(struct named, text), false},
+	    {"arguments", read_ignore, 0, false},
+	    {"command", read_strings, 0, false},
+	    {"commands", read_ignore, 0, false},
+	    {"deferred", read_ignore, 0, false},
 	    {"content_type", read_text, offsetof(struct named, text), false},
 	    {"agent", read_text, offsetof(struct named, text), false},
 	    {"owner", read_text, offsetof(struct named, text), false},
@@ -170,16 +226,6 @@ read_effects(struct reader *r, const struct json *v, void *out UNUSED, struct er
 		return 0;
 	return json_err(
 	    r->doc, v, err, ERR_INVALID, "effects must be a list of plain effect names");
-}
-
-static int
-read_strings(struct reader *r, const struct json *v, void *out UNUSED, struct err *err)
-{
-	int rc = read_type(r, v, JSON_ARRAY, "a list", err);
-
-	for (size_t i = 0; rc == 0 && i < json_count(v); i++)
-		rc = read_type(r, json_at(v, i), JSON_STRING, "an element", err);
-	return rc;
 }
 
 static int

@@ -263,8 +263,8 @@ a_proxy_on_the_way_is_said_in_full_and_alone(void **state UNUSED)
 	};
 
 	assert_rows(rows, ARRAY_LEN(rows));
-	assert_targets("\"g\":{\"kind\":\"git\",\"env\":\"e\",\"via\":\"http://p.test:1\"}",
-	    "has no meaning for kind git");
+	assert_targets("\"g\":{\"kind\":\"redis\",\"env\":\"e\",\"via\":\"http://p.test:1\"}",
+	    "has no meaning for kind redis");
 }
 
 static void
@@ -329,9 +329,9 @@ other_keys_are_read_within_their_bounds(void **state UNUSED)
 	assert_rows(rows, ARRAY_LEN(rows));
 	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
 		AUTO_FREE char *t =
-		    xasprintf("\"g\":{\"kind\":\"git\",\"env\":\"e\",\"%s\"}", keys[i]);
+		    xasprintf("\"g\":{\"kind\":\"redis\",\"env\":\"e\",\"%s\"}", keys[i]);
 
-		assert_targets(t, "has no meaning for kind git");
+		assert_targets(t, "has no meaning for kind redis");
 	}
 }
 
@@ -447,7 +447,7 @@ the_exact_name_comes_before_the_wildcard(void **state UNUSED)
 	assert_origin(p, true, "a.ok.test", 8443, NULL);
 	assert_origin(p, false, "a.ok.test", 443, NULL);
 	assert_origin(p, true, "127.0.0.1", 80, NULL);
-	assert_origin(p, true, "git.test", 443, NULL);
+	assert_origin(p, true, "git.test", 443, "repo");
 	assert_origin(p, false, "git.test", 443, NULL);
 	assert_origin(p, true, "", 443, NULL);
 }
@@ -483,12 +483,12 @@ a_case_of_an_http_target_is_a_request(void **state UNUSED)
 	assert_case(
 	    W GET ",\"headers\":[[\"A\",\"b\"]],\"body\":\"\",\"content_type\":\"a/b\"", NULL);
 	assert_case(DB "\"sql\":\"SELECT 1\"", NULL);
-	assert_case(W "\"sql\":\"SELECT 1\"", "input must have \"method\" and \"path\"");
-	assert_case(W "\"method\":\"GET\"", "input must have \"method\" and \"path\"");
-	assert_case(W "\"path\":\"/\"", "input must have \"method\" and \"path\"");
-	assert_case(W GET ",\"sql\":\"SELECT 1\"", "input must have");
-	assert_case(DB GET, "\"sql\" for any other");
-	assert_case(DB "\"agent\":\"a\"", "\"sql\" for any other");
+	assert_case(W "\"sql\":\"SELECT 1\"", "input must say one action of a http target");
+	assert_case(W "\"method\":\"GET\"", "input must say one action");
+	assert_case(W "\"path\":\"/\"", "input must say one action");
+	assert_case(W GET ",\"sql\":\"SELECT 1\"", "input must say one action");
+	assert_case(DB GET, "input must say one action of a postgres target");
+	assert_case(DB "\"agent\":\"a\"", "input must say one action");
 	assert_case(DB "\"sql\":\"SELECT 1\",\"body\":\"x\"", "\"body\" has no meaning");
 	assert_case(W GET ",\"headers\":[\"A: b\"]", "a header must be");
 	assert_case(W GET ",\"headers\":[[\"A\"]]", "a header must be");
