@@ -137,6 +137,7 @@ struct native_source {
 	const char *host, *inside;
 	bool dir, optional, device, writable, exec;
 	bool plain; /* its path may have no link */
+	bool image; /* `inside` of the image's directory */
 	int fd;	    /* detached mount */
 };
 #define NATIVE_SOURCES_MAX 80

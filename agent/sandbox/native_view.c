@@ -88,6 +88,13 @@ host_add(struct native_view *v)
 	}
 }
 
+static int
+linked(const char *path, struct err *err)
+{
+	return err_set(
+	    err, ERR_INVALID, "sandbox: %s has a link in it: give the path that it leads to", path);
+}
+
 /* Ours in every sandbox; and a place of an image that has a bind below is the binds' alone. */
 static bool
 taken(const struct super_spec *spec, const char *name)
@@ -107,6 +114,31 @@ taken(const struct super_spec *spec, const char *name)
 	return name[0] == '.';
 }
 
+/* By whoever mounts: only what is of its own mount namespace can be copied. */
+static int
+image_open(const char *image, struct err *err)
+{
+	const struct open_how how = {
+	    .flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS};
+	int fd = (int)syscall(SYS_openat2, AT_FDCWD, image, &how, sizeof(how));
+
+	if (fd < 0 && errno == ELOOP)
+		return linked(image, err);
+	return fd >= 0 ? fd : err_sys(err, ERR_INVALID, errno, "sandbox: image %s", image);
+}
+
+static void
+image_dir_add(struct native_view *v, const char *image, const char *name, bool etc)
+{
+	source_add(v, (struct native_source){.host = own(v, xasprintf("%s/%s", image, name)),
+			  .inside = own(v, xstrdup(name)),
+			  .image = true,
+			  .dir = true,
+			  .optional = etc,
+			  .plain = true,
+			  .exec = !etc});
+}
+
 static int
 image_entry(struct native_view *v, int at, const char *image, const char *name, struct err *err)
 {
@@ -114,18 +146,14 @@ image_entry(struct native_view *v, int at, const char *image, const char *name, 
 	struct stat st;
 	ssize_t k;
 
-	if (v->nowned + 2 > ARRAY_LEN(v->owned) || v->nlinks == ARRAY_LEN(v->links))
+	if (v->nowned + 4 > ARRAY_LEN(v->owned) || v->nlinks == ARRAY_LEN(v->links))
 		return err_set(err, ERR_TOO_LARGE,
 		    "sandbox: image %s has more than %zu entries at its top", image,
-		    ARRAY_LEN(v->owned) / 2);
+		    ARRAY_LEN(v->owned) / 2 - 1);
 	if (fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
 		return err_sys(err, ERR_INVALID, errno, "sandbox: image %s: %s", image, name);
 	if (S_ISDIR(st.st_mode))
-		source_add(
-		    v, (struct native_source){.host = own(v, xasprintf("%s/%s", image, name)),
-			   .inside = own(v, xstrdup(name)),
-			   .dir = true,
-			   .exec = true});
+		image_dir_add(v, image, name, false);
 	if (S_ISLNK(st.st_mode) && (k = readlinkat(at, name, to, sizeof(to) - 1)) > 0) {
 		to[k] = '\0';
 		v->links[v->nlinks++] = (struct native_link){
@@ -137,21 +165,20 @@ image_entry(struct native_view *v, int at, const char *image, const char *name, 
 static int
 image_add(const struct super_spec *spec, const char *image, struct native_view *v, struct err *err)
 {
-	DIR *d = opendir(image);
+	int fd = image_open(image, err), rc = 0;
+	DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
 	struct dirent *e;
-	int rc = 0;
 
+	if (fd < 0)
+		return fd;
 	if (d == NULL)
 		return err_sys(err, ERR_INVALID, errno, "sandbox: image %s", image);
 	while (rc == 0 && (e = readdir(d)) != NULL)
 		if (!taken(spec, e->d_name))
-			rc = image_entry(v, dirfd(d), image, e->d_name, err);
+			rc = image_entry(v, fd, image, e->d_name, err);
 	(void)closedir(d);
 	v->etc = v->n;
-	source_add(v, (struct native_source){.host = own(v, xasprintf("%s/etc", image)),
-			  .inside = "etc",
-			  .dir = true,
-			  .optional = true});
+	image_dir_add(v, image, "etc", true);
 	return rc;
 }
 
@@ -210,11 +237,12 @@ native_view_plan(const struct super_spec *spec, struct native_view *v, struct er
 /* What the caller chose is taken by a path without links: a link is one that was put there since.
  */
 static int
-tree_open(const struct native_source *s)
+tree_open(const struct native_source *s, int image)
 {
-	const struct open_how how = {
-	    .flags = O_PATH | O_CLOEXEC, .resolve = s->plain ? RESOLVE_NO_SYMLINKS : 0};
-	AUTO_FD int fd = (int)syscall(SYS_openat2, AT_FDCWD, s->host, &how, sizeof(how));
+	const struct open_how how = {.flags = O_PATH | O_CLOEXEC | (s->dir ? O_DIRECTORY : 0),
+	    .resolve = (s->plain ? RESOLVE_NO_SYMLINKS : 0) | (s->image ? RESOLVE_BENEATH : 0)};
+	AUTO_FD int fd = (int)syscall(SYS_openat2, s->image ? image : AT_FDCWD,
+	    s->image ? s->inside : s->host, &how, sizeof(how));
 
 	return fd < 0 ? -1
 		      : open_tree(fd, "",
@@ -223,16 +251,16 @@ tree_open(const struct native_source *s)
 }
 
 static int
-source_open(struct native_source *s, bool overlay, uid_t outside, uid_t maker, struct err *err)
+source_open(
+    struct native_source *s, int image, bool overlay, uid_t outside, uid_t maker, struct err *err)
 {
 	struct mount_attr a = {.attr_set = MOUNT_ATTR_NOSUID, .propagation = MS_PRIVATE};
 
-	s->fd = tree_open(s);
+	s->fd = tree_open(s, image);
 	if (s->fd < 0 && s->optional && (errno == ENOENT || errno == ENOTDIR))
 		return 0;
 	if (s->fd < 0 && errno == ELOOP)
-		return err_set(err, ERR_INVALID,
-		    "sandbox: %s has a link in it: give the path that it leads to", s->host);
+		return linked(s->host, err);
 	if (s->fd < 0)
 		return native_missing(err, errno, s->host,
 		    "the kernel must be 5.12 or later and let this user make mount namespaces");
@@ -275,8 +303,12 @@ int
 native_view_open(
     const struct super_spec *spec, struct native_view *v, uid_t outside, struct err *err)
 {
+	AUTO_FD int image = -1;
 	int rc;
 
+	if ((spec->image != NULL || native_layer_off("mounts")) &&
+	    (image = image_open(spec->image != NULL ? spec->image : "/", err)) < 0)
+		return image;
 	if ((rc = root_open(&v->root, err)) != 0 ||
 	    (rc = native_root_fill(spec, v, outside != 0, err)) != 0)
 		return rc;
@@ -285,7 +317,7 @@ native_view_open(
 	for (size_t i = 0; i < v->n; i++) {
 		struct native_source *s = &v->s[i];
 
-		if ((rc = source_open(s, spec->overlay, outside, v->maker, err)) != 0)
+		if ((rc = source_open(s, image, spec->overlay, outside, v->maker, err)) != 0)
 			return rc;
 		if (s->fd >= 0 && (rc = native_point_make(v->root, s->inside, s->dir, err)) != 0)
 			return rc;

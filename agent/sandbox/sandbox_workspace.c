@@ -206,7 +206,9 @@ sandbox_workspace_check(
 			rc = states_check(g, "--ro-bind", path, ret->binds[i], err);
 	}
 	if (rc == 0 && g->image != NULL)
-		rc = states_check(g, "--image", g->image, g->image, err);
+		rc = real_take("--image", g->image, O_DIRECTORY, &ret->image, err);
+	if (rc == 0 && g->image != NULL)
+		rc = states_check(g, "--image", g->image, ret->image, err);
 	if (rc == 0 && g->workspace != NULL)
 		rc = real_take(g->workspace_option, g->workspace, O_NOFOLLOW | O_DIRECTORY,
 		    &ret->workspace, err);
@@ -234,6 +236,8 @@ sandbox_workspace_apply(const struct sandbox_workspace *w,
 {
 	if (w->workspace != NULL)
 		spec->workspace = w->workspace;
+	if (w->image != NULL)
+		spec->image = w->image;
 	for (size_t i = 0; i < spec->nbinds && i < SANDBOX_BINDS_MAX; i++) {
 		room[i] = spec->binds[i];
 		if (w->binds[i] != NULL)
@@ -246,6 +250,7 @@ void
 sandbox_workspace_free(struct sandbox_workspace *w)
 {
 	free(w->workspace);
+	free(w->image);
 	for (size_t i = 0; i < SANDBOX_BINDS_MAX; i++)
 		free(w->binds[i]);
 	for (size_t i = 0; i < w->nholds; i++)

@@ -12,7 +12,7 @@ struct sandbox_workspace {
 	size_t nholds;
 	/* What was judged, without any link: this goes into the spec, since a name can be given to
 	 * something else meanwhile. NULL: none. */
-	char *workspace, *binds[SANDBOX_BINDS_MAX];
+	char *workspace, *image, *binds[SANDBOX_BINDS_MAX];
 };
 
 /* What is asked for, by the options that name it. */

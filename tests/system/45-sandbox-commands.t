@@ -578,6 +578,11 @@ def one_shot(c):
     subprocess.run(["cc", "-static", "-o", img + "/bin/hello", c.dir + "/hello.c"], check=True)
     r = x("--image", img, "--", "/bin/hello")
     c.eq(r.stdout, "image -1\n", "--image: its programs, and none of the host's")
+    os.symlink(img, c.dir + "/current")
+    c.eq(x("--image", c.dir + "/current", "--", "/bin/hello").stdout, "image -1\n", "a link that the caller names is followed once, before it is judged")
+    os.symlink("/etc", img + "/etc")
+    r = x("--image", img, "--", "/bin/hello")
+    c.ok(r.returncode == 126 and "img/etc has a link in it" in r.stderr, "an image whose /etc leads out of it is refused by name", r.all)
 
 
 # Fills the count of descriptors that this user has in flight, and stays.

@@ -40,9 +40,10 @@ def directory(name):
 
 
 # --- F4: a component of a path is exchanged while the sandbox is made -----------------------------------
-def race(name, option, inside):
+def race(name, option, inside, prepare=""):
     """A link to the home with secrets and a plain directory change places all the while."""
     base = directory(name)
+    subprocess.run(["sh", "-ec", prepare], cwd=base, check=True)
     os.mkdir(base + "/real")
     os.symlink(HOME, base + "/link")
     stop = threading.Event()
@@ -68,6 +69,8 @@ def race(name, option, inside):
 
 race("workspace", lambda p: ["--workspace", p], "/work")
 race("overlay", lambda p: ["--overlay", p], "/work")
+race("image", lambda p: ["--image", os.path.dirname(p)], "/real",
+     "for p in bash cat ls touch; do cp --parents -L /bin/$p $(ldd /bin/$p | grep -o '/[^ ]*') .; done")
 
 # --- F5, F6: what comes out is taken inside, where no link leads to the host ------------------------------
 NAME = "walls%d" % os.getpid()

@@ -425,7 +425,7 @@ refused(const struct super_spec *s, int code, const char *why)
 static void
 what_is_not_there_is_refused_by_name(void **state UNUSED)
 {
-	AUTO_FREE char *file = path_in("file");
+	AUTO_FREE char *file = path_in("file"), *link = path_in("link");
 	struct super_spec s = spec_plain();
 
 	s.may_lack = geteuid() == 0 ? 0 : SANDBOX_LAYER_LIMITS | SANDBOX_LAYER_FREEZER;
@@ -437,6 +437,9 @@ what_is_not_there_is_refused_by_name(void **state UNUSED)
 	s.workspace = NULL;
 	s.image = (char *)(uintptr_t) "/nonexistent/image";
 	refused(&s, ERR_INVALID, "/nonexistent/image");
+	assert_int_equal(symlink("/usr", link), 0);
+	s.image = link;
+	refused(&s, ERR_INVALID, "has a link in it");
 	s.image = NULL;
 	s.binds[0] =
 	    (struct spec_bind){(char *)(uintptr_t) "/nonexistent/b", (char *)(uintptr_t) "/opt/b"};
