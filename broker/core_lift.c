@@ -45,7 +45,7 @@ glass_acts(const struct core_lift *l, const struct core_run *run, int64_t now_us
 }
 
 static bool
-lifts(const struct core_lift *l, const struct core_run *run, struct str target,
+lifts(struct core_lift *l, const struct core_run *run, struct str target,
     const struct core_txn *txn, int64_t now_us)
 {
 	if (l->state != CORE_LIFT_FORCE || !str_eqz(target, l->target) ||

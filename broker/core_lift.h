@@ -44,6 +44,10 @@ struct core_lift {
 	int64_t from_us, to_us, seconds, uses, used, sign_by_us;
 	size_t nsigned;
 	struct core_lift_signed sigs[CORE_LIFT_SIGNED_MAX];
+	bool slots_known; /* of an exception, under the policy in force */
+	size_t nslots;
+	struct policy_slot
+	    slots[POLICY_SLOTS_MAX]; /* who must grant it; borrowed from the policy */
 	struct loop_timer *timer;
 	struct core_ticket *ticket_request;
 	uint64_t peer; /* who waits for its request to be durable */
@@ -98,8 +102,12 @@ void core_lift_timer(struct core_lift *l);
 void core_lift_policy_changed(struct core *c);
 /* Distinct people who signed this, but for one (NULL: nobody is left out). */
 unsigned core_lift_people(const struct core_lift *l, enum lift_decision d, const char *but);
+/* Of an exception: who has not granted it yet, `owner` (may be empty) left out. False: not known.
+ */
+bool core_lift_missing(
+    struct core_lift *l, struct str owner, struct policy_slot out[POLICY_SLOTS_MAX], size_t *ret_n);
 /* Does the exception's quorum hold with `owner` (may be empty) left out? */
-bool core_lift_quorum(const struct core_lift *l, struct str owner);
+bool core_lift_quorum(struct core_lift *l, struct str owner);
 const char *core_lift_starter(const struct core_lift *l); /* "" nobody */
 
 /* --- core_lift_ask.c ------------------------------------------------------------------------ */
@@ -107,7 +115,7 @@ const char *core_lift_starter(const struct core_lift *l); /* "" nobody */
 int core_lift_verb_request(struct core_call *call, struct err *err);
 int core_lift_verb_show(struct core_call *call, struct err *err);
 struct core_lift *core_lift_named(const struct core_call *call, struct err *err); /* by "id" */
-void core_lift_reply(struct core *c, uint64_t peer, const struct core_lift *l);
+void core_lift_reply(struct core *c, uint64_t peer, struct core_lift *l);
 
 /* --- core_lift_sign.c: from people and from the log -------------------------------------- */
 
@@ -120,7 +128,7 @@ void core_lift_check_log(struct core *c);
 void core_lift_data_request(struct buf *out, const struct core_lift *l);
 void core_lift_data_begin(struct buf *out, const struct core_lift *l);
 /* One of freezes, exceptions, breakglass as `status` and `list` have it. */
-void core_lift_data_show(struct jcs *j, const char *key, const struct core_lift *l);
+void core_lift_data_show(struct jcs *j, const char *key, struct core_lift *l);
 void core_lift_data_lists(struct jcs *j, const struct core *c, const char *key, enum lift_kind k);
 void core_lift_data_input(struct jcs *j, const struct policy_input *in); /* lifts, overlays */
 const char *core_lift_type(const struct core_lift *l, const char *what, char out[32]);

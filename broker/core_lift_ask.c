@@ -15,7 +15,7 @@
 /* --- answers ----------------------------------------------------------------------- */
 
 void
-core_lift_reply(struct core *c, uint64_t peer, const struct core_lift *l)
+core_lift_reply(struct core *c, uint64_t peer, struct core_lift *l)
 {
 	AUTO_BUF struct buf b = BUF(65536);
 	struct jcs j;
@@ -39,21 +39,36 @@ core_lift_named(const struct core_call *call, struct err *err)
 	return l;
 }
 
-/* Roles that this person could sign for, so that the command line can choose one. */
+static bool
+is_missing(const struct policy_slot *open, size_t n, struct str role)
+{
+	for (size_t i = 0; i < n; i++)
+		if (str_eq(open[i].role, role))
+			return true;
+	return false;
+}
+
+/* Roles that this person could sign for, one that is missing first: the command line takes that. */
 static void
-put_roles(struct jcs *j, const struct core_lift *l, struct str person, enum lift_decision d)
+put_roles(struct jcs *j, struct core_lift *l, struct str person, enum lift_decision d)
 {
 	const struct policy *p = l->core->policy;
 	const struct policy_person *q = p != NULL ? policy_person(p, person) : NULL;
+	struct policy_slot open[POLICY_SLOTS_MAX];
 	struct core_lift_words w;
 	struct lift x = core_lift_of(l, &w);
+	size_t n = 0;
 
+	if (l->kind != LIFT_KIND_EXCEPTION || !core_lift_missing(l, STR(""), open, &n))
+		n = 0;
 	jcs_array(j, "roles");
 	if (q != NULL && lift_role_fits(p, &x, d, q, STR("any")))
 		jcs_z(j, NULL, "any");
-	for (size_t i = 0; q != NULL && i < q->nroles; i++)
-		if (!str_eqz(q->roles[i], "any") && lift_role_fits(p, &x, d, q, q->roles[i]))
-			jcs_str(j, NULL, q->roles[i]);
+	for (int pass = 0; pass < 2; pass++)
+		for (size_t i = 0; q != NULL && i < q->nroles; i++)
+			if (is_missing(open, n, q->roles[i]) == (pass == 0) &&
+			    lift_role_fits(p, &x, d, q, q->roles[i]))
+				jcs_str(j, NULL, q->roles[i]);
 	jcs_array_end(j);
 }
 
@@ -61,7 +76,7 @@ put_roles(struct jcs *j, const struct core_lift *l, struct str person, enum lift
 int
 core_lift_verb_show(struct core_call *call, struct err *err)
 {
-	const struct core_lift *l = core_lift_named(call, err);
+	struct core_lift *l = core_lift_named(call, err);
 	struct str decision = json_str(json_get(call->args, "decision"));
 	struct jcs *j = &call->j;
 	struct core_lift_words w;

@@ -100,8 +100,19 @@ put_signed(struct jcs *j, const struct core_lift *l)
 	jcs_array_end(j);
 }
 
+static void
+put_missing(struct jcs *j, struct core_lift *l)
+{
+	struct policy_slot open[POLICY_SLOTS_MAX];
+	size_t n;
+
+	if (l->kind == LIFT_KIND_EXCEPTION && l->state == CORE_LIFT_ASKED &&
+	    core_lift_missing(l, STR(""), open, &n))
+		core_data_slots(j, "missing", open, n);
+}
+
 void
-core_lift_data_show(struct jcs *j, const char *key, const struct core_lift *l)
+core_lift_data_show(struct jcs *j, const char *key, struct core_lift *l)
 {
 	jcs_open(j, key);
 	put_text(j, "by", l->by);
@@ -110,6 +121,7 @@ core_lift_data_show(struct jcs *j, const char *key, const struct core_lift *l)
 	put_time(j, "from", l->from_us);
 	jcs_z(j, "id", l->id);
 	jcs_z(j, "kind", lift_kind_name(l->kind));
+	put_missing(j, l);
 	put_text(j, "reason", l->reason);
 	put_text(j, "rule", l->rule);
 	put_text(j, "run", l->run);
@@ -130,7 +142,7 @@ core_lift_data_show(struct jcs *j, const char *key, const struct core_lift *l)
 void
 core_lift_data_lists(struct jcs *j, const struct core *c, const char *key, enum lift_kind k)
 {
-	const struct core_lift *l;
+	struct core_lift *l;
 
 	jcs_array(j, key);
 	TAILQ_FOREACH (l, &c->lifts, link)

@@ -166,22 +166,47 @@ core_lift_starter(const struct core_lift *l)
 	return s != NULL ? s->person : "";
 }
 
-bool
-core_lift_quorum(const struct core_lift *l, struct str owner)
+/* Over all rules, so once for each object and policy. */
+static bool
+slots_find(struct core_lift *l)
 {
-	AUTO_FREE struct decision *d = xcalloc(1, sizeof(*d));
-	struct policy_grant g[CORE_LIFT_SIGNED_MAX];
-	struct policy_slot open[POLICY_SLOTS_MAX];
 	struct core_lift_words w;
 	struct lift x = core_lift_of(l, &w);
+
+	if (!l->slots_known)
+		l->slots_known = l->core->policy != NULL &&
+				 lift_slots(l->core->policy, &x, l->slots, &l->nslots);
+	return l->slots_known;
+}
+
+bool
+core_lift_missing(
+    struct core_lift *l, struct str owner, struct policy_slot out[POLICY_SLOTS_MAX], size_t *ret_n)
+{
+	AUTO_FREE struct decision *d = NULL;
+	struct policy_grant g[CORE_LIFT_SIGNED_MAX];
 	size_t n = 0;
 
+	if (!slots_find(l))
+		return false;
+	d = xcalloc(1, sizeof(*d));
+	d->nslots = l->nslots;
+	memcpy(d->slots, l->slots, sizeof(d->slots));
 	for (size_t i = 0; i < l->nsigned; i++)
 		if (counts(l, i, LIFT_START))
 			g[n++] =
 			    (struct policy_grant){str_z(l->sigs[i].person), str_z(l->sigs[i].role)};
-	return l->core->policy != NULL && lift_slots(l->core->policy, &x, d->slots, &d->nslots) &&
-	       policy_slots_open(d, g, n, owner, open) == 0;
+	*ret_n = policy_slots_open(d, g, n, owner, out);
+	return true;
+}
+
+bool
+core_lift_quorum(struct core_lift *l, struct str owner)
+{
+	struct policy_slot open[POLICY_SLOTS_MAX];
+	size_t n;
+
+	return core_lift_missing(l, owner, open, &n) && n == 0;
 }
 
 /* --- ends -------------------------------------------------------------------------- */
@@ -284,6 +309,8 @@ core_lift_policy_changed(struct core *c)
 {
 	struct core_lift *l;
 
+	TAILQ_FOREACH (l, &c->lifts, link)
+		l->slots_known = false;
 	while ((l = stale(c)) != NULL)
 		core_lift_end(l, "policy_changed");
 }
@@ -327,7 +354,7 @@ begin(struct core_lift *l)
 }
 
 static bool
-may_begin(const struct core_lift *l)
+may_begin(struct core_lift *l)
 {
 	return l->kind == LIFT_KIND_EXCEPTION ? core_lift_quorum(l, STR(""))
 					      : core_lift_people(l, LIFT_START, NULL) != 0;

@@ -126,7 +126,7 @@ sign_new(const struct core_call *call, const struct check *k)
 static void
 reply_after(const struct sign *s)
 {
-	const struct core_lift *l = core_lift_find(s->core, str_z(s->id));
+	struct core_lift *l = core_lift_find(s->core, str_z(s->id));
 	AUTO_BUF struct buf b = BUF(1024);
 	struct jcs j;
 

@@ -240,7 +240,8 @@ void
 lift_print(const struct json *o)
 {
 	AUTO_FREE char *id = control_text(o, "id"), *kind = control_text(o, "kind"),
-		       *state = control_text(o, "state"), *effects = control_list(o, "effects");
+		       *state = control_text(o, "state"), *effects = control_list(o, "effects"),
+		       *missing = control_list(o, "missing");
 	const struct json *uses = json_get(o, "uses");
 
 	(void)printf("%s %s: %s\n", kind[0] != '\0' ? kind : "it", id, state);
@@ -260,6 +261,8 @@ lift_print(const struct json *o)
 	line(o, "ticket", "ticket");
 	line(o, "reason", "reason");
 	line(o, "ended", "why");
+	if (missing[0] != '\0')
+		(void)printf("  %-9s %s\n", "missing", missing);
 	line(o, "sign by", "sign_by");
 	line(o, "asked by", "by");
 	print_signed(o);

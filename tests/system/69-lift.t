@@ -79,6 +79,7 @@ tap.ok(not isinstance(r, str) and "86400" in r.stdout, "nor for longer than a da
 eid = request()
 tap.ok(isinstance(eid, str) and len(eid) == 26, "an exception is asked for", eid)
 tap.ok(refused(c.query("DELETE FROM t WHERE id = 1"), "soft"), "asking lifts nothing")
+tap.eq([x["missing"] for x in status("exceptions")], [["change-manager:1"]], "status says whom it waits for")
 r = sign("exception", "sign", eid, "dana")
 tap.ok(r.returncode != 0 and "role" in r.stdout, "whom the policy does not ask cannot grant it", r.stdout)
 r = sign("exception", "sign", eid, "carol")
