@@ -270,6 +270,8 @@ static void
 a_freeze_holds_before_its_record_is_durable(void **state)
 {
 	struct world *w = *state;
+	struct str text;
+	size_t n;
 
 	granted(w, 9, "");
 	client_ready(w, 1);
@@ -281,9 +283,16 @@ a_freeze_holds_before_its_record_is_durable(void **state)
 		.d = LIFT_START, .person = "omar", .role = "any", .key = &w->omar, .flags = -1});
 	assert_true(silent(&w->cli, MSG_Q_REPLY));
 	assert_int_equal(newest(w)->state, CORE_LIFT_FORCE);
+	n = w->nrecords;
 	client_query(w, 1, 2, SQL);
 	assert_verdict(w, "deny");
 	assert_true(silent(&w->upstream, MSG_U_SEND));
+	w->hold_writer = false;
+	for (size_t i = n - 1; i < w->nrecords; i++)
+		ack(w, &w->records[i]);
+	settle(w);
+	assert_int_equal(reply(w, &text), 0);
+	(void)refused(w);
 }
 
 static void
