@@ -100,6 +100,7 @@ struct core_target {
 /* A change of a run's targets, from the policy to the agent and into the log. */
 struct core_patch {
 	struct core_ticket *ticket; /* run.targets */
+	struct loop_timer *again;   /* it could not be recorded */
 	uint64_t serial;	    /* of the last A_TARGETS */
 	bool asked;		    /* and A_CHANGED has not come */
 	bool look;		    /* the policy may have more for this run */

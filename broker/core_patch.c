@@ -171,6 +171,16 @@ gone_drop(struct core_patch *p, size_t n)
 	p->ngone -= n;
 }
 
+/* The log may be slow, or come back: then core_patch_run is there before. */
+static void
+again(void *arg)
+{
+	struct core_run *run = arg;
+
+	run->patch.again = NULL;
+	step(run);
+}
+
 static void
 acked(void *arg, const struct core_ack *ack)
 {
@@ -184,7 +194,9 @@ acked(void *arg, const struct core_ack *ack)
 		gone_drop(p, p->telling);
 	p->telling = 0;
 	if (!ok) {
-		p->owed = true; /* core_patch_run comes again with the log */
+		p->owed = true;
+		if (p->again == NULL)
+			p->again = loop_timer_add(run->core->loop, CORE_RECORD_MS, again, run);
 		log_error("run %s: run.targets could not be recorded: no target is added", run->id);
 		return;
 	}
@@ -336,6 +348,7 @@ core_patch_free(struct core_run *run)
 	struct core_patch *p = &run->patch;
 
 	core_record_forget(p->ticket);
+	loop_timer_del(p->again);
 	gone_drop(p, p->ngone);
 	free(p->gone);
 	for (size_t i = 0; i < run->nnames; i++)

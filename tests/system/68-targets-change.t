@@ -3,6 +3,7 @@
 what is added appears there, the others stay; also when processes are killed in between."""
 import json
 import os
+import random
 import re
 import signal
 import socket
@@ -227,7 +228,28 @@ for name in ("core", "front", "upstream", "writer"):
     targets(DB, "one", "two")
     tap.ok(wait_for(lambda: DB in hr.changed()[1], 30), "%s: the target comes back" % name)
     tap.ok(connect(hr).query("SELECT 1").ok, "%s: to the same run, and works" % name)
+# and at whatever moment
+rng, held = random.Random(7), True
+for i in range(8):
+    held = not held
+    with open(st.policy_file, encoding="utf-8") as f:
+        n = json.load(f)["serial"] + 1
+    st.build_policy({"targets": chosen(*(["one", "two"] + [DB] * held)), "serial": n})
+    name = rng.choice(("core", "core", "writer", "front"))
+    pid = wait_for(lambda: st.child(name), 20)
+    os.kill(st.broker.pid, signal.SIGHUP)
+    time.sleep(rng.random() * rng.choice((0.02, 0.1, 0.3)))
+    os.kill(pid, signal.SIGKILL)
+
+    def settled():
+        if "serial %d," % n not in st.cli("status").stdout:
+            return False
+        c = Conn(hr.dsn(pg))
+        return (c.up and c.query("SELECT 1").ok) == held
+    tap.ok(wait_for(settled, 60, 0.2), "%s is killed at some moment: the database is %s" % (name, "there" if held else "closed"))
+tap.ok(wait_for(lambda: hr.curl("two", "/ok", "-o", "/dev/null", "-w", "%{http_code}").stdout == "200", 30), "and what was never changed serves")
 tap.eq([r for r in st.records("run.end") if r["run"] == hr.id], [], "the run lived through all of it")
+targets(DB, "one", "two")
 
 # an agent that does not move holds up nothing but what is new
 c = connect(hr)
@@ -255,7 +277,8 @@ grep -c %s /etc/hosts
 touch /work/begun
 wait_file added
 for i in $(seq 200); do grep -q %s /etc/hosts && break; sleep 0.1; done
-say added $($db -c 'SELECT count(*) FROM t' 2>&1)
+for i in $(seq 300); do n=$($db -c 'SELECT count(*) FROM t' 2>&1); [ "$n" = 50 ] && break; sleep 0.1; done
+say added $n
 ( echo "BEGIN;"; echo "INSERT INTO u VALUES (7);"; echo "SELECT 'open';"; for i in $(seq 600); do [ -e /work/over ] && break; echo "SELECT 1;"; sleep 0.1; done ) | $db >/work/psql.out 2>&1 &
 for i in $(seq 200); do grep -q open /work/psql.out && break; sleep 0.1; done
 touch /work/open
@@ -281,7 +304,13 @@ def mark(name):
 
 
 step("begun")
-targets("one", DB)
+core = st.child("core")
+with open(st.policy_file, encoding="utf-8") as f:
+    last_serial = json.load(f)["serial"] + 1
+st.build_policy({"targets": chosen("one", DB), "serial": last_serial})
+os.kill(st.broker.pid, signal.SIGHUP)
+time.sleep(0.05)
+os.kill(core, signal.SIGKILL)
 mark("added")
 step("open")
 targets("one")
@@ -295,7 +324,7 @@ note = r.stdout + r.stderr
 get = lambda i: out[i] if i < len(out) else ""
 tap.eq(get(0), "one 200", "in the sandbox curl reaches its target")
 tap.eq(get(1), "0", "and the database is no name there")
-tap.ok(get(2) == "added 50", "the policy gives it to the run: the name is there, and psql works, without a restart", note)
+tap.ok(get(2) == "added 50", "the policy gives it to the run, and core is killed meanwhile: the name is there, and psql works, without a restart", note)
 tap.ok(re.match(r"psql [1-9]\d* [1-9]", get(3)), "revoked: psql ends in the middle of its transaction", note)
 tap.ok("again" in get(4) and ("could not translate host name" in get(4) or "Connection refused" in get(4)), "the next one does not get through", note)
 tap.eq(get(5), "0", "the name is gone")

@@ -32,12 +32,16 @@ static void __attribute__((noreturn, format(printf, 1, 2))) die(const char *fmt,
 	exit(1);
 }
 
+/* Core may die at any moment once the run has started: the next read tells, and brings us back. */
+static bool may_be_gone;
+
 static void
 send_msg(int fd, uint16_t type, const struct buf *body, const int *fds, size_t nfds)
 {
 	struct err err;
 
-	if (ipc_sync_send(fd, IPC_ROLE_AGENT, IPC_ROLE_CORE, type, body, fds, nfds, &err) != 0)
+	if (ipc_sync_send(fd, IPC_ROLE_AGENT, IPC_ROLE_CORE, type, body, fds, nfds, &err) != 0 &&
+	    !may_be_gone)
 		die("hostrun: send: %s", err.msg);
 }
 
@@ -234,6 +238,7 @@ change(int fd, const struct buf *in)
 	uint32_t n = rd_u32(&r);
 	bool there[256] = {false};
 
+	may_be_gone = true;
 	for (uint32_t i = 0; i < n && !r.bad; i++) {
 		uint32_t index = rd_u32(&r);
 		bool fresh = rd_u8(&r) == 1;
@@ -255,6 +260,7 @@ change(int fd, const struct buf *in)
 	buf_u64(&out, serial);
 	buf_lz(&out, "");
 	send_msg(fd, MSG_A_CHANGED, &out, NULL, 0);
+	may_be_gone = false;
 	(void)printf("changed\n");
 	(void)fflush(stdout);
 }

@@ -120,6 +120,29 @@ assert_record(struct world *w, const char *list, const char *want)
 	assert_state(buf_str(&got), want);
 }
 
+static void
+live(struct world *w, const char *id, const char *type, const char *data, unsigned seq)
+{
+	AUTO_BUF struct buf b = BUF(8192);
+	AUTO_BUF struct buf body = BUF(8192);
+	uint8_t root[32] = {0};
+
+	buf_printf(&body,
+	    "{\"data\":%s,\"run\":\"%s\",\"seq\":%u,"
+	    "\"time\":\"2026-01-01T00:00:00.000000Z\",\"type\":\"%s\"}",
+	    data, id, seq, type);
+	buf_lstr(&b, buf_str(&body));
+	buf_put(&b, root, 32);
+	say(&w->writer, MSG_W_LIVE, &b);
+}
+
+/* That run is in the log, and core has it. */
+static void
+live_run(struct world *w, const char *id)
+{
+	live(w, id, "run.start", "{\"targets\":[]}", 2);
+}
+
 /* --- what goes ------------------------------------------------------------------- */
 
 static void
@@ -360,6 +383,33 @@ no_address_is_given_to_another_host_and_a_host_gets_its_own_again(void **state)
 }
 
 static void
+what_the_log_did_not_take_is_recorded_when_it_is_back(void **state)
+{
+	struct world *w = *state;
+	struct core_run *run = begun(w, NULL);
+	uint64_t serial;
+
+	policy_comes(w, DB, API);
+	serial = listed(w, "db=0 api=1! proxy=2!");
+	hand_over(w, 1, listener("127.77.0.2"));
+	hand_over(w, 2, listener("127.77.0.3"));
+	w->hold_writer = true;
+	answers(w, serial);
+	end_close(&w->writer);
+	settle(w);
+	assert_int_equal(run->targets[1].state, CORE_TARGET_HELD);
+	assert_true(silent(&w->front, MSG_F_LISTEN));
+	w->hold_writer = false;
+	world_wire(w, &w->writer, IPC_ROLE_WRITER, "");
+	live_run(w, w->run->id);
+	live_run(w, run->id);
+	world_live(w);
+	assert_record(w, "added", "api proxy");
+	(void)heard(&w->front, MSG_F_LISTEN);
+	assert_int_equal(run->targets[1].state, CORE_TARGET_SERVES);
+}
+
+static void
 an_answer_that_nobody_asked_for_ends_the_agent(void **state)
 {
 	struct world *w = *state;
@@ -372,22 +422,6 @@ an_answer_that_nobody_asked_for_ends_the_agent(void **state)
 }
 
 /* --- after a restart --------------------------------------------------------------- */
-
-static void
-live(struct world *w, const char *type, const char *data, unsigned seq)
-{
-	AUTO_BUF struct buf b = BUF(8192);
-	AUTO_BUF struct buf body = BUF(8192);
-	uint8_t root[32] = {0};
-
-	buf_printf(&body,
-	    "{\"data\":%s,\"run\":\"r-old\",\"seq\":%u,"
-	    "\"time\":\"2026-01-01T00:00:00.000000Z\",\"type\":\"%s\"}",
-	    data, seq, type);
-	buf_lstr(&b, buf_str(&body));
-	buf_put(&b, root, 32);
-	say(&w->writer, MSG_W_LIVE, &b);
-}
 
 static void
 kept_is_closed(struct world *w, uint32_t index)
@@ -425,12 +459,12 @@ a_run_comes_back_with_the_targets_that_it_had_last(void **state)
 			    "\"target\":\"db\"}]}",
 	    place);
 	world_wire(w, &w->writer, IPC_ROLE_WRITER, "");
-	live(w, "run.start",
+	live(w, "r-old", "run.start",
 	    "{\"agent\":\"a\",\"all\":true,\"login\":\"unix:olivia\",\"owner\":\"olivia\","
 	    "\"targets\":[{\"address\":\"127.77.0.1\",\"host\":\"old.test\",\"kind\":\"postgres\","
 	    "\"listen\":1,\"port\":5432,\"target\":\"old\"}]}",
 	    3);
-	live(w, "run.targets", targets, 4);
+	live(w, "r-old", "run.targets", targets, 4);
 	world_live(w);
 	run = core_run_find(w->c, STR("r-old"));
 	assert_non_null(run);
@@ -458,6 +492,7 @@ main(void)
 	    world_test(a_run_that_named_its_targets_gets_no_others),
 	    world_test(a_target_revoked_before_its_listener_came_is_not_served),
 	    world_test(no_address_is_given_to_another_host_and_a_host_gets_its_own_again),
+	    world_test(what_the_log_did_not_take_is_recorded_when_it_is_back),
 	    world_test(an_answer_that_nobody_asked_for_ends_the_agent),
 	    world_test(a_run_comes_back_with_the_targets_that_it_had_last),
 	};
