@@ -41,6 +41,8 @@ int policy_check_theorems(
     struct policy_review *r, const char *file, struct policy_theorems *ret, struct err *err);
 /* The bundle that `active` in dir names; *ret stays NULL when nothing is active yet. */
 int policy_active_load(const char *dir, struct policy **ret, struct err *err);
+/* Only `active`: the bundle stands there. */
+int policy_active_write(int dirfd, const struct policy *p, struct err *err);
 /* "2026-12-24T12:00:00Z" or "2026-12-24". */
 int policy_time_parse(const char *text, int64_t *ret_us, struct err *err);
 
@@ -87,6 +89,8 @@ int policy_http_input(const struct policy *p, struct cmd_parser *parser,
 /* Each prints its own errors and returns an exit status. argv[0] is the subcommand's name. */
 int policy_check_main(int argc, char **argv);
 int policy_build_main(int argc, char **argv);
+int policy_sign_main(int argc, char **argv);
+int policy_activate_main(int argc, char **argv);
 int policy_test_main(int argc, char **argv);
 int policy_explain_main(int argc, char **argv);
 int policy_calendar_main(int argc, char **argv);

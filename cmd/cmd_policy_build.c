@@ -99,11 +99,12 @@ policy_active_load(const char *dir, struct policy **ret, struct err *err)
  * be read has no serial: building is the way to repair it, so that is said and goes on.
  */
 static int
-check_serial(const char *dir, const struct policy *p, struct err *err)
+check_active(const char *dir, const struct policy *p, unsigned *ret_owners, struct err *err)
 {
 	AUTO(policy) struct policy *old = NULL;
 	struct err why = {0};
 
+	*ret_owners = 0;
 	if (policy_active_load(dir, &old, &why) != 0) {
 		(void)fprintf(stderr, "cofferdam: warning: ");
 		policy_print(stderr, str_z(why.msg));
@@ -119,14 +120,31 @@ check_serial(const char *dir, const struct policy *p, struct err *err)
 		return err_set(err, ERR_INVALID,
 		    "serial must be over %lld, the active policy's, is %lld",
 		    (long long)policy_serial(old), (long long)policy_serial(p));
+	if (policy_owners(old) != NULL)
+		*ret_owners = policy_owners(old)->count;
 	return 0;
 }
 
+int
+policy_active_write(int dirfd, const struct policy *p, struct err *err)
+{
+	char line[HASH_HEX_SIZE + 1];
+
+	hash_hex(policy_digest(p), line);
+	line[HASH_HEX_SIZE - 1] = '\n';
+	return file_replace(dirfd, "active", str_mem(line, HASH_HEX_SIZE), 0600, err);
+}
+
+/*
+ * Under its own digest, and named in `active` unless the active one's owners must sign first
+ * (*ret_owners: how many; 0: it is active).
+ */
 static int
-bundle_write(const char *dir, const struct policy *p, struct str bundle, struct err *err)
+bundle_write(const char *dir, const struct policy *p, struct str bundle, unsigned *ret_owners,
+    struct err *err)
 {
 	AUTO_FD int dirfd = -1;
-	AUTO_FREE char *name = NULL, *line = NULL;
+	AUTO_FREE char *name = NULL;
 	char hex[HASH_HEX_SIZE];
 	int rc;
 
@@ -135,14 +153,26 @@ bundle_write(const char *dir, const struct policy *p, struct str bundle, struct 
 	dirfd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dirfd < 0)
 		return err_sys(err, ERR_CONFIG, errno, "%s", dir);
-	rc = check_serial(dir, p, err);
+	rc = check_active(dir, p, ret_owners, err);
 	if (rc != 0)
 		return rc;
 	hash_hex(policy_digest(p), hex);
 	name = xasprintf("%s.json", hex);
-	line = xasprintf("%s\n", hex);
 	rc = file_replace(dirfd, name, bundle, 0600, err);
-	return rc != 0 ? rc : file_replace(dirfd, "active", str_z(line), 0600, err);
+	return rc == 0 && *ret_owners == 0 ? policy_active_write(dirfd, p, err) : rc;
+}
+
+static void
+print_owners(const struct policy *p, unsigned owners)
+{
+	char hex[HASH_HEX_SIZE];
+
+	if (owners == 0)
+		return;
+	hash_hex(policy_digest(p), hex);
+	(void)printf("not active yet: %u of the active policy's owners must sign it:\n"
+		     "  cofferdam policy sign %s --as NAME\n  cofferdam policy activate %s\n",
+	    owners, hex, hex);
 }
 
 struct build_args {
@@ -181,6 +211,7 @@ policy_build_main(int argc, char **argv)
 	AUTO_BUF struct buf bundle = BUF(JSON_SIZE_MAX);
 	AUTO_FREE char *dir = NULL;
 	struct build_args a = {0};
+	unsigned owners = 0;
 	struct err err = {0};
 	bool ok = build_args_read(argc, argv, &a);
 
@@ -205,8 +236,9 @@ policy_build_main(int argc, char **argv)
 		}
 		return CMD_OK;
 	}
-	if (bundle_write(dir, f.policy, buf_str(&bundle), &err) != 0)
+	if (bundle_write(dir, f.policy, buf_str(&bundle), &owners, &err) != 0)
 		return policy_fail(&err);
 	policy_summary_print(&f);
+	print_owners(f.policy, owners);
 	return CMD_OK;
 }

@@ -46,10 +46,9 @@ sign_ask(const char *what, const char *person, bool yes, struct err *err)
 	return err_set(err, ERR_DENIED, "nothing was signed");
 }
 
-static void __attribute__((noreturn)) keygen_exec(int in, int out, const char *key)
+static void __attribute__((noreturn)) keygen_exec(int in, int out, const char *key, const char *ns)
 {
-	const char *argv[] = {
-	    "ssh-keygen", "-q", "-Y", "sign", "-n", STATEMENT_NAMESPACE, "-f", key, NULL};
+	const char *argv[] = {"ssh-keygen", "-q", "-Y", "sign", "-n", ns, "-f", key, NULL};
 
 	if (dup2(in, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0)
 		(void)execvp(argv[0], (char *const *)(uintptr_t)argv);
@@ -72,7 +71,7 @@ keygen_wait(pid_t pid, struct err *err)
 
 /* Through pipes: no file of ours ever holds statement or signature. */
 int
-sign_bytes(const char *key, struct str statement, struct buf *ret, struct err *err)
+sign_bytes_in(const char *key, const char *ns, struct str text, struct buf *ret, struct err *err)
 {
 	int in[2], out[2], rc;
 	pid_t pid;
@@ -86,12 +85,12 @@ sign_bytes(const char *key, struct str statement, struct buf *ret, struct err *e
 	}
 	pid = fork();
 	if (pid == 0)
-		keygen_exec(in[0], out[1], key);
+		keygen_exec(in[0], out[1], key, ns);
 	(void)close(in[0]);
 	(void)close(out[1]);
 	/* A statement is at most 32 KiB, what a pipe takes: no need to read meanwhile. */
 	rc = pid < 0 ? err_sys(err, ERR_SYSTEM, errno, "fork") : 0;
-	if (rc == 0 && file_write_all(in[1], statement) != 0)
+	if (rc == 0 && file_write_all(in[1], text) != 0)
 		rc = err_sys(err, ERR_SYSTEM, errno, "writing to ssh-keygen");
 	(void)close(in[1]);
 	if (rc == 0)
@@ -105,4 +104,10 @@ sign_bytes(const char *key, struct str statement, struct buf *ret, struct err *e
 			rc = err_set(err, rc2, "%s", own.msg);
 	}
 	return rc;
+}
+
+int
+sign_bytes(const char *key, struct str statement, struct buf *ret, struct err *err)
+{
+	return sign_bytes_in(key, STATEMENT_NAMESPACE, statement, ret, err);
 }

@@ -160,6 +160,17 @@ fault_of(const struct policy *before, const struct policy *next,
 	return "the key is not theirs in the policy before";
 }
 
+int
+succession_counts(const struct policy *before, const struct policy *next,
+    const struct succession_signature *s, struct err *err)
+{
+	struct err why = {0};
+	const char *fault = fault_of(before, next, s, &why);
+
+	return fault == NULL ? 0
+			     : err_set(err, ERR_SIGNATURE, "%.*s: %s", STR_ARG(s->person), fault);
+}
+
 struct tally {
 	struct str seen[SUCCESSION_SIGNATURES_MAX];
 	unsigned n;

@@ -39,6 +39,9 @@ void succession_free(struct succession *s);
 int succession_parse(struct str text, struct succession *ret, struct err *err);
 void succession_put(const struct succession *s, struct buf *out);
 
+/* Does this one signature count for the step? ERR_SIGNATURE says why not. */
+int succession_counts(const struct policy *before, const struct policy *next,
+    const struct succession_signature *s, struct err *err);
 /*
  * 0: `next` may follow `before`. The same bundle always may. ERR_DENIED says what is missing, and
  * whose signatures did not count and why.
