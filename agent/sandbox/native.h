@@ -67,6 +67,7 @@ struct native_group {
 	int fd; /* the directory */
 	int version;
 	int tasks; /* version 1: to join by */
+	int ooms;  /* native_usage.c: open from the first question on; -1: not yet */
 	unsigned roles;
 };
 struct native_cgroup {

@@ -95,7 +95,8 @@ group_make(
 	(void)clock_gettime(CLOCK_BOOTTIME, &ts);
 	if (ts.tv_nsec / 1024 % SWEEP_EACH == 0)
 		sweep(parent);
-	*g = (struct native_group){.version = version, .roles = roles, .fd = -1, .tasks = -1};
+	*g = (struct native_group){
+	    .version = version, .roles = roles, .fd = -1, .tasks = -1, .ooms = -1};
 	g->path = xasprintf("%s/" GROUP_PREFIX "%d-%lld%09ld", parent, (int)getpid(),
 	    (long long)ts.tv_sec, ts.tv_nsec);
 	if (c->janitor != NULL)
@@ -392,6 +393,8 @@ native_cgroup_remove(struct native_cgroup *c)
 			(void)usleep(k < 20 ? 100 : 5000);
 		if (c->g[i].fd >= 0)
 			(void)close(c->g[i].fd);
+		if (c->g[i].ooms >= 0)
+			(void)close(c->g[i].ooms);
 		free(c->g[i].path);
 	}
 	*c = (struct native_cgroup){.janitor = c->janitor};

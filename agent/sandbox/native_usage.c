@@ -35,12 +35,11 @@ number(const struct native_group *g, const char *file)
 	return v;
 }
 
-/* "name value" among the lines of a file. */
+/* "name value" among lines. */
 static uint64_t
-named(const struct native_group *g, const char *file, const char *name)
+name_find(struct str text, const char *name)
 {
-	char room[4096];
-	struct str text = get(g, file, room, sizeof(room)), line, key;
+	struct str line, key;
 	uint64_t v = 0;
 
 	while (str_cut(&text, '\n', &line))
@@ -49,13 +48,29 @@ named(const struct native_group *g, const char *file, const char *name)
 	return v;
 }
 
+static uint64_t
+named(const struct native_group *g, const char *file, const char *name)
+{
+	char room[4096];
+
+	return name_find(get(g, file, room, sizeof(room)), name);
+}
+
+/* Asked at each program's end: the file stays open. */
 uint64_t
 native_cgroup_ooms(struct native_cgroup *c)
 {
-	const struct native_group *m = native_cgroup_role(c, NATIVE_MEMORY);
-	bool v1 = m != NULL && m->version == 1;
+	struct native_group *m = native_cgroup_role(c, NATIVE_MEMORY);
+	char room[1024];
+	ssize_t n;
 
-	return named(m, v1 ? "memory.oom_control" : "memory.events", "oom_kill");
+	if (m == NULL)
+		return 0;
+	if (m->ooms < 0)
+		m->ooms = openat(m->fd, m->version == 1 ? "memory.oom_control" : "memory.events",
+		    O_RDONLY | O_CLOEXEC);
+	n = m->ooms >= 0 ? pread(m->ooms, room, sizeof(room), 0) : 0;
+	return name_find(str_mem(room, n > 0 ? (size_t)n : 0), "oom_kill");
 }
 
 void

@@ -117,6 +117,25 @@ ooms(struct super *s)
 	return u.oom_kills;
 }
 
+/* Nothing runs and nothing is left: what was counted last still holds. */
+static bool
+is_quiet(const struct super *s)
+{
+	for (const struct super_exec *x = s->execs; x != NULL; x = x->next)
+		if (x->state != SUPER_ENDED || x->left)
+			return false;
+	return true;
+}
+
+/* Nothing has run before the first. */
+static uint64_t
+ooms_begin(struct super *s)
+{
+	if (s->next_proc == 1)
+		return 0;
+	return s->ooms_known && is_quiet(s) ? s->ooms : ooms(s);
+}
+
 static void
 company_note(struct super *s, struct super_exec *x)
 {
@@ -145,7 +164,7 @@ exec_new(struct super_conn *c, uint32_t tag, uint32_t proc, struct super_order *
 	x->answer_by = super_clock(s) + super_times.spawn;
 	if (o->timeout_ms != 0)
 		x->deadline = super_clock(s) + o->timeout_ms;
-	x->ooms = proc != 1 ? ooms(s) : 0; /* nothing has run before the first */
+	x->ooms = ooms_begin(s);
 	company_note(s, x);
 	if (x->alone && s->refused != NULL) {
 		AUTO_BUF struct buf old = BUF(65536);
@@ -306,11 +325,14 @@ cause_find(const struct super_exec *x, int status)
 	struct backend_usage u = {0};
 	bool oom;
 
+	x->s->ooms_known = false;
 	if (x->killed != SANDBOX_NONE)
 		return x->killed;
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS)
 		return SANDBOX_POLICY;
-	oom = ooms(x->s) > x->ooms;
+	x->s->ooms = ooms(x->s);
+	x->s->ooms_known = true;
+	oom = x->s->ooms > x->ooms;
 	if (oom && (x->alone || by_kill(status)))
 		return SANDBOX_MEMORY;
 	if (status == 0)

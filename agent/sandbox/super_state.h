@@ -235,6 +235,8 @@ struct super {
 	int inside_fds[3];
 	size_t inside_nfds;
 	uint32_t next_proc;
+	uint64_t ooms; /* at the last end that asked for it */
+	bool ooms_known;
 	struct filter_counts *refused;
 	/* names */
 	struct super_name name;

@@ -26,7 +26,7 @@ static char truth[] = "/bin/true";
 static char *const true_argv[] = {truth, NULL};
 static struct sandbox_spec spec;
 static struct sandbox *living;
-static struct sandbox_context *python;
+static struct sandbox_context *python, *bash, *javascript;
 static struct sandbox_pool *pool;
 
 static double
@@ -113,15 +113,52 @@ in_living(void)
 }
 
 static void
-cell(void)
+cell(struct sandbox_context *in)
 {
 	struct sandbox_cell c = {.code = STR("x = 1")};
 	struct sandbox_cell_result r;
 	struct err e = {0};
 
-	if (sandbox_context_run(python, &c, &r, &e) != 0)
+	if (in == bash)
+		c.code = STR("x=1");
+	if (in != NULL && sandbox_context_run(in, &c, &r, &e) != 0)
 		fail("cell", &e);
-	sandbox_cell_free(&r);
+	if (in != NULL)
+		sandbox_cell_free(&r);
+}
+
+static void
+python_cell(void)
+{
+	cell(python);
+}
+
+static void
+bash_cell(void)
+{
+	cell(bash);
+}
+
+static void
+javascript_cell(void)
+{
+	cell(javascript);
+}
+
+/* Not everywhere is node. */
+static struct sandbox_context *
+context(const char *language)
+{
+	struct sandbox_context *c = NULL;
+	struct err e = {0};
+
+	if (sandbox_context_open(living, language, NULL, 0, &c, &e) != 0) {
+		if (strcmp(language, "javascript") != 0)
+			fail(language, &e);
+		(void)printf("no cells of javascript: %s\n", e.msg);
+	}
+	cell(c);
+	return c;
 }
 
 static int
@@ -137,7 +174,8 @@ static const struct bench_row {
 	void (*fn)(void);
 } rows[] = {{"bare", "", bare}, {"create-exec-destroy", "2.1", whole},
     {"pool-take-exec", "1.5", pooled}, {"exec-in-living", "1.2", in_living},
-    {"python-cell", "200 us", cell}};
+    {"python-cell", "200 us", python_cell}, {"bash-cell", "200 us", bash_cell},
+    {"javascript-cell", "200 us", javascript_cell}};
 #define NROWS (sizeof(rows) / sizeof(*rows))
 static double times[NROWS][ROUNDS_MAX];
 
@@ -157,6 +195,8 @@ rounds(size_t n)
 				(void)usleep(15000);
 		}
 	for (size_t k = 0; k < NROWS; k++) {
+		if (rows[k].fn == javascript_cell && javascript == NULL)
+			continue;
 		qsort(times[k], n, sizeof(**times), by_size);
 		(void)printf(
 		    "%-20s median %8.0f us  min %8.0f us  over bare x%5.2f  %+8.0f us  bar %s\n",
@@ -267,12 +307,14 @@ main(int argc, char **argv)
 	living = create();
 	if (sandbox_pool_open(&spec, 2, &pool, &e) != 0)
 		fail("pool", &e);
-	if (sandbox_context_open(living, "python", NULL, 0, &python, &e) != 0)
-		fail("context", &e);
-	cell();
+	python = context("python");
+	bash = context("bash");
+	javascript = context("javascript");
 	n = n < 3 ? 3 : n > ROUNDS_MAX ? ROUNDS_MAX : n;
 	rounds(n);
 	sandbox_context_close(python);
+	sandbox_context_close(bash);
+	sandbox_context_close(javascript);
 	sandbox_destroy(living);
 	sandbox_pool_close(pool);
 	hundred_children();

@@ -53,6 +53,17 @@ def stops(box, code, sentence, setup="0", **want):
     return is_(r, sentence, end="interrupted", **want)
 
 
+def late(box, slow, quick):
+    """Signals that come just when a cell ends: what the next ones ended with that were not ok."""
+    bad = []
+    for _ in range(20):
+        box.cell(slow, timeout_ms=20)
+        r = box.cell(quick)
+        if r["end"] != "ok":
+            bad.append(r)
+    return bad
+
+
 def plain(r):
     return [d["bundle"].get("text/plain") for d in r["display"] if d["result"]]
 
@@ -103,11 +114,8 @@ stops(py, "subprocess.run(['sleep', '99'])", "and in a child of its own", SETUP,
 stops(py, "print('y' * (9 << 20))", "more output than the limit interrupts it, too", SETUP, cause="output",
       total=8 << 20)
 tap.eq(plain(py.cell("y")), ["40"], "variables are still there after an interrupt")
-late = []
-for _ in range(20):  # signals that come just when the cell ends are not the next one's
-    py.cell("time.sleep(0.02)", timeout_ms=20)
-    late.append(py.cell("0")["error_name"])
-tap.ok("KeyboardInterrupt" not in late, "a late interrupt does not hit the next cell", late)
+bad = late(py, "time.sleep(0.02)", "0")
+tap.ok(not bad, "a late interrupt does not hit the next cell", bad)
 
 # What ends the interpreter.
 LOST = [("os._exit(7)", {}, "exited", 7, "a cell that ends the interpreter"),
@@ -156,6 +164,8 @@ is_(sh.cell("echo /dev/fd/211:"), "bash: and standard output", end="ok", output=
 stops(sh, "sleep 99; echo never", "bash: a command is interrupted, and with it the cell", timeout_ms=300,
       cause="timeout", output="")
 stops(sh, "while :; do :; done", "bash: a loop is interrupted", timeout_ms=300)
+bad = late(sh, "sleep 0.02", "sleep 0.01")
+tap.ok(not bad, "bash: a late interrupt does not hit the next cell", bad)
 is_(sh.cell("trap '' INT; while :; do :; done", timeout_ms=300), "bash: who ignores it loses the interpreter",
     end="lost", cause="timeout")
 is_(sh.cell("echo ${x-gone}; exit 3"), "bash: exit ends the interpreter", end="lost", cause="exited", value=3,
@@ -178,6 +188,9 @@ if shutil.which("node", path="/usr/bin"):
     stops(js, "while (true) {}", "javascript: a loop is interrupted", "var y = 5", timeout_ms=300, cause="timeout")
     stops(js, "await new Promise(() => {})", "javascript: so is a wait", "var y = 5", timeout_ms=300)
     tap.eq(plain(js.cell("y")), ["5"], "javascript: variables are still there")
+    wait = "await new Promise((r) => setTimeout(r, %d))"
+    bad = late(js, wait % 20, wait % 10)
+    tap.ok(not bad, "javascript: a late interrupt does not hit the next cell", bad)
     is_(js.cell("process.exit(3)"), "javascript: exit ends the interpreter", end="lost", cause="exited", value=3)
     is_(js.cell("typeof x"), "javascript: and a new one is there", end="ok")
     print("# javascript cell `;`: %s" % js.ask(bench=200, code=";"))

@@ -7,51 +7,39 @@ __cofferdam_open=
 __cofferdam_flags=
 __cofferdam_hit=
 
-__cofferdam_field() {
-	LC_ALL=C builtin printf -v __cofferdam_out '%s%010d%s' "$__cofferdam_out" "${#1}" "$1"
-}
-
-# Status and words of the end: status, name, value.
+# Status, name, value and traceback of the end, each behind its number of bytes.
 __cofferdam_end() {
-	builtin local LC_ALL=C flags=$- __cofferdam_out= words
+	builtin local flags=$- words
 	builtin set +eExuvT
 	if [[ -n $__cofferdam_hit ]]; then
 		builtin trap - DEBUG
 		builtin shopt -u extdebug
 		flags=$__cofferdam_hit
 		__cofferdam_hit=
-		words=interrupted
+		words=0000000011interrupted000000000000000000000000000000
 	elif [[ $1 == 0 ]]; then
-		words=ok
+		words=0000000002ok000000000000000000000000000000
 	else
-		words=error
+		builtin printf -v words '0000000005error0000000004exit%010d%s0000000000' "${#1}" "$1"
 	fi
 	__cofferdam_flags=${flags//[^eExuvT]/}
 	__cofferdam_open=
-	__cofferdam_field "$words"
-	if [[ $words == error ]]; then
-		__cofferdam_field exit
-		__cofferdam_field "$1"
-	else
-		__cofferdam_field ''
-		__cofferdam_field ''
-	fi
-	__cofferdam_field ''
-	builtin printf 'E%010d\n%s' "${#__cofferdam_out}" "$__cofferdam_out" >&10
+	builtin printf 'E%010d\n%s' "${#words}" "$words" >&10
 }
 
-# The next cell into __cofferdam_code.
+# The end of the cell before, whose status $1 is (0: it broke out of our loop); the next one into
+# __cofferdam_code. Numbers are of bytes, so the cell's locale is left alone: each change costs.
 __cofferdam_take() {
-	builtin local head IFS=
-	[[ -z $__cofferdam_open ]] || __cofferdam_end 0 # the cell broke out of our loop
-	until LC_ALL=C builtin read -r -u 10 -N 12 head; do
+	builtin local LC_ALL=C head IFS=
+	[[ -z $__cofferdam_open ]] || __cofferdam_end "$1"
+	until builtin read -r -u 10 -N 12 head; do
 		# An interrupt between cells is nobody's; an end is the end.
 		(($? > 128)) || builtin exit 0
 	done
 	__cofferdam_code=
 	head=$((10#${head:1:10}))
 	while ((head > 0)); do
-		LC_ALL=C builtin read -r -u 10 -N "$head" REPLY || builtin exit 0
+		builtin read -r -u 10 -N "$head" REPLY || builtin exit 0
 		__cofferdam_code+=$REPLY
 		head=0
 	done
@@ -75,9 +63,8 @@ __cofferdam_skip() {
 }
 
 # shellcheck disable=SC2016 # it is expanded later
-__cofferdam_loop='while { __cofferdam_take; } 2>/dev/null; do
+__cofferdam_loop='while { __cofferdam_take "$?"; } 2>/dev/null; do
 . /dev/fd/211 211<<<"$__cofferdam_code" 10>&-
-{ __cofferdam_end "$?"; } 2>/dev/null
 done
 builtin eval "$__cofferdam_loop"'
 builtin printf 'H%010d\n%s' 19 'cofferdam-context 1' >&10
