@@ -76,6 +76,18 @@ static const struct help {
 	"Write the bundle that the broker loads; without a directory, to standard output.",
 	"  -o, --output DIR    write DIR/<digest>.json and DIR/active\n"
 	"  --state DIR         the same in DIR/policy, where a broker looks\n"},
+    {"policy sign", "BUNDLE --as PERSON [--state DIR | --before BUNDLE] [options]",
+	"Sign, as an owner of the active policy, that a bundle may follow it. BUNDLE is its "
+	"digest,\n"
+	"or a file.",
+	"  --as PERSON         who signs (needed)\n"
+	"  --key FILE          their private key (default: ~/.ssh/id_ed25519)\n"
+	"  --before BUNDLE     the bundle before it, a file: the signature goes to standard "
+	"output\n"
+	"  --yes               sign without being asked\n" STATE},
+    {"policy activate", "BUNDLE [--state DIR] [--signature PERSON=FILE]...",
+	"Make a bundle active that the owners of the active one have signed.",
+	"  --signature P=FILE  a signature that P made elsewhere; may be repeated\n" STATE},
     {"policy test", "[--cases-policy] [--group NAME]... FILE", "Run the cases of a policy; TAP.",
 	"  --cases-policy      FILE holds \"policy\" and \"cases\" together\n"
 	"  --group NAME        only cases of this group (with --cases-policy)\n"},

@@ -25,6 +25,7 @@ COMMANDS = {  # file with the option table: its commands
     "cmd/cmd_init.c": ["init"],
     "cmd/cmd_credential.c": ["credential add", "credential list", "credential rotate", "credential test",
                               "credential remove"],
+    "cmd/cmd_policy_activate.c": ["policy sign", "policy activate"],
     "cmd/cmd_policy_build.c": ["policy build"],
     "cmd/cmd_policy_calendar_args.c": ["policy calendar"],
     "cmd/cmd_policy_check.c": ["policy check"],
