@@ -18,12 +18,12 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from harness import BUILD, TOP, Tap, Temp, wait_for
+import boxes
+from boxes import groups, mounts, processes
+from harness import TOP, Tap, Temp, wait_for
 
-if os.geteuid() == 0 and "COFFERDAM_OUTER" not in os.environ:
-    os.environ["COFFERDAM_OUTER"] = "1"
-    os.execvp("unshare", ["unshare", "--mount", "--uts", "--pid", "--fork", "--mount-proc",
-                          "--kill-child", sys.executable] + sys.argv)
+boxes.outer()
+boxes.groups_own()
 
 ROOT = os.geteuid() == 0
 SPARE = 61234
@@ -32,11 +32,7 @@ tap, temp = Tap(), Temp("sandbox")
 os.chmod(temp.path, 0o755)
 T = temp.path
 
-# The spare user cannot look into every build directory: it gets a copy of the programs.
-BIN = T + "/bin"
-os.mkdir(BIN, 0o755)
-for p in ("cofferdam", "cofferdam-sandbox", "cofferdam-init", "cofferdam-inside"):
-    shutil.copy(os.path.join(BUILD, p), BIN)
+BIN = boxes.programs(T + "/bin")
 EXEC = [BIN + "/cofferdam", "sandbox", "exec"]
 os.mkdir(T + "/probe")
 os.chmod(T + "/probe", 0o755)
@@ -65,48 +61,11 @@ def sh(script, **kw):
     return box("bash", "-c", script, **kw)
 
 
-def processes():
-    """(pid, command line) of everything in the outer pid namespace."""
-    out = []
-    for d in os.listdir("/proc"):
-        if d.isdigit():
-            try:
-                with open("/proc/%s/cmdline" % d, "rb") as f:
-                    out.append((int(d), f.read().replace(b"\0", b" ").decode("latin1").strip()))
-            except OSError:
-                pass
-    return out
-
-
 def left_over(mark):
     return [p for p in processes() if mark in p[1] and p[0] != os.getpid()]
 
 
-def empty(group):
-    try:
-        return not open(group + "/cgroup.procs").read()
-    except OSError:
-        return False
-
-
-def cgroups():
-    """Groups that a sandbox left: of our names, without a process, and new. Others may run beside us."""
-    found = []
-    for line in open("/proc/self/cgroup"):
-        _, names, path = line.rstrip("\n").split(":", 2)
-        for base in ["/sys/fs/cgroup/" + n for n in (names or "unified").split(",")] + ["/sys/fs/cgroup"]:
-            d = base + path
-            if os.path.isdir(d):
-                found += [os.path.join(d, x) for x in os.listdir(d) if x.startswith("cofferdam-")]
-    return sorted(g for g in set(found) if empty(g) and g not in GROUPS_BEFORE)
-
-
-def mounts():
-    return len(open("/proc/self/mountinfo").readlines())
-
-
-GROUPS_BEFORE, MOUNTS_BEFORE = [], mounts()
-GROUPS_BEFORE = cgroups()
+MOUNTS_BEFORE = mounts()
 
 # --- the level that is reported ------------------------------------------------------------
 r = box("true", opts=["--level"])
@@ -393,7 +352,7 @@ p.kill()
 p.wait()
 tap.ok(wait_for(lambda: not left_over("sleep " + MARK) and not ours(), 5),
        "the caller killed with SIGKILL: nothing of the sandbox lives", ours())
-tap.ok(wait_for(lambda: not cgroups(), 5), "and no limits group is left", cgroups())
+tap.ok(wait_for(lambda: not groups(), 5), "and no limits group is left", groups())
 p = start_sleeper()
 init = of_name("cofferdam-init")
 for pid in init:
@@ -427,13 +386,13 @@ p.wait(20)
 tap.ok(launcher and wait_for(lambda: not left_over("sleep " + MARK), 5),
        "the supervisor killed with SIGKILL: nothing of the sandbox lives", left_over(""))
 tap.eq(p.returncode, 126, "and the caller says that the sandbox went away")
-tap.ok(wait_for(lambda: not cgroups(), 5), "and no limits group is left then either", cgroups())
+tap.ok(wait_for(lambda: not groups(), 5), "and no limits group is left then either", groups())
 p = start_in()
 p.kill()
 p.wait()
 tap.ok(left_over("sleep " + MARK) and of_name("cofferdam-sandbox"), "its caller killed with SIGKILL: it goes on")
-tap.ok(wait_for(lambda: not left_over("sleep " + MARK) and not ours() and not cgroups(), 15),
-       "for its time without a caller, and then nothing of it is left", (ours(), cgroups()))
+tap.ok(wait_for(lambda: not left_over("sleep " + MARK) and not ours() and not groups(), 15),
+       "for its time without a caller, and then nothing of it is left", (ours(), groups()))
 
 # --- a missing layer -----------------------------------------------------------------------
 X86 = os.uname().machine == "x86_64"
@@ -495,18 +454,18 @@ if ROOT:
     tap.eq(os.stat(T + "/uws/f").st_uid, SPARE, "an ordinary user's workspace keeps its owner")
 
 # --- nothing grows -------------------------------------------------------------------------
-before = (mounts(), len(processes()), len(os.listdir("/proc/self/fd")), cgroups())
+before = (mounts(), len(processes()), len(os.listdir("/proc/self/fd")), groups())
 bad = [i for i in range(100) if box("true").returncode != 0]
 tap.eq(bad, [], "a hundred runs in a row succeed")
-tap.ok(wait_for(lambda: (mounts(), len(processes()), len(os.listdir("/proc/self/fd")), cgroups()) == before, 3),
+tap.ok(wait_for(lambda: (mounts(), len(processes()), len(os.listdir("/proc/self/fd")), groups()) == before, 3),
        "and leave no mount, process, descriptor or group",
-       "%r\n%r" % (before, (mounts(), len(processes()), len(os.listdir("/proc/self/fd")), cgroups())))
+       "%r\n%r" % (before, (mounts(), len(processes()), len(os.listdir("/proc/self/fd")), groups())))
 many = [subprocess.Popen(EXEC + BASE + ["--", "sh", "-c", "echo %d > /tmp/n; sleep 0.3; cat /tmp/n" % i],
                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) for i in range(12)]
 tap.eq([p.communicate()[0].strip() for p in many], [str(i) for i in range(12)],
        "twelve at once each see their own files")
-tap.ok(wait_for(lambda: mounts() == MOUNTS_BEFORE and not cgroups(), 5),
-       "at the end there are the mounts and groups of the begin", (mounts(), MOUNTS_BEFORE, cgroups()))
+tap.ok(wait_for(lambda: mounts() == MOUNTS_BEFORE and not groups(), 5),
+       "at the end there are the mounts and groups of the begin", (mounts(), MOUNTS_BEFORE, groups()))
 tap.ok(wait_for(lambda: not ours(), 5), "and no process of ours", ours())
 
 bystander.kill()

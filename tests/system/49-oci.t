@@ -12,39 +12,22 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from harness import BUILD, Tap, Temp, wait_for
+import boxes
+from boxes import groups, groups_leave, mounts, processes
+from harness import Tap, Temp, wait_for
 
 if os.geteuid() != 0:
     print("1..0 # SKIP the run times need root here")
     sys.exit(0)
-# Processes, mounts and the directory of sockets of this test alone.
-if "COFFERDAM_OUTER" not in os.environ:
-    os.environ["COFFERDAM_OUTER"] = "1"
-    os.execvp("unshare", ["unshare", "--mount", "--uts", "--pid", "--fork", "--mount-proc", "--kill-child",
-                          sys.executable] + sys.argv)
-
+# Processes, mounts, groups and the directory of sockets of this test alone.
+boxes.outer()
+boxes.groups_own()
 ROUNDS = int(os.environ.get("ROUNDS", "20"))
 tap, temp = Tap(), Temp("oci")
 os.chmod(temp.path, 0o755)
 T = temp.path
-BIN = T + "/bin"
-os.mkdir(BIN, 0o755)
-for p in ("cofferdam", "cofferdam-cmd", "cofferdam-sandbox", "cofferdam-init", "cofferdam-inside"):
-    shutil.copy(os.path.join(BUILD, p), BIN)
-os.makedirs("/run/cofferdam-sandbox", 0o700, exist_ok=True)
-subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=700", "tmpfs", "/run/cofferdam-sandbox"], check=True)
-
-
-def processes():
-    out = []
-    for d in os.listdir("/proc"):
-        if d.isdigit():
-            try:
-                with open("/proc/%s/cmdline" % d, "rb") as f:
-                    out.append((int(d), f.read().replace(b"\0", b" ").decode("latin1").strip()))
-            except OSError:
-                pass
-    return out
+BIN = boxes.programs(T + "/bin")
+boxes.sockets()
 
 
 def ours():
@@ -53,47 +36,10 @@ def ours():
     return [p for p in processes() if p[0] not in me and p[1]]
 
 
-def groups_own():
-    """Groups of this test alone in every hierarchy, so that others on this machine are not looked at."""
-    made = []
-    for row in open("/proc/self/cgroup", encoding="ascii").read().split():
-        _, names, path = row.split(":", 2)
-        for m in open("/proc/self/mountinfo", encoding="utf-8"):
-            left, right = m.split(" - ")
-            root, at = left.split()[3:5]
-            kind, _, options = right.split()[:3]
-            if kind == ("cgroup" if names else "cgroup2") and set(names.split(",")) - {""} <= set(options.split(",")) \
-                    and path.startswith(root.rstrip("/")):
-                d = at + path[len(root.rstrip("/")):] + "/oci-test-%d-%d" % (os.getpid(), time.monotonic_ns())
-                try:
-                    os.makedirs(d)
-                    with open(d + "/cgroup.procs", "w", encoding="ascii") as f:
-                        f.write("0")
-                    made.append(d)
-                except OSError:
-                    pass
-                break
-    return made
-
-
-OWN = groups_own()
-
-
-def groups():
-    return sorted(top + "/" + d for own in OWN for top, dirs, _ in os.walk(own) for d in dirs)
-
-
-def groups_leave():
-    for own in OWN:
-        with open(os.path.dirname(own) + "/cgroup.procs", "w", encoding="ascii") as f:
-            f.write("0")
-        os.rmdir(own)
-
-
 def state():
     places = ["/tmp", "/run", "/dev/shm", "/var/lib", "/run/cofferdam-sandbox", "/run/crun", "/run/runc", "/run/runsc"]
     own = lambda p, f: p.startswith("/run/") or re.search("runs?c|crun|gvisor|bundle", f)
-    return {"processes": ours(), "groups": groups(), "mounts": len(open("/proc/self/mountinfo").readlines()),
+    return {"processes": ours(), "groups": groups(), "mounts": mounts(),
             "files": {p: sorted(f for f in os.listdir(p) if f != "ids" and own(p, f)) for p in places if os.path.isdir(p)}}
 
 
