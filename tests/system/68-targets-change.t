@@ -13,8 +13,8 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from harness import BUILD, CLI, PROXY, HostRun, Http, Pg, Stack, Tap, Temp, ending, run, wait_for
-from libpq import IDLE, INTRANS, Conn
+from harness import BUILD, CLI, PROXY, HostRun, Http, Pg, Stack, Tap, Temp, run, wait_for
+from libpq import INTRANS, Conn
 from origin import Ca, Origin
 
 tap = Tap()
@@ -125,8 +125,8 @@ tap.eq(sorted(s for s in ends.values() if s != "ok"), ["lost"], "that of the sta
 # --- it comes back, and is another place: that closes, too ---------------------------------------------------------
 targets(DB, "one", "two")
 tap.eq(hr.changed(), ([], [DB]), "the policy has it again: the run gets a listener for it")
-tap.eq((last()["added"], names(last())), ([DB], [DB, "one", "proxy", "two"]), "recorded before it serves")
 c = connect(hr)
+tap.eq((last()["added"], names(last())), ([DB], [DB, "one", "proxy", "two"]), "recorded before it serves")
 tap.ok(c.query("SELECT count(*) FROM t").ok, "and it works")
 n = len(st.records("run.targets"))
 st.reload({"rules": [{"id": "read-anywhere", "permit": {"effects": {"only": ["@data"]}}}]})
@@ -171,13 +171,8 @@ hr.end()
 
 # --- a run that named its targets; an owner who goes ---------------------------------------------------------------
 p = subprocess.Popen([BUILD + "/tool_hostrun", st.state + "/run/agent.sock", DB], stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8")
-lines = []
-for line in p.stdout:
-    lines.append(line.split()[0])
-    if line.startswith("run "):
-        named = line.split()[1]
-    if line.startswith("started"):
-        break
+while not p.stdout.readline().startswith("started"):
+    continue
 n = len(st.records("run.targets"))
 targets("one")
 tap.ok(wait_for(lambda: len(st.records("run.targets")) == n + 1, 10) and last()["targets"] == [], "a run that named one target has none left when that goes")

@@ -320,7 +320,6 @@ what_has_no_listener_is_left_out_and_the_rest_is_served(void **state)
 	answers(w, serial);
 	assert_record(w, "added", "web");
 	assert_int_equal(run->targets[1].state, CORE_TARGET_GONE);
-	assert_int_equal(count(w, "run.end"), 0);
 }
 
 static void
