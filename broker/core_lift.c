@@ -48,9 +48,9 @@ static bool
 lifts(struct core_lift *l, const struct core_run *run, struct str target,
     const struct core_txn *txn, int64_t now_us)
 {
-	if (l->state != CORE_LIFT_FORCE || !str_eqz(target, l->target) ||
-	    (l->run[0] != '\0' && strcmp(l->run, run->id) != 0) || l->core->policy == NULL ||
-	    !hash_eq(&l->policy, policy_digest(l->core->policy)))
+	if (l->kind == LIFT_KIND_FREEZE || l->state != CORE_LIFT_FORCE ||
+	    !str_eqz(target, l->target) || (l->run[0] != '\0' && strcmp(l->run, run->id) != 0) ||
+	    l->core->policy == NULL || !hash_eq(&l->policy, policy_digest(l->core->policy)))
 		return false;
 	return l->kind == LIFT_KIND_EXCEPTION
 		   ? left(l, txn) && core_lift_quorum(l, str_z(run->owner))
@@ -116,6 +116,15 @@ beside_alloc(const struct core *c)
 	return b;
 }
 
+static void
+beside_add(struct core_beside *b, const struct core_lift *l)
+{
+	if (l->kind == LIFT_KIND_FREEZE)
+		b->overlays[b->noverlays++] = overlay_copy(l);
+	else
+		b->lifts[b->nlifts++] = lift_copy(l);
+}
+
 struct core_beside *
 core_lift_beside(
     const struct core_run *run, struct str target, const struct core_txn *txn, struct instant now)
@@ -123,19 +132,12 @@ core_lift_beside(
 	struct core_beside *b = NULL;
 	struct core_lift *l;
 
-	TAILQ_FOREACH (l, &run->core->lifts, link) {
-		bool freeze = freezes(l, target);
-
-		if (!freeze && (l->kind == LIFT_KIND_FREEZE || txn == NULL ||
-				   !lifts(l, run, target, txn, now.us)))
-			continue;
-		if (b == NULL)
-			b = beside_alloc(run->core);
-		if (freeze)
-			b->overlays[b->noverlays++] = overlay_copy(l);
-		else
-			b->lifts[b->nlifts++] = lift_copy(l);
-	}
+	TAILQ_FOREACH (l, &run->core->lifts, link)
+		if (freezes(l, target) || (txn != NULL && lifts(l, run, target, txn, now.us))) {
+			if (b == NULL)
+				b = beside_alloc(run->core);
+			beside_add(b, l);
+		}
 	return b;
 }
 

@@ -41,7 +41,7 @@ why_clock(struct jcs *j, const struct core *c, struct instant now)
 {
 	AUTO_BUF struct buf b = BUF(512);
 	char last[CLOCK_TEXT_SIZE];
-	int64_t behind = c->last_us - now.us;
+	int64_t behind = c->last_us - now.us, behind_s = behind / SECOND + 1;
 
 	if (now.known)
 		return;
@@ -50,7 +50,7 @@ why_clock(struct jcs *j, const struct core *c, struct instant now)
 		buf_printf(&b,
 		    "the clock is %lld s behind %s, the time of the last record: every calendar "
 		    "counts as frozen until it has passed that",
-		    (long long)(behind / SECOND + 1), last);
+		    (long long)behind_s, last);
 	else
 		buf_put_z(&b, "the kernel does not say that its clock is synchronised: every "
 			      "calendar counts as frozen until it does");

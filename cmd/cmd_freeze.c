@@ -17,36 +17,35 @@ enum { NEEDS_ID = 1, NEEDS_AS = 2, NEEDS_SCOPE = 4, NEEDS_NOTE = 8 };
 
 static const struct verb {
 	enum lift_kind kind;
-	const char *name;
-	bool ask; /* makes a new one */
 	enum lift_decision decision;
 	unsigned needs;
-	const char *usage;
+	bool ask; /* makes a new one */
+	const char *name, *usage;
 } verbs[] = {
-    {LIFT_KIND_FREEZE, "start", true, LIFT_START, NEEDS_AS,
+    {LIFT_KIND_FREEZE, LIFT_START, NEEDS_AS, true, "start",
 	"--reason TEXT --as PERSON [--effects LIST] [--target T] [--env E] [--key FILE] [--role "
 	"ROLE] [--yes]"},
-    {LIFT_KIND_FREEZE, "lift", false, LIFT_STOP, NEEDS_ID | NEEDS_AS,
+    {LIFT_KIND_FREEZE, LIFT_STOP, NEEDS_ID | NEEDS_AS, false, "lift",
 	"ID --as PERSON [--note TEXT] [--key FILE] [--role ROLE] [--yes]"},
-    {LIFT_KIND_FREEZE, "status", false, LIFT_NOTHING, 0, "[--json]"},
-    {LIFT_KIND_EXCEPTION, "request", true, LIFT_NOTHING, NEEDS_SCOPE,
+    {LIFT_KIND_FREEZE, LIFT_NOTHING, 0, false, "status", "[--json]"},
+    {LIFT_KIND_EXCEPTION, LIFT_NOTHING, NEEDS_SCOPE, true, "request",
 	"--rule R --target T --effects LIST --ticket X --reason TEXT --uses N {--to TIME | --for "
 	"TIME} [--from TIME] [--run RUN]"},
-    {LIFT_KIND_EXCEPTION, "sign", false, LIFT_START, NEEDS_ID | NEEDS_AS,
+    {LIFT_KIND_EXCEPTION, LIFT_START, NEEDS_ID | NEEDS_AS, false, "sign",
 	"ID --as PERSON [--note TEXT] [--key FILE] [--role ROLE] [--yes]"},
-    {LIFT_KIND_EXCEPTION, "revoke", false, LIFT_STOP, NEEDS_ID | NEEDS_AS,
+    {LIFT_KIND_EXCEPTION, LIFT_STOP, NEEDS_ID | NEEDS_AS, false, "revoke",
 	"ID --as PERSON [--note TEXT] [--key FILE] [--yes]"},
-    {LIFT_KIND_EXCEPTION, "list", false, LIFT_NOTHING, 0, "[--json]"},
-    {LIFT_KIND_BREAKGLASS, "start", true, LIFT_START, NEEDS_AS | NEEDS_SCOPE,
+    {LIFT_KIND_EXCEPTION, LIFT_NOTHING, 0, false, "list", "[--json]"},
+    {LIFT_KIND_BREAKGLASS, LIFT_START, NEEDS_AS | NEEDS_SCOPE, true, "start",
 	"--target T --effects LIST --for TIME --reason TEXT --as PERSON [--run RUN] [--key FILE] "
 	"[--yes]"},
-    {LIFT_KIND_BREAKGLASS, "confirm", false, LIFT_CONFIRM, NEEDS_ID | NEEDS_AS,
+    {LIFT_KIND_BREAKGLASS, LIFT_CONFIRM, NEEDS_ID | NEEDS_AS, false, "confirm",
 	"ID --as PERSON [--note TEXT] [--key FILE] [--yes]"},
-    {LIFT_KIND_BREAKGLASS, "end", false, LIFT_STOP, NEEDS_ID | NEEDS_AS,
+    {LIFT_KIND_BREAKGLASS, LIFT_STOP, NEEDS_ID | NEEDS_AS, false, "end",
 	"ID --as PERSON [--note TEXT] [--key FILE] [--yes]"},
-    {LIFT_KIND_BREAKGLASS, "review", false, LIFT_CLOSE, NEEDS_ID | NEEDS_AS | NEEDS_NOTE,
+    {LIFT_KIND_BREAKGLASS, LIFT_CLOSE, NEEDS_ID | NEEDS_AS | NEEDS_NOTE, false, "review",
 	"ID --as PERSON --note TEXT [--key FILE] [--yes]"},
-    {LIFT_KIND_BREAKGLASS, "list", false, LIFT_NOTHING, 0, "[--json]"},
+    {LIFT_KIND_BREAKGLASS, LIFT_NOTHING, 0, false, "list", "[--json]"},
 };
 
 static int

@@ -111,13 +111,13 @@ asked(struct world *w, const char *args)
 static char *
 exception_args(int uses, const char *more)
 {
-	int64_t now = clock_wall_us();
+	int64_t now = clock_wall_us(), to = now + INT64_C(3600000000);
 
 	return xasprintf(
 	    "{\"kind\":\"exception\",\"rule\":\"soft\",\"target\":\"db\",\"effects\":"
 	    "\"delete\",\"from_us\":%lld,\"to_us\":%lld,\"uses\":%d,\"ticket\":\"C-1\","
 	    "\"reason\":\"why\"%s}",
-	    (long long)now, (long long)(now + INT64_C(3600000000)), uses, more);
+	    (long long)now, (long long)to, uses, more);
 }
 
 #define FREEZE "{\"kind\":\"freeze\",\"effects\":\"@destructive\",\"reason\":\"stop\"}"
@@ -772,7 +772,6 @@ static void
 a_clock_behind_the_log_is_frozen_and_says_so(void **state)
 {
 	struct world *w = *state;
-	AUTO_BUF struct buf b = BUF(512);
 	AUTO(json) struct json_doc *good = NULL, *bad = NULL;
 	const struct json *why;
 
