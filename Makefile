@@ -86,7 +86,7 @@ lib	= $(foreach l,$(1),$(B)/lib$(l).a)
 
 # Programs: main file, our libraries (in link order), foreign libraries.
 PROGS	= cofferdam-broker cofferdam-front cofferdam-core cofferdam-upstream cofferdam-writer \
-	  cofferdam-parser cofferdam-agent cofferdam-sandbox cofferdam-inside cofferdam-init cofferdam-cmd cofferdam
+	  cofferdam-parser cofferdam-agent cofferdam-sandbox cofferdam-inside cofferdam-init cofferdam-cmd cofferdam-ics cofferdam
 MAIN_cofferdam-broker	= broker/broker_main.c
 USE_cofferdam-broker	= brokerp common
 EXT_cofferdam-broker	= -lcjson -lseccomp -lsodium -lcrypto
@@ -117,6 +117,9 @@ EXT_cofferdam-inside	= $(STATIC)
 MAIN_cofferdam-cmd	= cmd/cmd_main.c
 USE_cofferdam-cmd	= cmd core audit policy common
 EXT_cofferdam-cmd	= -lcrypto -lcjson -lsodium -lseccomp
+MAIN_cofferdam-ics	= cmd/ics_main.c
+USE_cofferdam-ics	= common
+EXT_cofferdam-ics	= -lical -lcrypto -lcjson -lsodium -lseccomp
 MAIN_cofferdam		= agent/sandbox/cli_main.c
 USE_cofferdam		= cli sandbox super sandbox common
 EXT_cofferdam		= $(STATIC)

@@ -129,6 +129,15 @@ static const struct help {
 	"decided.",
 	"  --markdown          for a pull request\n"
 	"  --json              for programs\n" AT},
+    {"policy import-ics", "FILE [--kind freeze|open] [--tz ZONE] [--to TIME] [--json]",
+	"Windows of an iCalendar file, to check and to paste into a policy. What it cannot be sure "
+	"of\n"
+	"is refused. Ends with 0 when all was read, 1 when it is refused, 2 usage or files.",
+	"  --kind KIND         freeze (default: the longer reading is taken) or open (the "
+	"shorter)\n"
+	"  --tz ZONE           in which whole days are, as Europe/London\n"
+	"  --to TIME           where rules end that have no end of their own\n"
+	"  --json              the calendar alone\n"},
     {"run", NULL, NULL, NULL},
     {"status", "[--json]", "The broker, its policy and its runs. Ends with 0 when it serves.",
 	"  --json              as the broker says it\n" STATE},

@@ -39,6 +39,7 @@ static const struct cmd subcommands[] = {
     {"prove", policy_prove_main, "prove FILE [THEOREM]...",
 	"prove what the policy says must hold, or show an action that refutes it"},
     {"diff", policy_diff_main, "diff OLD NEW", "what a change of a policy lets pass"},
+    {"import-ics", policy_import_main, "import-ics FILE", "windows from a calendar file"},
 };
 
 static int

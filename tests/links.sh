@@ -47,6 +47,11 @@ table() {
 	writer   import lacks $START             the writer starts nothing
 	writer   needs  lacks libssl.*           the writer does not link TLS
 	writer   holds  lacks policy_eval        the writer judges nothing
+	ics      import lacks $NET|$FILES|$START libical's process opens and starts nothing of its own
+	ics      needs  has   libical.*          libical is in that process
+	ics      holds  lacks policy_.*|secret_.* which has no policy and no secret store
+	cmd      needs  lacks libical.*          and in no other: not in the command line
+	core     needs  lacks libical.*          nor in core
 	agent    needs  lacks libssl.*           the agent does not link TLS
 	agent    holds  lacks policy_eval        the agent judges nothing
 	agent    holds  lacks secret_.*          the agent has no secret store
@@ -81,7 +86,7 @@ report() { # ok|not ok, sentence, detail
 	[ -z "${3:-}" ] || echo "# ${3//$'\n'/$'\n'# }"
 }
 
-programs='broker front core upstream writer parser agent sandbox inside cmd cofferdam'
+programs='broker front core upstream writer parser agent sandbox inside cmd ics cofferdam'
 echo "1..$(($(table | wc -l) + $(wc -w <<<"$programs") + 1))"
 while read -r prog where verb re sentence; do
 	file=$B/cofferdam-$prog

@@ -30,6 +30,7 @@ COMMANDS = {  # file with the option table: its commands
     "cmd/cmd_policy_calendar_args.c": ["policy calendar"],
     "cmd/cmd_policy_check.c": ["policy check"],
     "cmd/cmd_policy_diff.c": ["policy diff"],
+    "cmd/cmd_policy_import.c": ["policy import-ics"],
     "cmd/cmd_policy_prove.c": ["policy prove"],
     "cmd/cmd_policy_test.c": ["policy test"],
     "cmd/cmd_policy_explain.c": ["policy explain"],

@@ -3,6 +3,7 @@
 import copy
 import json
 import os
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
@@ -123,8 +124,7 @@ t.eq(check(changed(lambda p: add(p, FORBID)), "--strict")[1], 1, "with --strict 
 t.eq(check(BASE, "--strict")[1], 0, "and without one 0")
 BAD = changed(lambda p: p.update(prove=[{"id": "T", "never": {"env": "prod", "effects": {"any": ["write"]}}}]))
 out, rc = check(BAD)
-t.eq((rc, out.get("theorems")), (1, None if "said" in out else {"hold": 0, "total": 1}),
-     "a theorem that does not hold fails the check") if "said" not in out else t.ok(rc == 1, "a theorem that does not hold fails the check")
+t.eq(rc, 1, "a theorem that does not hold fails the check")
 r = run([CLI, "policy", "build", write(BAD), "-o", temp.path + "/out"])
 t.ok(r.returncode == 1 and "theorems do not hold" in r.stdout and not os.path.exists(temp.path + "/out/active"),
      "and such a policy is not built", r.stdout)
@@ -252,7 +252,7 @@ t.eq(r.returncode, 2, "there is no thirteenth month")
 ics = run([CLI, "policy", "calendar", OLD, "--ics", "--at", AT], encoding="ascii").stdout
 raw = os.path.join(temp.path, "x.ics")
 with open(raw, "wb") as f:
-    f.write(__import__("subprocess").run([CLI, "policy", "calendar", OLD, "--ics", "--at", AT], check=True,
+    f.write(subprocess.run([CLI, "policy", "calendar", OLD, "--ics", "--at", AT], check=True,
                                          stdout=-1).stdout)
 with open(raw, "rb") as f:
     data = f.read()
