@@ -1,9 +1,10 @@
 /*
- * The native back end. Order of one start, in the supervisor but where said: find and make the
- * limits' groups; start the janitor; open what the sandbox sees; start the child in new namespaces,
- * which shares our memory and our descriptors, joins the groups, builds network and mounts, gives
- * up everything and executes cofferdam-init. Meanwhile we map its ids and wait. What the child
- * makes for the supervisor (listeners, the filter's notifications) it thus has made here.
+ * The native back end. Order of one start, in the supervisor but where said: start the janitor;
+ * make the group in which the child is born; start the child, which shares our memory and our
+ * descriptors; while it makes the namespaces that take long, map its ids and open what the sandbox
+ * sees; while it builds network and mounts of that, make the other groups. Then we wait: the child
+ * joins the groups, gives up everything and executes cofferdam-init. What the child makes for the
+ * supervisor (listeners, the filter's notifications) it thus has made here.
  */
 #ifndef AGENT_SANDBOX_NATIVE_H
 #define AGENT_SANDBOX_NATIVE_H
@@ -76,14 +77,20 @@ struct native_cgroup {
 	int version; /* of the limits; 0: none */
 	bool swap_counted;
 	struct native_janitor *janitor; /* is told of each group before it is made; NULL: none */
+	struct native_cgroup_own *own;	/* between the two steps of its making */
 };
 /* Directory of the caller's own cgroup for a v1 controller, or (NULL) of v2. The texts are those of
  * /proc/self. NULL: none. The caller frees. */
 char *native_cgroup_own(const char *mountinfo, const char *self, const char *controller);
+/* That of version 2 where nearly every host has it, without a look at all mounts. NULL: look. */
+char *native_cgroup_usual(const char *self);
 /*
- * A fresh group for each kind of limit and for the freezer. *ret_lacks: layers not to be had and
- * allowed to lack. On error what was made is in *c, for native_cgroup_remove.
+ * A fresh group for each kind of limit and for the freezer, in two steps: first that of version 2,
+ * in which a child can be born; then those of version 1, and what is wrong if there are none.
+ * *ret_lacks: layers not to be had and allowed to lack. On error what was made is in *c, for
+ * native_cgroup_remove.
  */
+int native_cgroup_begin(const struct sandbox_limits *l, struct native_cgroup *c, struct err *err);
 int native_cgroup_create(const struct sandbox_limits *l, unsigned may_lack, struct native_cgroup *c,
     unsigned *ret_lacks, struct err *err);
 /* One more group, of a version 1 controller that limits nothing of ours. NULL: it is not there, or
@@ -154,7 +161,7 @@ struct native_view {
 	char *owned[64]; /* strings made for s and links */
 	size_t nowned;
 	bool nodes;    /* devices are files of root, not mounts */
-	int root;      /* tmpfs; once the child has its root: a writable copy for the supervisor */
+	int root;      /* tmpfs; once the child has its root: that, read-only */
 	int work, tmp; /* for fstatfs; of an overlay its upper side */
 	bool limited;  /* work has a size of ours */
 	uid_t maker;   /* another host id that makes files in the workspace, and gives them away; 0:
@@ -192,7 +199,10 @@ int native_userns_make(const char *users, const char *groups, int *ret, struct e
 int native_idmap(int mount, const char *host, uid_t outside, uid_t maker, struct err *err);
 
 /* --- native_net.c ------------------------------------------------------------------------- */
-int native_net_up(struct err *err);
+/* Raw calls alone: 0, or -errno. */
+int native_net_raw(void);
+/* Says what went wrong; 0: nothing. */
+int native_net_check(int rc, struct err *err);
 int native_listener_make(const struct spec_target *t, int *ret, struct err *err);
 int native_listen(struct backend_box *b, const struct spec_target *t, int *ret, struct err *err);
 /* In the namespaces of the box's child that flags name. */
@@ -208,6 +218,31 @@ int native_caps_drop(struct err *err);
 /* All but the limit of open files, which pid 1 sets for each program. */
 int native_reset(struct err *err);
 
+/* --- native_self.c: what is of the memory, and so the supervisor's as well as a child's ---- */
+#define NATIVE_OOM "300" /* oom_score_adj of all inside */
+struct native_self {
+	bool taken, root;
+	int dumpable;
+	char oom[8]; /* "": not known */
+};
+/* Before the child: as it needs it. */
+void native_self_take(struct native_self *s, bool root);
+/* Once it has its own memory, or is gone (pid 0): ours is as before, its oom_score_adj as it shall
+ * be. Nothing if that was done. */
+void native_self_give(struct native_self *s, pid_t pid);
+
+/* --- native_cpus.c: where a start runs ---------------------------------------------------- */
+#define NATIVE_CPUS_BYTES 128
+struct native_cpus {
+	bool known; /* there is more than one */
+	uint64_t all[NATIVE_CPUS_BYTES / 8], one[NATIVE_CPUS_BYTES / 8];
+};
+/* Those of the calling thread, and the one that it is on. */
+void native_cpus_find(struct native_cpus *c);
+/* The calling thread keeps to that one, or may use all of them again. Raw calls alone. */
+void native_cpus_hold(const struct native_cpus *c);
+void native_cpus_free(const struct native_cpus *c);
+
 /* --- native_uid.c: host ids when started as root ------------------------------------------ */
 struct native_uid {
 	uid_t uid;  /* group as well: nobody else's, and no other sandbox's */
@@ -222,11 +257,21 @@ void native_uid_free(struct native_uid *u);
 uid_t native_uid_example(void);
 
 /* --- native_child.c, native_box.c --------------------------------------------------------- */
+/* How far the supervisor is. While it still makes groups, what the child does may fail in no way
+ * that is looked for (errno is one for both) and allocate nothing. */
+enum native_go {
+	NATIVE_GO_VIEW = 1, /* the ids are mapped and the view is open (as root) */
+	NATIVE_GO_ALL = 2,  /* all is there, and it waits */
+};
 /* Shared with the child while it starts. */
 struct native_start {
 	const struct super_spec *spec;
 	struct native *n;
 	struct native_idmap map;
+	struct native_cpus cpus;
+	uint64_t late;		      /* namespaces that the child makes itself */
+	volatile uint32_t go;	      /* enum native_go, by futex */
+	int net;		      /* of its network, as native_net_raw says */
 	int wire, init, inside, null; /* the child's; inside -1: none */
 	int supervisor;		      /* pidfd of ours */
 	int notify, abi;	      /* found out by the child */
@@ -241,6 +286,8 @@ struct native {	   /* backend_box.own */
 	bool root; /* of the host: ids are spare ones, sources are opened outside */
 	uid_t uid; /* outside */
 	gid_t gid;
+	bool starting; /* the child may still use what the supervisor has open */
+	struct native_self self;
 	struct native_uid spare; /* where both are from; of root alone */
 	struct native_cgroup cgroup;
 	struct native_janitor janitor;
@@ -255,6 +302,7 @@ int native_program_open(const char *name, struct err *err);
 void native_disk_usage(int fd, bool counted, struct backend_usage *ret);
 /* Everything that a missing layer says: ERR_UNAVAILABLE with what to do. */
 int native_missing(struct err *err, int errnum, const char *layer, const char *fix);
+int native_namespaces_missing(struct err *err, int errnum);
 /* Whole small file into *out, NUL-terminated behind its end. */
 int native_slurp(const char *path, struct buf *out, struct err *err);
 

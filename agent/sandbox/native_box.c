@@ -72,23 +72,35 @@ native_slurp(const char *path, struct buf *out, struct err *err)
 }
 
 /*
- * Not among them: a time namespace. It would only let the sandbox have other offsets of the
- * monotonic clocks, which it must not set, and hides nothing; the wall clock has none.
+ * Those that the child is born in, or (late) makes itself, beside the supervisor: a network takes
+ * longer than all the others. Not among them: a time namespace. It would only let the sandbox have
+ * other offsets of the monotonic clocks, which it must not set, and hides nothing; the wall clock
+ * has none.
  */
 static uint64_t
-namespaces(void)
+namespaces(bool late)
 {
 	static const struct {
 		const char *layer;
 		uint64_t flag;
-	} rows[] = {{"userns", CLONE_NEWUSER}, {"netns", CLONE_NEWNET}, {"ipcns", CLONE_NEWIPC},
-	    {"utsns", CLONE_NEWUTS}, {"pidns", CLONE_NEWPID}};
-	uint64_t all = CLONE_NEWNS;
+		bool late;
+	} rows[] = {{"userns", CLONE_NEWUSER, false}, {"pidns", CLONE_NEWPID, false},
+	    {"netns", CLONE_NEWNET, true}, {"ipcns", CLONE_NEWIPC, true},
+	    {"utsns", CLONE_NEWUTS, true}};
+	uint64_t all = late ? CLONE_NEWNS : 0;
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		if (!native_layer_off(rows[i].layer))
+		if (rows[i].late == late && !native_layer_off(rows[i].layer))
 			all |= rows[i].flag;
 	return all;
+}
+
+static void
+one_close(int *fd)
+{
+	if (*fd >= 0)
+		(void)close(*fd);
+	*fd = -1;
 }
 
 static int
@@ -96,7 +108,6 @@ identity_choose(struct native *n, struct err *err)
 {
 	int rc;
 
-	n->root = native_uid_can();
 	if (n->root && (rc = native_uid_take(&n->spare, err)) != 0)
 		return rc;
 	n->uid = n->root ? n->spare.uid : geteuid();
@@ -136,13 +147,22 @@ child_wait(const struct native_start *s, int pidfd)
 			break;
 }
 
+int
+native_namespaces_missing(struct err *err, int errnum)
+{
+	return native_missing(err, errnum, "user, mount, pid, net, ipc and uts namespaces",
+	    "allow user namespaces for this user (sysctl user.max_user_namespaces, "
+	    "kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns)");
+}
+
+/* From here to child_finish it is beside us, and makes nothing but raw calls. */
 static int
-child_start(struct native_start *s, struct backend_box *b, struct err *err)
+child_begin(struct native_start *s, struct backend_box *b, struct err *err)
 {
 	struct native *n = b->own;
 	int into = native_cgroup_into(&n->cgroup);
 	struct clone_args a = {.exit_signal = SIGCHLD,
-	    .flags = namespaces() | CLONE_FILES | CLONE_PIDFD | CLONE_CHILD_CLEARTID |
+	    .flags = namespaces(false) | CLONE_FILES | CLONE_PIDFD | CLONE_CHILD_CLEARTID |
 		     CLONE_CLEAR_SIGHAND | (into >= 0 ? CLONE_INTO_CGROUP : 0),
 	    .pidfd = (uintptr_t)&b->pidfd,
 	    .child_tid = (uintptr_t)&s->running,
@@ -150,24 +170,39 @@ child_start(struct native_start *s, struct backend_box *b, struct err *err)
 	pid_t pid;
 
 	s->running = 1;
+	s->late = namespaces(true);
+	native_self_take(&n->self, n->root);
+	native_cpus_find(&s->cpus);
 	pid = native_spawn(&n->region, &a, native_child_main, s);
-	if (pid > 0) {
-		s->map.child = pid;
-		if (n->root)
-			native_map_write(&s->map);
-		child_wait(s, b->pidfd);
-	}
-
 	if (pid < 0)
-		return native_missing(err, -pid, "user, mount, pid, net, ipc and uts namespaces",
-		    "allow user namespaces for this user (sysctl user.max_user_namespaces, "
-		    "kernel.unprivileged_userns_clone, "
-		    "kernel.apparmor_restrict_unprivileged_userns)");
-	b->child = pid;
+		return native_namespaces_missing(err, -pid);
+	b->child = s->map.child = pid;
+	n->starting = true;
+	native_cpus_hold(&s->cpus);
+	return 0;
+}
+
+static void
+go(struct native_start *s, enum native_go to)
+{
+	s->go = to;
+	(void)RAW(SYS_futex, &s->go, FUTEX_WAKE, 1);
+}
+
+/* All that it needs is there. */
+static int
+child_finish(struct native_start *s, struct backend_box *b, struct err *err)
+{
+	struct native *n = b->own;
+
+	go(s, NATIVE_GO_ALL);
+	child_wait(s, b->pidfd);
+	native_self_give(&n->self, b->child);
 	b->notify = s->notify;
 	b->lacks |= s->lacks;
 	b->nlisteners = s->nlisteners;
 	memcpy(b->listeners, s->listeners, s->nlisteners * sizeof(*b->listeners));
+	n->starting = !s->executing;
 	if (s->executing)
 		return 0;
 	if (s->err.code != 0)
@@ -189,63 +224,97 @@ level_put(const struct native_start *s, struct backend_box *b)
 	native_cgroup_level(&n->cgroup, &b->level);
 }
 
-/* A child that shares our memory is as dumpable as we are, and must be to write its own maps. */
+/* What the child is handed, borrowed: -1: not made yet. */
+struct ends {
+	int init, inside, null, wire, self;
+};
+
+static void
+ends_close(struct ends *e)
+{
+	one_close(&e->init);
+	one_close(&e->inside);
+	one_close(&e->null);
+	one_close(&e->wire);
+	one_close(&e->self);
+}
+#define AUTO_ENDS __attribute__((cleanup(ends_close)))
+
 static int
-child_run(struct native_start *s, struct backend_box *b, struct err *err)
+ends_make(struct ends *e, struct backend_box *b, struct err *err)
+{
+	int pair[2];
+
+	if ((e->init = native_program_open("cofferdam-init", err)) < 0 ||
+	    (e->inside = native_program_open("cofferdam-inside", err)) < 0)
+		return ERR_UNAVAILABLE;
+	e->null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (e->null < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+		return err_sys(err, ERR_SYSTEM, errno, "sandbox: /dev/null or socketpair");
+	b->inside = pair[0];
+	e->wire = pair[1];
+	return 0;
+}
+
+/* As root, who opens what is seen: first what the child goes on with. */
+static int
+view_make(struct native_start *s, struct native *n, struct err *err)
+{
+	int rc = identity_choose(n, err);
+
+	s->map.uid = n->uid;
+	s->map.gid = n->gid;
+	if (rc != 0 || !n->root)
+		return rc;
+	native_map_write(&s->map);
+	if ((rc = native_view_open(s->spec, &n->view, n->uid, err)) == 0)
+		go(s, NATIVE_GO_VIEW);
+	return rc;
+}
+
+/* What the child does not need at its birth, and so is made beside it. */
+static int
+rest_make(struct native_start *s, struct ends *e, struct backend_box *b, struct err *err)
 {
 	struct native *n = b->own;
-	int before = prctl(PR_GET_DUMPABLE), rc;
+	int rc;
 
-	if (!n->root && before != 1)
-		(void)prctl(PR_SET_DUMPABLE, 1);
-	rc = child_start(s, b, err);
-	if (prctl(PR_GET_DUMPABLE) != before && (before == 0 || before == 1))
-		(void)prctl(PR_SET_DUMPABLE, before);
-	return rc;
+	if ((rc = view_make(s, n, err)) != 0 || (rc = ends_make(e, b, err)) != 0 ||
+	    (!native_layer_off("limits") &&
+		(rc = native_cgroup_create(
+		     &s->spec->limits, s->spec->may_lack, &n->cgroup, &b->lacks, err)) != 0))
+		return rc;
+	for (size_t i = 0; i < n->cgroup.n; i++)
+		b->cgroups[i] = n->cgroup.g[i].path;
+	s->init = e->init;
+	s->inside = e->inside;
+	s->null = e->null;
+	s->wire = e->wire;
+	return 0;
 }
 
 static int
 box_build(const struct super_spec *spec, struct backend_box *b, struct err *err)
 {
 	struct native *n = b->own;
-	AUTO_FD int init = native_program_open("cofferdam-init", err);
-	AUTO_FD int inside = native_program_open("cofferdam-inside", err);
-	AUTO_FD int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	AUTO_FD int self = (int)syscall(SYS_pidfd_open, getpid(), 0);
-	AUTO_FD int wire = -1;
 	struct native_start *s = &((struct shared *)native_region_shared(&n->region))->start;
-	int pair[2], rc;
+	AUTO_ENDS struct ends e = {-1, -1, -1, -1, -1};
+	int rc;
 
-	if (init < 0 || inside < 0)
-		return ERR_UNAVAILABLE;
-	if ((rc = identity_choose(n, err)) != 0)
-		return rc;
-	s->map.uid = n->uid;
-	s->map.gid = n->gid;
-	n->cgroup.janitor = &n->janitor;
-	if ((!native_layer_off("limits") &&
-		((rc = native_janitor_start(&n->janitor, err)) != 0 ||
-		    (rc = native_cgroup_create(
-			 &spec->limits, spec->may_lack, &n->cgroup, &b->lacks, err)) != 0)) ||
-	    (rc = native_view_plan(spec, &n->view, err)) != 0 ||
-	    (n->root && (rc = native_view_open(spec, &n->view, n->uid, err)) != 0))
-		return rc;
-	if (null < 0 || self < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
-		return err_sys(err, ERR_SYSTEM, errno, "sandbox: /dev/null, pidfd or socketpair");
-	b->inside = pair[0];
-	wire = pair[1];
-	s->supervisor = self;
 	s->spec = spec;
 	s->n = n;
-	s->wire = wire;
-	s->init = init;
-	s->inside = inside;
-	s->null = null;
 	s->notify = -1;
-	for (size_t i = 0; i < n->cgroup.n; i++)
-		b->cgroups[i] = n->cgroup.g[i].path;
-	rc = child_run(s, b, err);
-	if (rc == 0)
+	n->root = native_uid_can();
+	e.self = s->supervisor = (int)syscall(SYS_pidfd_open, getpid(), 0);
+	if (e.self < 0)
+		return err_sys(err, ERR_SYSTEM, errno, "sandbox: pidfd");
+	if ((rc = native_view_plan(spec, &n->view, err)) != 0 ||
+	    (!native_layer_off("limits") &&
+		((rc = native_janitor_start(&n->janitor, err)) != 0 ||
+		    (rc = native_cgroup_begin(&spec->limits, &n->cgroup, err)) != 0)) ||
+	    (rc = child_begin(s, b, err)) != 0 || (rc = rest_make(s, &e, b, err)) != 0)
+		return rc;
+	if ((rc = child_finish(s, b, err)) == 0)
 		level_put(s, b);
 	native_view_close(&n->view);
 	native_cgroup_joined(&n->cgroup);
@@ -253,14 +322,6 @@ box_build(const struct super_spec *spec, struct backend_box *b, struct err *err)
 }
 
 /* --- end ------------------------------------------------------------------------------- */
-
-static void
-one_close(int *fd)
-{
-	if (*fd >= 0)
-		(void)close(*fd);
-	*fd = -1;
-}
 
 static void
 tree_kill(struct backend_box *b, struct native *n)
@@ -293,6 +354,8 @@ native_end(struct backend_box *b)
 	if (n == NULL)
 		return;
 	tree_kill(b, n);
+	if (n->starting)
+		tree_wait(b);
 	/* Meanwhile: the last look at a mount takes as long to close as a process to end. */
 	one_close(&b->inside);
 	one_close(&b->notify);
@@ -301,6 +364,7 @@ native_end(struct backend_box *b)
 	b->nlisteners = 0;
 	native_view_free(&n->view);
 	tree_wait(b);
+	native_self_give(&n->self, 0);
 	one_close(&b->pidfd);
 	native_cgroup_remove(&n->cgroup);
 	native_janitor_end(&n->janitor);
@@ -331,7 +395,9 @@ native_start(const struct super_spec *spec, struct backend_box *b, struct err *e
 	b->lacks = 0;
 	b->level = BUF(16384);
 	n->view.root = n->view.work = n->view.tmp = -1;
+	n->cgroup.janitor = &n->janitor;
 	rc = box_build(spec, b, err);
+	native_cpus_free(&((struct shared *)native_region_shared(&region))->start.cpus);
 	if (rc != 0)
 		native_end(b);
 	return rc;

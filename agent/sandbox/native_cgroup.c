@@ -25,10 +25,38 @@
 	"start it as root, or in a cgroup of your own: " \
 	"systemd-run --user --scope -p Delegate=yes cofferdam ..."
 
-/* The caller's own groups, found once. */
-struct own {
-	char *mountinfo, *self;
+/* The caller's own groups, found once; and why there is no group of version 2 for what. */
+struct native_cgroup_own {
+	struct buf mountinfo, self;
+	char *v2; /* NULL: not mounted */
+	struct err limits, freezer;
 };
+
+static void
+own_free(struct native_cgroup_own *o)
+{
+	if (o == NULL)
+		return;
+	buf_free(&o->mountinfo);
+	buf_free(&o->self);
+	free(o->v2);
+	free(o);
+}
+
+/* All mounts, when they are first needed. */
+static int
+own_mounts(struct native_cgroup_own *o, struct err *err)
+{
+	if (o->mountinfo.n == 0 && native_slurp("/proc/self/mountinfo", &o->mountinfo, err) != 0)
+		return err_wrap(err, "sandbox: limits");
+	return 0;
+}
+
+static char *
+own_find(const struct native_cgroup_own *o, const char *controller)
+{
+	return native_cgroup_own((char *)o->mountinfo.p, (char *)o->self.p, controller);
+}
 
 static int
 put_at(int dir, const char *file, const char *text)
@@ -89,6 +117,7 @@ group_make(
     const char *parent, int version, unsigned roles, struct native_cgroup *c, struct err *err)
 {
 	struct native_group *g = &c->g[c->n];
+	bool thaw = version == 1 && (roles & NATIVE_FREEZE) != 0;
 	struct timespec ts;
 	int rc = 0;
 
@@ -100,8 +129,7 @@ group_make(
 	g->path = xasprintf("%s/" GROUP_PREFIX "%d-%lld%09ld", parent, (int)getpid(),
 	    (long long)ts.tv_sec, ts.tv_nsec);
 	if (c->janitor != NULL)
-		rc = native_janitor_tell(
-		    c->janitor, g->path, version == 1 && (roles & NATIVE_FREEZE) != 0, err);
+		rc = native_janitor_tell(c->janitor, g->path, thaw, err);
 	if (rc == 0 && mkdir(g->path, 0755) != 0)
 		rc = err_sys(err, ERR_SYSTEM, errno, "%s", g->path);
 	if (rc != 0) {
@@ -149,8 +177,8 @@ v1_limit(const struct sandbox_limits *l, struct native_cgroup *c, struct err *er
 }
 
 static int
-v1_create(
-    const struct own *o, const struct sandbox_limits *l, struct native_cgroup *c, struct err *err)
+v1_create(const struct native_cgroup_own *o, const struct sandbox_limits *l,
+    struct native_cgroup *c, struct err *err)
 {
 	static const struct {
 		const char *name;
@@ -162,7 +190,7 @@ v1_create(
 	for (size_t i = 0; rc == 0 && i < ARRAY_LEN(rows); i++) {
 		size_t same = 0;
 
-		parents[i] = native_cgroup_own(o->mountinfo, o->self, rows[i].name);
+		parents[i] = own_find(o, rows[i].name);
 		while (same < i && parents[i] != NULL && parents[same] != NULL &&
 		       strcmp(parents[same], parents[i]) != 0)
 			same++;
@@ -183,9 +211,9 @@ v1_create(
 /* --- version 2 ------------------------------------------------------------------------- */
 
 static bool
-word_in(const struct buf *b, const char *word)
+word_in(struct str rest, const char *word)
 {
-	struct str rest = buf_str(b), one;
+	struct str one;
 
 	for (;;) {
 		bool more = str_cut(&rest, ' ', &one);
@@ -201,23 +229,25 @@ word_in(const struct buf *b, const char *word)
 static bool
 v2_has(const char *dir, const char *file)
 {
-	AUTO_FREE char *path = xasprintf("%s/%s", dir, file);
-	AUTO_BUF struct buf b = BUF(4096);
-	struct err ignored;
+	char text[4096];
+	AUTO_FD int at = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	AUTO_FD int fd = at >= 0 ? openat(at, file, O_RDONLY | O_CLOEXEC) : -1;
+	ssize_t n = fd >= 0 ? read(fd, text, sizeof(text)) : -1;
+	struct str all = str_mem(text, n > 0 ? (size_t)n : 0);
 
-	return native_slurp(path, &b, &ignored) == 0 && word_in(&b, "memory") &&
-	       word_in(&b, "pids") && word_in(&b, "cpu");
+	return word_in(all, "memory") && word_in(all, "pids") && word_in(all, "cpu");
 }
 
 /* May groups below `dir` have them? Switches them on where it can. */
 static bool
 v2_parent_fits(const char *dir)
 {
-	AUTO_FREE char *path = xasprintf("%s/cgroup.subtree_control", dir);
+	AUTO_FREE char *path = NULL;
 
 	/* Where version 1 has them, version 2 does not, and asking would wait for a lock. */
 	if (!v2_has(dir, "cgroup.controllers"))
 		return false;
+	path = xasprintf("%s/cgroup.subtree_control", dir);
 	if (!v2_has(dir, "cgroup.subtree_control") &&
 	    (put_at(AT_FDCWD, path, "+memory +pids +cpu") != 0 ||
 		!v2_has(dir, "cgroup.subtree_control")))
@@ -244,10 +274,10 @@ v2_limit(struct native_group *g, const struct sandbox_limits *l, struct native_c
 }
 
 static int
-v2_create(
-    const struct own *o, const struct sandbox_limits *l, struct native_cgroup *c, struct err *err)
+v2_create(const struct native_cgroup_own *o, const struct sandbox_limits *l,
+    struct native_cgroup *c, struct err *err)
 {
-	AUTO_FREE char *dir = native_cgroup_own(o->mountinfo, o->self, NULL);
+	AUTO_FREE char *dir = o->v2 != NULL ? xstrdup(o->v2) : NULL;
 	int rc;
 
 	/* A group with processes in it cannot hold limited children: look upwards, while it is
@@ -271,68 +301,117 @@ v2_create(
 
 /* --- both ------------------------------------------------------------------------------ */
 
-/* Where version 2 limits nothing, it may still be mounted, and then freezes and counts time. */
-static int
-freezer_create(const struct own *o, struct native_cgroup *c, struct err *err)
+static void
+groups_drop(struct native_cgroup *c, size_t from)
 {
-	AUTO_FREE char *v2 = native_cgroup_own(o->mountinfo, o->self, NULL);
-	AUTO_FREE char *v1 = native_cgroup_own(o->mountinfo, o->self, "freezer");
-	struct err e2 = {0}, e1 = {0};
+	for (; c->n > from; c->n--) {
+		struct native_group *g = &c->g[c->n - 1];
 
-	if (v2 != NULL && group_make(v2, 2, NATIVE_FREEZE | NATIVE_TIME, c, &e2) == 0) {
-		if (faccessat(c->g[c->n - 1].fd, "cgroup.freeze", W_OK, 0) == 0)
-			return 0;
-		(void)err_sys(&e2, ERR_SYSTEM, errno, "cgroup.freeze");
-		c->g[c->n - 1].roles &= ~(unsigned)NATIVE_FREEZE;
+		/* The last process may still be on its way out. */
+		for (int k = 0; rmdir(g->path) != 0 && errno == EBUSY && k < 1000; k++)
+			(void)usleep(k < 20 ? 100 : 5000);
+		if (g->tasks >= 0)
+			(void)close(g->tasks);
+		if (g->fd >= 0)
+			(void)close(g->fd);
+		if (g->ooms >= 0)
+			(void)close(g->ooms);
+		free(g->path);
+		*g = (struct native_group){0};
 	}
-	if (v1 != NULL && group_make(v1, 1, NATIVE_FREEZE, c, &e1) == 0)
-		return 0;
-	return err_set(err, ERR_UNAVAILABLE,
-	    "sandbox: a freezer for pause cannot be had (version 2: %s; version 1: %s): " FIX,
-	    v2 != NULL ? e2.msg : "not mounted", v1 != NULL ? e1.msg : "not mounted");
 }
 
 static int
-limits_create(
-    const struct own *o, const struct sandbox_limits *l, struct native_cgroup *c, struct err *err)
+own_make(struct native_cgroup *c, struct err *err)
 {
-	struct err e1 = {0}, e2 = {0};
+	struct native_cgroup_own *o = c->own = xcalloc(1, sizeof(*o));
 
-	if (v2_create(o, l, c, &e2) == 0)
+	o->mountinfo = BUF(1 << 20);
+	o->self = BUF(65536);
+	if (native_slurp("/proc/self/cgroup", &o->self, err) != 0)
+		return err_wrap(err, "sandbox: limits");
+	if ((o->v2 = native_cgroup_usual((char *)o->self.p)) != NULL)
 		return 0;
-	native_cgroup_remove(c);
-	if (v1_create(o, l, c, &e1) == 0)
+	if (own_mounts(o, err) != 0)
+		return err->code;
+	o->v2 = own_find(o, NULL);
+	return 0;
+}
+
+/* Where version 2 limits nothing, it may still be mounted, and then freezes and counts time. */
+int
+native_cgroup_begin(const struct sandbox_limits *l, struct native_cgroup *c, struct err *err)
+{
+	struct native_cgroup_own *o;
+	int rc;
+
+	if ((rc = own_make(c, err)) != 0)
+		return rc;
+	o = c->own;
+	if (v2_create(o, l, c, &o->limits) == 0)
 		return 0;
-	native_cgroup_remove(c);
+	groups_drop(c, 0);
+	if (o->v2 == NULL)
+		return 0;
+	if (group_make(o->v2, 2, NATIVE_FREEZE | NATIVE_TIME, c, &o->freezer) != 0)
+		return 0;
+	if (faccessat(c->g[c->n - 1].fd, "cgroup.freeze", W_OK, 0) == 0)
+		return 0;
+	(void)err_sys(&o->freezer, ERR_SYSTEM, errno, "cgroup.freeze");
+	c->g[c->n - 1].roles &= ~(unsigned)NATIVE_FREEZE;
+	return 0;
+}
+
+static int
+freezer_create(struct native_cgroup *c, struct err *err)
+{
+	const struct native_cgroup_own *o = c->own;
+	AUTO_FREE char *v1 = own_find(o, "freezer");
+	struct err e = {0};
+
+	if (v1 != NULL && group_make(v1, 1, NATIVE_FREEZE, c, &e) == 0)
+		return 0;
+	return err_set(err, ERR_UNAVAILABLE,
+	    "sandbox: a freezer for pause cannot be had (version 2: %s; version 1: %s): " FIX,
+	    o->v2 != NULL ? o->freezer.msg : "not mounted", v1 != NULL ? e.msg : "not mounted");
+}
+
+static int
+limits_create(const struct sandbox_limits *l, struct native_cgroup *c, struct err *err)
+{
+	const struct native_cgroup_own *o = c->own;
+	size_t before = c->n;
+	struct err e = {0};
+
+	if (v1_create(o, l, c, &e) == 0)
+		return 0;
+	groups_drop(c, before);
 	return err_set(err, ERR_UNAVAILABLE,
 	    "sandbox: limits on memory, processes and processor time cannot be had "
 	    "(version 2: %s; version 1: %s): " FIX,
-	    e2.msg, e1.msg);
+	    o->limits.msg, e.msg);
 }
 
 int
 native_cgroup_create(const struct sandbox_limits *l, unsigned may_lack, struct native_cgroup *c,
     unsigned *ret_lacks, struct err *err)
 {
-	AUTO_BUF struct buf mi = BUF(1 << 20), self = BUF(65536);
-	struct own o;
-	int rc;
+	int rc = c->own == NULL ? native_cgroup_begin(l, c, err) : 0;
 
-	if (native_slurp("/proc/self/mountinfo", &mi, err) != 0 ||
-	    native_slurp("/proc/self/cgroup", &self, err) != 0)
-		return err_wrap(err, "sandbox: limits");
-	o = (struct own){.mountinfo = (char *)mi.p, .self = (char *)self.p};
-	if ((rc = limits_create(&o, l, c, err)) != 0) {
+	if (rc != 0 || ((c->version == 0 || native_cgroup_role(c, NATIVE_FREEZE) == NULL) &&
+			   (rc = own_mounts(c->own, err)) != 0))
+		return rc;
+	if (c->version == 0 && (rc = limits_create(l, c, err)) != 0) {
 		if ((may_lack & SANDBOX_LAYER_LIMITS) == 0)
 			return rc;
 		*ret_lacks |= SANDBOX_LAYER_LIMITS;
 	}
-	if (native_cgroup_role(c, NATIVE_FREEZE) == NULL &&
-	    (rc = freezer_create(&o, c, err)) != 0) {
+	if (native_cgroup_role(c, NATIVE_FREEZE) == NULL && (rc = freezer_create(c, err)) != 0) {
 		if ((may_lack & SANDBOX_LAYER_FREEZER) == 0)
 			return rc;
 		*ret_lacks |= SANDBOX_LAYER_FREEZER;
 	}
+	own_free(TAKE_PTR(c->own));
 	if (c->n == 0 && c->janitor != NULL)
 		native_janitor_end(TAKE_PTR(c->janitor));
 	return 0;
@@ -368,8 +447,9 @@ native_cgroup_join(const struct native_cgroup *c, struct err *err)
 {
 	for (size_t i = 0; i < c->n; i++)
 		if (c->g[i].version == 1 && write(c->g[i].tasks, "0", 1) != 1)
-			return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox: limits: joining %s",
-			    c->g[i].path);
+			return err_sys(err, ERR_UNAVAILABLE, errno,
+			    "sandbox: limits: joining a group of version 1 (kinds %#x)",
+			    c->g[i].roles);
 	return 0;
 }
 
@@ -386,17 +466,8 @@ native_cgroup_joined(struct native_cgroup *c)
 void
 native_cgroup_remove(struct native_cgroup *c)
 {
-	native_cgroup_joined(c);
-	for (size_t i = 0; i < c->n; i++) {
-		/* The last process may still be on its way out. */
-		for (int k = 0; rmdir(c->g[i].path) != 0 && errno == EBUSY && k < 1000; k++)
-			(void)usleep(k < 20 ? 100 : 5000);
-		if (c->g[i].fd >= 0)
-			(void)close(c->g[i].fd);
-		if (c->g[i].ooms >= 0)
-			(void)close(c->g[i].ooms);
-		free(c->g[i].path);
-	}
+	groups_drop(c, 0);
+	own_free(c->own);
 	*c = (struct native_cgroup){.janitor = c->janitor};
 }
 

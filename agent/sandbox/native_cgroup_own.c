@@ -4,9 +4,15 @@
  */
 #include "agent/sandbox/native.h"
 
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
 #include "common/xalloc.h"
 
 #include "common/banned.h"
+
+#define ROOT_INODE 1 /* of the whole tree: no part of it is mounted there */
 
 static bool
 has_word(struct str list, const char *word, char sep)
@@ -37,6 +43,24 @@ self_path(const char *self, const char *controller, struct str *ret)
 		}
 	}
 	return false;
+}
+
+char *
+native_cgroup_usual(const char *self)
+{
+	static const char *const usual[] = {"/sys/fs/cgroup/unified", "/sys/fs/cgroup"};
+	struct str path;
+	struct statfs fs;
+	struct stat st;
+
+	if (!self_path(self, NULL, &path))
+		return NULL;
+	for (size_t i = 0; i < ARRAY_LEN(usual); i++)
+		if (statfs(usual[i], &fs) == 0 && fs.f_type == CGROUP2_SUPER_MAGIC &&
+		    stat(usual[i], &st) == 0 && st.st_ino == ROOT_INODE)
+			return xasprintf("%s%.*s", usual[i], str_eqz(path, "/") ? 0 : (int)path.n,
+			    path.n != 0 ? path.p : "");
+	return NULL;
 }
 
 char *

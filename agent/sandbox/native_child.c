@@ -25,6 +25,7 @@
 #include "common/banned.h"
 
 #define INIT_FD (INSIDE_HELPER_FD + 1)
+#define BESIDE_S 10 /* for the supervisor's part of the start */
 
 static int
 file_put(const char *path, const char *text, struct err *err)
@@ -38,17 +39,10 @@ file_put(const char *path, const char *text, struct err *err)
 	return 0;
 }
 
-/* The supervisor's death is ours from now on, if it has not been yet. */
 static int
-death_share(struct native_start *s, struct err *err)
+namespaces_check(struct native_start *s, struct err *err)
 {
-	struct pollfd p = {.fd = s->supervisor, .events = POLLIN};
-
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0)
-		return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox: parent death signal");
-	if (poll(&p, 1, 0) != 0)
-		return err_set(err, ERR_UNAVAILABLE, "sandbox: its supervisor is gone");
-	return 0;
+	return s->late == 0 ? 0 : native_namespaces_missing(err, (int)s->late);
 }
 
 /* The building needs some, and pid 1 as many as there can be. */
@@ -99,11 +93,11 @@ static int
 identity_take(struct native_start *s, struct err *err)
 {
 	const unsigned uid = NATIVE_UID_INSIDE, gid = NATIVE_UID_INSIDE;
-	AUTO_FD int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+	AUTO_FD int fd = s->n->root ? -1 : open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 
-	/* Only of this process, since the supervisor waits by vfork. */
+	/* Later nobody could but root, who does it then. */
 	if (fd >= 0)
-		(void)!write(fd, "300", 3);
+		(void)!write(fd, NATIVE_OOM, strlen(NATIVE_OOM));
 	/* Not setresgid(3) and its like: they would set the ids of the supervisor's other threads.
 	 */
 	if (s->n->root && syscall(SYS_setgroups, 0, NULL) != 0)
@@ -128,7 +122,7 @@ network_make(struct native_start *s, struct err *err)
 	if (!native_layer_off("utsns") &&
 	    (sethostname("sandbox", 7) != 0 || setdomainname("", 0) != 0))
 		return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox: host name");
-	if (!native_layer_off("netns") && (rc = native_net_up(err)) != 0)
+	if ((rc = native_net_check(s->net, err)) != 0)
 		return rc;
 	for (; rc == 0 && s->nlisteners < s->spec->ntargets; s->nlisteners += rc == 0)
 		rc = native_listener_make(
@@ -209,26 +203,80 @@ static void
 words_make(const struct native_start *s, char *ret, size_t size)
 {
 	const char *lacks = (s->lacks & SANDBOX_LAYER_LANDLOCK) != 0 ? "landlock," : "";
-
 	int n = snprintf(ret, size, "%s", lacks);
 
 	if (!native_layer_off("reset"))
-		(void)snprintf(ret + n, size - (size_t)n, "files=%u", s->spec->limits.open_files);
+		n += snprintf(ret + n, size - (size_t)n, "files=%u,", s->spec->limits.open_files);
+	if (!s->cpus.known)
+		return;
+	n += snprintf(ret + n, size - (size_t)n, "cpus=");
+	for (size_t i = ARRAY_LEN(s->cpus.all); i-- > 0;)
+		n += snprintf(
+		    ret + n, size - (size_t)n, "%016llx", (unsigned long long)s->cpus.all[i]);
+}
+
+/* False: the supervisor is not there any more, or does not come to it. */
+static bool
+go_wait(const struct native_start *s, enum native_go to)
+{
+	const struct timespec limit = {.tv_sec = BESIDE_S};
+	uint32_t now;
+
+	while ((now = s->go) < (uint32_t)to)
+		if (RAW(SYS_futex, &s->go, FUTEX_WAIT, now, &limit) == -ETIMEDOUT)
+			return false;
+	return true;
+}
+
+/* The supervisor's death is ours from now on. False: it has been already. */
+static bool
+death_share(const struct native_start *s)
+{
+	const struct timespec none = {0};
+	struct pollfd p = {.fd = s->supervisor, .events = POLLIN};
+
+	return RAW(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL) == 0 &&
+	       RAW(SYS_ppoll, &p, 1, &none, NULL, 0) == 0;
+}
+
+static void
+namespaces_make(struct native_start *s)
+{
+	long rc;
+
+	rc = RAW(SYS_unshare, s->late);
+	if (rc == 0 && (s->late & CLONE_NEWNET) != 0)
+		s->net = native_net_raw();
+	s->late = (uint64_t)-rc;
 }
 
 int
 native_child_main(void *arg)
 {
-	static int (*const steps[])(struct native_start *, struct err *) = {death_share,
-	    files_raise, groups_join, ids_map, identity_take, network_make, root_make, rights_drop,
-	    filter_take, descriptors_take};
+	typedef int step(struct native_start *, struct err *);
+	static step *const early[] = {
+	    namespaces_check, files_raise, ids_map, identity_take, network_make, root_make};
+	static step *const late[] = {groups_join, rights_drop, filter_take, descriptors_take};
 	/* What it cannot find and need not: init_main.c. */
-	char name[] = "cofferdam-init", words[64], *envp[] = {NULL};
+	char name[] = "cofferdam-init", words[64 + 2 * NATIVE_CPUS_BYTES], *envp[] = {NULL};
 	char *argv[] = {name, words, NULL};
 	struct native_start *s = arg;
 
-	for (size_t i = 0; i < ARRAY_LEN(steps); i++)
-		if (steps[i](s, &s->err) != 0)
+	if (!death_share(s))
+		return 1;
+	namespaces_make(s);
+	/* An ordinary user's opens the view itself, and for that needs all that is the
+	 * supervisor's. */
+	if (!go_wait(s, s->n->root ? NATIVE_GO_VIEW : NATIVE_GO_ALL))
+		return 1;
+	for (size_t i = 0; i < ARRAY_LEN(early); i++)
+		if (early[i](s, &s->err) != 0)
+			return 1;
+	native_cpus_hold(&s->cpus);
+	if (!go_wait(s, NATIVE_GO_ALL))
+		return 1;
+	for (size_t i = 0; i < ARRAY_LEN(late); i++)
+		if (late[i](s, &s->err) != 0)
 			return 1;
 	/* Handlers were reset by clone; the rest of what signals keep is pid 1's to reset. */
 	words_make(s, words, sizeof(words));

@@ -16,6 +16,8 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include "agent/sandbox/native_raw.h"
+
 #include "common/banned.h"
 
 int
@@ -54,13 +56,14 @@ rlimits_set(struct err *err)
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct rlimit now, want = {.rlim_cur = rows[i].v, .rlim_max = rows[i].v};
+		long rc = RAW(SYS_prlimit64, 0, rows[i].what, &want, NULL);
 
-		if (setrlimit(rows[i].what, &want) == 0)
+		if (rc == 0)
 			continue;
 		/* A lower hard limit that the caller has stays. */
-		if (errno != EPERM || getrlimit(rows[i].what, &now) != 0 ||
+		if (rc != -EPERM || getrlimit(rows[i].what, &now) != 0 ||
 		    now.rlim_max >= want.rlim_max)
-			return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox: resource limit %u",
+			return err_sys(err, ERR_UNAVAILABLE, (int)-rc, "sandbox: resource limit %u",
 			    (unsigned)rows[i].what);
 		want.rlim_cur = want.rlim_max = now.rlim_max;
 		if (setrlimit(rows[i].what, &want) != 0)
@@ -73,16 +76,18 @@ rlimits_set(struct err *err)
 int
 native_reset(struct err *err)
 {
+	long rc;
+
 	(void)umask(022);
 	/* Raising is not ours to ask for; lowering is undone. */
 	(void)setpriority(PRIO_PROCESS, 0, 0);
 	/* The kernel's own; 0 would be that of the caller. */
 	(void)prctl(PR_SET_TIMERSLACK, 50000, 0, 0, 0);
-	if (setsid() < 0 && errno != EPERM)
-		return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox: own session");
+	if ((rc = RAW(SYS_setsid)) < 0 && rc != -EPERM)
+		return err_sys(err, ERR_UNAVAILABLE, (int)-rc, "sandbox: own session");
 	/* The caller's session keyring would be searched; the call itself is filtered later. */
-	if (syscall(SYS_keyctl, 1 /* KEYCTL_JOIN_SESSION_KEYRING */, NULL) < 0 && errno != ENOSYS)
-		return native_missing(err, errno, "an own session keyring",
+	if ((rc = RAW(SYS_keyctl, 1 /* KEYCTL_JOIN_SESSION_KEYRING */, NULL)) < 0 && rc != -ENOSYS)
+		return native_missing(err, (int)-rc, "an own session keyring",
 		    "the user's key quota may be used up (/proc/key-users)");
 	return rlimits_set(err);
 }

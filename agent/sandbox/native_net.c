@@ -2,8 +2,8 @@
  * The sandbox's network: a loopback interface and nothing else. The listening sockets are made in
  * its namespace, by the child at the start and by a short helper later, and end up in the
  * supervisor's table of descriptors; a run is known by its listener, and no connection can leave
- * the namespace. The names stand in /etc/hosts, which the supervisor rewrites through a mount of
- * its own that nothing inside can reach.
+ * the namespace. The names stand in /etc/hosts, which the supervisor rewrites through a writable
+ * copy of the root mount, made for it by such a helper, which nothing inside can reach.
  */
 #include "agent/sandbox/native.h"
 
@@ -13,20 +13,33 @@
 #include <net/if.h>
 #include <sched.h>
 #include <sys/ioctl.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+
+#include "agent/sandbox/native_raw.h"
 
 #include "common/banned.h"
 
 int
-native_net_up(struct err *err)
+native_net_raw(void)
 {
-	AUTO_FD int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	struct ifreq r = {.ifr_name = "lo", .ifr_flags = IFF_UP};
+	long fd = RAW(SYS_socket, AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), rc;
 
-	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &r) != 0)
-		return native_missing(err, errno, "a loopback interface of its own",
-		    "the kernel needs CONFIG_NET_NS and CONFIG_INET");
-	return 0;
+	if (fd < 0)
+		return (int)fd;
+	rc = RAW(SYS_ioctl, fd, SIOCSIFFLAGS, &r);
+	(void)RAW(SYS_close, fd);
+	return (int)rc;
+}
+
+int
+native_net_check(int rc, struct err *err)
+{
+	return rc == 0 ? 0
+		       : native_missing(err, -rc, "a loopback interface of its own",
+			     "the kernel needs CONFIG_NET_NS and CONFIG_INET");
 }
 
 int
@@ -52,7 +65,9 @@ native_listener_make(const struct spec_target *t, int *ret, struct err *err)
 	return 0;
 }
 
-struct listen_order {
+/* What a helper is to make in some of the sandbox's namespaces: a descriptor of ours. */
+struct order {
+	int (*make)(const struct spec_target *t, int *ret, struct err *err);
 	const struct spec_target *target;
 	int pidfd, flags, fd;
 	struct err err;
@@ -60,25 +75,24 @@ struct listen_order {
 
 /* With the namespace's capabilities, so also for ports below 1024. */
 static int
-listen_main(void *arg)
+order_main(void *arg)
 {
-	struct listen_order *o = arg;
+	struct order *o = arg;
 
 	if (setns(o->pidfd, o->flags) != 0) {
 		(void)err_sys(&o->err, errno == ESRCH ? ERR_UNAVAILABLE : ERR_SYSTEM, errno,
-		    "sandbox: its network namespace");
+		    "sandbox: its namespaces");
 		return 1;
 	}
-	return native_listener_make(o->target, &o->fd, &o->err) == 0 ? 0 : 1;
+	return o->make(o->target, &o->fd, &o->err) == 0 ? 0 : 1;
 }
 
 /* The descriptor of pid 1 is from its birth: no number is looked up again. */
-int
-native_listen_in(
-    const struct backend_box *b, int flags, const struct spec_target *t, int *ret, struct err *err)
+static int
+make_in(const struct backend_box *b, struct order order, int *ret, struct err *err)
 {
 	struct native_region r = {0};
-	struct listen_order *o;
+	struct order *o;
 	int rc;
 
 	if (b->pidfd < 0)
@@ -86,16 +100,27 @@ native_listen_in(
 	if ((rc = native_region_make(64 << 10, sizeof(*o), &r, err)) != 0)
 		return rc;
 	o = native_region_shared(&r);
-	*o = (struct listen_order){.target = t, .pidfd = b->pidfd, .flags = flags, .fd = -1};
-	rc = native_call(&r, listen_main, o);
+	*o = order;
+	o->pidfd = b->pidfd;
+	o->fd = -1;
+	rc = native_call(&r, order_main, o);
 	if (rc == 0)
 		*ret = o->fd;
 	else if (rc > 0 && o->err.code != 0)
 		rc = err_set(err, o->err.code, "%s", o->err.msg);
 	else
-		rc = err_sys(err, ERR_SYSTEM, rc < 0 ? -rc : ECHILD, "sandbox: listener");
+		rc = err_sys(
+		    err, ERR_SYSTEM, rc < 0 ? -rc : ECHILD, "sandbox: helper in its namespaces");
 	native_region_free(&r);
 	return rc;
+}
+
+int
+native_listen_in(
+    const struct backend_box *b, int flags, const struct spec_target *t, int *ret, struct err *err)
+{
+	return make_in(
+	    b, (struct order){.make = native_listener_make, .target = t, .flags = flags}, ret, err);
 }
 
 int
@@ -123,8 +148,26 @@ native_hosts_write(int root, const struct spec_target *t, size_t n, struct err *
 	return 0;
 }
 
+/* Of the root mount alone, so what is mounted over parts of it is not in the way. */
+static int
+root_copy(const struct spec_target *t UNUSED, int *ret, struct err *err)
+{
+	struct mount_attr writable = {.attr_clr = MOUNT_ATTR_RDONLY};
+	AUTO_FD int fd = open_tree(AT_FDCWD, "/", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+
+	if (fd < 0 || mount_setattr(fd, "", AT_EMPTY_PATH, &writable, sizeof(writable)) != 0)
+		return err_sys(err, ERR_SYSTEM, errno, "sandbox: copy of the root mount");
+	*ret = TAKE_FD(fd);
+	return 0;
+}
+
 int
 native_hosts(struct backend_box *b, const struct spec_target *t, size_t n, struct err *err)
 {
-	return native_hosts_write(((struct native *)b->own)->view.root, t, n, err);
+	int flags = CLONE_NEWNS | (native_layer_off("userns") ? 0 : CLONE_NEWUSER), rc;
+	AUTO_FD int root = -1;
+
+	if ((rc = make_in(b, (struct order){.make = root_copy, .flags = flags}, &root, err)) != 0)
+		return rc;
+	return native_hosts_write(root, t, n, err);
 }

@@ -1,8 +1,7 @@
 /*
  * The child enters its root: mounts the filled tmpfs over the host's root in its own mount
  * namespace, everything else below it, and lets go of the host's tree. Runs with all capabilities
- * of its own user namespace, before anything foreign. What stays with the supervisor is a writable
- * copy of the root mount, which has no place inside.
+ * of its own user namespace, before anything foreign.
  */
 #include "agent/sandbox/native.h"
 
@@ -41,24 +40,14 @@ tmpfs_at(const char *inside, unsigned mib, const char *mode, unsigned long flags
 	return 0;
 }
 
-/*
- * The host's tree is below us from here on. Kernels before 6.15 copy only a mount that is mounted
- * somewhere, so the supervisor's copy is made now.
- */
+/* The host's tree is below us from here on. */
 static int
-root_attach(struct native_view *v, struct err *err)
+root_attach(const struct native_view *v, struct err *err)
 {
-	int copy;
-
 	if (move_mount(v->root, "", AT_FDCWD, "/", MOVE_MOUNT_F_EMPTY_PATH) != 0 ||
 	    fchdir(v->root) != 0)
 		return native_missing(err, errno, "a mount namespace",
 		    "the kernel must be 5.12 or later and let this user make mount namespaces");
-	copy = open_tree(v->root, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-	if (copy < 0)
-		return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox: copy of the root mount");
-	(void)close(v->root);
-	v->root = copy;
 	return 0;
 }
 

@@ -27,7 +27,7 @@ static const struct range {
 	unsigned count;
 } ranges[] = {{2000000000, 65536}, {63200, 64}};
 
-/* The best of the ranges that can be mapped; NULL: none. */
+/* The best of the ranges that can be mapped; NULL: none, or errno says why it is not known. */
 static const struct range *
 range_find(void)
 {
@@ -35,6 +35,7 @@ range_find(void)
 	struct err ignored;
 	unsigned in, out, n;
 
+	errno = 0;
 	if (geteuid() != 0 || native_slurp("/proc/self/uid_map", &b, &ignored) != 0 ||
 	    sscanf((const char *)b.p, "%u %u %u", &in, &out, &n) != 3 || in != 0)
 		return NULL;
@@ -89,6 +90,9 @@ native_uid_take(struct native_uid *ret, struct err *err)
 	struct timespec ts;
 	unsigned from;
 
+	if (r == NULL && errno != 0)
+		return native_missing(err, errno, "a spare user id",
+		    "the supervisor must be able to read /proc/self/uid_map");
 	if (r == NULL)
 		return err_set(
 		    err, ERR_UNAVAILABLE, "sandbox: this root can map no spare user ids");

@@ -28,7 +28,7 @@ groups_join(struct oci_start *s, struct err *err)
 static int
 network_make(struct oci_start *s, struct err *err)
 {
-	int rc = native_net_up(err);
+	int rc = native_net_check(native_net_raw(), err);
 
 	for (; rc == 0 && s->nlisteners < s->spec->ntargets; s->nlisteners += rc == 0)
 		rc = native_listener_make(

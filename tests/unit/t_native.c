@@ -14,6 +14,7 @@
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <grp.h>
+#include <sys/prctl.h>
 #include <sys/vfs.h>
 
 #include "tests/unit/native_help.h"
@@ -128,6 +129,29 @@ nothing_is_left_of_rights(void **state UNUSED)
 	says(&n, "ulimit -n; ulimit -c; umask; cat /proc/self/oom_score_adj", "77\n0\n0022\n300\n");
 	says(&n, "ls /proc/self/fd", "0\n1\n2\n3\n");
 	native_down(&n);
+}
+
+/* The child shares its memory at first, and the kernel keeps both by memory. */
+static void
+the_supervisor_is_no_easier_to_kill_or_to_trace_for_a_start(void **state UNUSED)
+{
+	struct super_spec s = spec_plain();
+	int before = prctl(PR_GET_DUMPABLE);
+	struct native_box n;
+
+	s.may_lack = geteuid() == 0 ? 0 : SANDBOX_LAYER_LIMITS | SANDBOX_LAYER_FREEZER;
+	for (int dumpable = 1; dumpable >= 0; dumpable--) {
+		/* Of an ordinary user who may not be traced not even its own file is writable. */
+		put("/proc/self/oom_score_adj", "5");
+		assert_int_equal(prctl(PR_SET_DUMPABLE, dumpable), 0);
+		native_up(&s, &n);
+		assert_int_equal(prctl(PR_GET_DUMPABLE), dumpable);
+		assert_string_equal(get("/proc/self/oom_score_adj"), "5\n");
+		says(&n, "cat /proc/self/oom_score_adj", "300\n");
+		native_down(&n);
+		assert_int_equal(prctl(PR_SET_DUMPABLE, 1), 0);
+	}
+	assert_int_equal(prctl(PR_SET_DUMPABLE, before), 0);
 }
 
 static void
@@ -646,6 +670,7 @@ all(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(every_namespace_is_its_own),
 	    cmocka_unit_test(nothing_is_left_of_rights),
+	    cmocka_unit_test(the_supervisor_is_no_easier_to_kill_or_to_trace_for_a_start),
 	    cmocka_unit_test(the_view_is_read_only_and_without_the_host_s_data),
 	    cmocka_unit_test(a_terminal_can_be_made_inside),
 	    cmocka_unit_test(a_workspace_belongs_to_its_owner),

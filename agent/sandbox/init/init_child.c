@@ -3,6 +3,7 @@
  * and between clone and execve in a process that shares pid 1's memory while its parent waits: it
  * writes nothing there but what went wrong. It trusts no path that code inside can write to.
  */
+#include "agent/sandbox/init/init_cpus.h"
 #include "agent/sandbox/init/init_proc.h"
 #include "agent/sandbox/init/init_text.h"
 #include "agent/sandbox/init/init_wire.h"
@@ -317,6 +318,7 @@ child_run(void *arg)
 	}
 	if (rc >= 0) {
 		step = STEP_EXEC;
+		cpus_give();
 		sys_mask(0);
 		rc = exec_program(p);
 	}

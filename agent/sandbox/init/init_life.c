@@ -5,6 +5,7 @@
  */
 #include "agent/sandbox/init/init_life.h"
 #include "agent/sandbox/init/init_again.h"
+#include "agent/sandbox/init/init_cpus.h"
 #include "agent/sandbox/init/init_wire.h"
 
 #include "common/banned.h"
@@ -147,8 +148,10 @@ proc_progress(struct proc *p)
 	/* The program has its own; until then the minder shares ours. */
 	if (state > PROC_STARTING)
 		table_close_inner(p);
-	if (state >= PROC_STARTED && !p->announced)
+	if (state >= PROC_STARTED && !p->announced) {
 		tell_spawned(p);
+		cpus_give();
+	}
 	if (state == PROC_ENDED && (p->order.flags & INSIDE_KEEP) != 0 && !p->told &&
 	    p->step != STEP_TELL)
 		tell_exited(p);

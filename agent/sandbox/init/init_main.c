@@ -11,8 +11,10 @@
  * walls; the same is measured, but for Landlock. "gvisor": as oci, and the kernel is gVisor's,
  * which takes no descriptors but 0 to 2 from outside and hands none out: the wire is 0,
  * cofferdam-inside a file, streams come with orders (INSIDE_GIVEN). "files=N": programs may have so
- * many open files, and pid 1 more. Any other word is refused.
+ * many open files, and pid 1 more. "cpus=HEX": programs may run there, though
+ * pid 1 starts on one processor. Any other word is refused.
  */
+#include "agent/sandbox/init/init_cpus.h"
 #include "agent/sandbox/init/init_life.h"
 #include "agent/sandbox/init/init_measure.h"
 #include "agent/sandbox/init/init_proc.h"
@@ -66,7 +68,7 @@ words_take(const char *s, enum walls *ret, unsigned *ret_files)
 				break;
 		if (w <= WALLS_GVISOR)
 			*ret = w > *ret ? w : *ret;
-		else if ((*ret_files = word_files(s, n)) == 0)
+		else if (!cpus_take(s, n) && (*ret_files = word_files(s, n)) == 0)
 			return false;
 		s += n + (s[n] == ',' ? 1 : 0);
 	}

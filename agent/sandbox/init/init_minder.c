@@ -7,6 +7,7 @@
  * descriptors. It never touches the wire. When nothing is left of the program it waits for pid 1,
  * which keeps one for the next order: that saves its end and another's begin.
  */
+#include "agent/sandbox/init/init_cpus.h"
 #include "agent/sandbox/init/init_pids.h"
 #include "agent/sandbox/init/init_proc.h"
 #include "agent/sandbox/init/init_text.h"
@@ -199,6 +200,7 @@ exec_mind(struct proc *p, int reaper)
 			(void)sys_close_from(INSIDE_WIRE_FD);
 		TELL(p->state, PROC_STARTED);
 		minder_wake_init();
+		cpus_give();
 		tree_watch(p);
 	} else
 		TELL(p->state, PROC_FAILED);
