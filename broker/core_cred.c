@@ -101,7 +101,7 @@ core_cred_others(const struct core_run *run, const struct vault_entry *own, stru
 		const struct vault_entry *e = NULL, *via = NULL;
 		struct err none = {0};
 
-		if (t == NULL || t->kind != TARGET_HTTP)
+		if (t == NULL || !target_kind_is_http(t->kind))
 			continue;
 		if (t->credential.n != 0)
 			(void)core_cred_find(c, t, &e, &none);

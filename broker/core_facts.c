@@ -43,7 +43,7 @@ core_facts_new(const struct hash *text)
 }
 
 struct core_facts *
-core_facts_new_http(enum core_dialect dialect)
+core_facts_new_http(uint8_t dialect)
 {
 	struct core_facts *f = core_facts_new(&(struct hash){0});
 
@@ -221,7 +221,7 @@ ask_send(struct core_ask *a)
 	AUTO_BUF struct buf b = BUF(1 << 17);
 
 	buf_u64(&b, a->id);
-	buf_u8(&b, (uint8_t)a->facts->dialect);
+	buf_u8(&b, a->facts->dialect);
 	buf_lstr(&b, buf_str(&a->text));
 	if (a->fd < 0) {
 		core_send(a->run->parser, MSG_X_ASK, &b);

@@ -22,15 +22,14 @@ struct core_names {
 	struct str s[FACTS_RELATIONS_MAX];
 };
 
-/* Of X_ASK and X_BODY. */
-enum core_dialect { CORE_SQL = 1, CORE_GRAPHQL = 2, CORE_FORM = 3 };
+/* Of X_ASK and X_BODY; those of HTTP's bodies are in policy/effects_http.h. */
+enum core_dialect { CORE_SQL = 1 };
 
 /* One text's facts; shared by the connection's cache, its statements and acts. */
 struct core_facts {
 	unsigned refs;
 	enum core_facts_status status;
-	enum core_dialect
-	    dialect;	  /* not SQL: doc alone is filled, policy/effects_http.h reads it */
+	uint8_t dialect;  /* not CORE_SQL: doc alone is filled, policy/effects_http.h reads it */
 	struct hash text; /* SHA-256 of the statement */
 	char *why;	  /* unless OK: for people */
 	char *json;	  /* canonical; what the record shows */
@@ -42,7 +41,7 @@ struct core_facts {
 };
 
 struct core_facts *core_facts_new(const struct hash *text);
-struct core_facts *core_facts_new_http(enum core_dialect dialect);
+struct core_facts *core_facts_new_http(uint8_t dialect);
 struct core_facts *core_facts_ref(struct core_facts *f);
 void core_facts_unref(struct core_facts *f); /* NULL is fine */
 /* Without asking anybody: `text` cannot even be a statement (not UTF-8, has a NUL). */

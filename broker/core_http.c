@@ -438,7 +438,7 @@ core_http_on_body(struct core_peer *p, struct rd *body, int *fds, size_t nfds, s
 		return err_set(err, ERR_PROTOCOL, "H_BODY is malformed");
 	if (h == NULL || h->gone)
 		return 0;
-	if (h->phase != CORE_HTTP_BODY || h->needed != 1)
+	if (h->phase != CORE_HTTP_BODY || (h->needed != 1 && h->needed != 3))
 		return err_set(err, ERR_PROTOCOL, "H_BODY was not asked for");
 	rc = core_http_body_take(h, TAKE_FD(fds[0]), length, err);
 	if (rc == 0)

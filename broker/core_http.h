@@ -67,7 +67,8 @@ struct core_http {
 	struct str bytes;   /* either of both; mapped when fd >= 0 */
 	uint64_t held;	    /* counted against CORE_HTTP_HELD */
 	bool in_hand;	    /* also when there is none */
-	uint8_t needed;	    /* how H_NEED asked for it; 0: it did not */
+	bool start;	    /* bytes are its start alone: the rest is streamed behind it */
+	uint8_t needed;	    /* how H_NEED asked for it (1 whole 2 hash 3 start); 0: it did not */
 	bool hashed;	    /* front has read it and let it go */
 	bool bound;	    /* its hash is that of a request people were asked about */
 	bool have_sha;
@@ -145,6 +146,8 @@ int core_http_body_take(struct core_http *h, int fd, uint64_t length, struct err
 int core_http_body_memfd(struct str bytes, int *ret_fd, struct err *err);
 /* The boundary of multipart/form-data in a Content-Type; empty: none. */
 struct str core_http_boundary(struct str type);
+/* The judged facts say all that is done: the bytes behind them are named by them. */
+bool core_http_by_facts(const struct core_http *h);
 /* For the digest: of a multipart body without the boundary that clients make anew. */
 void core_http_body_put(const struct core_http *h, struct buf *b);
 
@@ -183,6 +186,12 @@ void core_http_abort(const struct core_http *h); /* UH_ABORT */
 void core_http_answer_decided(struct core_http *h);
 void core_http_answer_simple(
     struct core_http *h, unsigned status, const char *title, const char *detail);
+/*
+ * core_http_native.c: the same in the words of the target's protocol; its Content-Type, NULL: it has
+ * none. *status is set where that is another.
+ */
+const char *core_http_answer_native(
+    const struct core_http *h, unsigned *status, struct buf *out);
 void core_http_answer_send(struct core_http *h); /* H_REFUSED, with h->answer */
 /* To a connection that has no exchange. */
 void core_http_answer_plain(struct core *c, uint64_t conn, uint64_t act, unsigned status,

@@ -141,6 +141,7 @@ struct refusal {
 	unsigned status;
 	bool close;
 	const char *retry; /* NULL: none */
+	const char *type;
 	struct str body;
 };
 
@@ -154,7 +155,7 @@ refused_send(struct core *c, const struct refusal *r)
 	buf_u16(&b, (uint16_t)r->status);
 	buf_u8(&b, r->close ? 1 : 0);
 	buf_u32(&b, r->retry != NULL ? 3 : 2);
-	header(&b, "Content-Type", "application/problem+json");
+	header(&b, "Content-Type", r->type);
 	header(&b, "Cache-Control", "no-store");
 	if (r->retry != NULL)
 		header(&b, "Retry-After", r->retry);
@@ -168,17 +169,23 @@ core_http_answer_send(struct core_http *h)
 	bool approval = h->a != NULL && h->a->request != NULL && h->status == 403;
 	bool unread = h->body != CORE_BODY_NONE && core_http_streamed(h);
 
+	AUTO_BUF struct buf native = BUF((size_t)1 << 16);
+	unsigned status = h->status;
+	const char *type;
+
 	if (h->gone)
 		return;
+	type = core_http_answer_native(h, &status, &native);
 	refused_send(h->from.run->core,
 	    &(struct refusal){.conn = h->from.id,
 		.act = h->act,
-		.status = h->status,
+		.status = type != NULL ? status : h->status,
+		.type = type != NULL ? type : "application/problem+json",
 		.close = unread || !h->well_formed || h->status == 421 || h->status == 413,
 		.retry = approval	    ? RETRY_APPROVAL_S
 			 : h->status == 503 ? RETRY_SOON_S
 					    : NULL,
-		.body = buf_str(&h->answer)});
+		.body = type != NULL ? buf_str(&native) : buf_str(&h->answer)});
 }
 
 void
@@ -193,5 +200,6 @@ core_http_answer_plain(struct core *c, uint64_t conn, uint64_t act, unsigned sta
 			    .status = status,
 			    .close = true,
 			    .retry = RETRY_SOON_S,
+			    .type = "application/problem+json",
 			    .body = buf_str(&b)});
 }

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/jcs.h"
 #include "policy/webform.h"
 
 #include "common/banned.h"
@@ -19,7 +20,7 @@
 bool
 core_http_streamed(const struct core_http *h)
 {
-	return !h->in_hand && !h->hashed;
+	return !h->in_hand && !h->hashed; /* of some its start was */
 }
 
 bool
@@ -58,7 +59,9 @@ core_http_body_take(struct core_http *h, int fd, uint64_t length, struct err *er
 
 	if (rc != 0)
 		return rc;
-	if (length > h->held || (h->body == CORE_BODY_LENGTH && length != h->length))
+	h->start = h->needed == 3 && !(h->body == CORE_BODY_LENGTH && length == h->length);
+	if (length > h->held ||
+	    (h->body == CORE_BODY_LENGTH && (h->start ? length > h->length : length != h->length)))
 		return err_set(err, ERR_PROTOCOL, "a body of %llu bytes was not asked for",
 		    (unsigned long long)length);
 	if (length != 0) {
@@ -68,6 +71,8 @@ core_http_body_take(struct core_http *h, int fd, uint64_t length, struct err *er
 		h->bytes = str_mem(p, length);
 	}
 	h->fd = TAKE_FD(own);
+	if (h->start)
+		return 0;
 	h->length = length;
 	h->in_hand = h->have_sha = true;
 	h->sha = hash_sha256(h->bytes);
@@ -138,11 +143,42 @@ hash_between(struct str s, struct str boundary)
 	}
 }
 
+bool
+core_http_by_facts(const struct core_http *h)
+{
+	return h->view.api == HTTP_API_GIT && h->facts != NULL && h->facts->status == CORE_FACTS_OK;
+}
+
+/* A push's commands name by their ids all that is pushed; git packs it anew at each try. */
+static void
+put_facts(const struct core_http *h, struct buf *b)
+{
+	const struct json *g = json_get(json_root(h->facts->doc), "git");
+	static const char *const keys[] = {"commands", "options"};
+
+	buf_u8(b, 3);
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+		AUTO_BUF struct buf text = BUF(FACTS_JSON_MAX);
+		struct err err;
+		struct jcs j;
+
+		jcs_init(&j, &text);
+		if (json_get(g, keys[i]) != NULL)
+			(void)jcs_value(&j, NULL, json_get(g, keys[i]), &err);
+		buf_lstr(b, buf_str(&text));
+	}
+}
+
 void
 core_http_body_put(const struct core_http *h, struct buf *b)
 {
 	struct str boundary = boundary_of(h);
 	struct hash sha = h->sha;
+
+	if (core_http_by_facts(h)) {
+		put_facts(h, b);
+		return;
+	}
 
 	if (!h->have_sha) {
 		buf_u8(b, 0);

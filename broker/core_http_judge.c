@@ -145,9 +145,7 @@ wants_body(const struct core_http *h)
 static uint64_t
 judged_limit(const struct core_http *h)
 {
-	if (h->via == CORE_VIA_LOOP)
-		return CORE_HTTP_MODEL_MAX;
-	return h->view.api == HTTP_API_FORM ? CORE_HTTP_FORM_MAX : CORE_HTTP_GRAPHQL_MAX;
+	return h->via == CORE_VIA_LOOP ? CORE_HTTP_MODEL_MAX : http_api_body_max(h->view.api);
 }
 
 static bool
@@ -155,7 +153,8 @@ need(struct core_http *h, uint8_t how, uint64_t most)
 {
 	AUTO_BUF struct buf b = BUF(64);
 
-	if (how == 1 && !core_http_hold(h, h->body == CORE_BODY_LENGTH ? h->length : most)) {
+	if (how != 2 &&
+	    !core_http_hold(h, how == 1 && h->body == CORE_BODY_LENGTH ? h->length : most)) {
 		core_http_refuse(h, 503, "too_many_bodies",
 		    "the run has as many bytes of bodies under judgement as it may");
 		return false;
@@ -172,9 +171,20 @@ need(struct core_http *h, uint8_t how, uint64_t most)
 
 static const struct core_txn no_txn = {.state = 'I'};
 
-/* By what is known so far. Effects are only added later, but for GraphQL, which sets them anew. */
+/* What stands in a place where a secret was found is not told in clear. */
+static void
+fill(struct core_http *h, struct core_action *a)
+{
+	a->effects = h->view.effects != 0 ? h->view.effects : EFFECT_opaque;
+	a->statements = h->view.statements;
+	a->deferred = h->view.deferred;
+	if (h->found.what == CORE_FOUND_NONE)
+		a->nrels = resources_list(&h->view.resources, a->rels);
+}
+
+/* By what is known so far. Effects are only added later, but for views that say they are anew. */
 static enum verdict
-verdict_now(const struct core_http *h)
+verdict_now(struct core_http *h)
 {
 	struct core_run *run = h->from.run;
 	AUTO_FREE struct decision *d = xcalloc(1, sizeof(*d));
@@ -183,8 +193,7 @@ verdict_now(const struct core_http *h)
 
 	if (run->core->policy == NULL)
 		return VERDICT_DENY;
-	a->effects = h->view.effects;
-	a->statements = h->view.statements;
+	fill(h, a);
 	a->now = core_now(run->core);
 	core_decide_beside(&h->from, a, &no_txn);
 	in = core_decide_input(run, str_z(core_from_target(&h->from)), a);
@@ -201,12 +210,14 @@ body_asked(struct core_http *h)
 {
 	uint64_t most = judged_limit(h);
 
-	if (h->why != NULL || h->in_hand || !wants_body(h))
+	if (h->why != NULL || h->in_hand || h->start || !wants_body(h))
 		return false;
 	if (h->view.fault != NULL)
 		return false;
-	if (h->view.api != HTTP_API_GRAPHQL && verdict_now(h) == VERDICT_DENY)
+	if (!h->view.anew && verdict_now(h) == VERDICT_DENY)
 		return false;
+	if (h->view.start_wanted)
+		return need(h, 3, most);
 	if (h->length > most) {
 		core_http_refuse(h, 413, "body_too_large",
 		    "the body is larger than one that the broker can judge");
@@ -227,7 +238,7 @@ facts_settled(void *arg)
 }
 
 static void
-ask_body(struct core_http *h, enum core_dialect dialect)
+ask_body(struct core_http *h, uint8_t dialect)
 {
 	const struct http_field *f =
 	    http_field_find(h->req->fields, h->req->nfields, "Content-Type");
@@ -247,18 +258,18 @@ ask_body(struct core_http *h, enum core_dialect dialect)
 static bool
 facts_asked(struct core_http *h)
 {
-	bool graphql = h->view.api == HTTP_API_GRAPHQL, form = h->view.api == HTTP_API_FORM;
+	uint8_t dialect = http_api_dialect(h->view.api);
 
 	if (h->ask != NULL)
 		return true;
-	if (h->why != NULL || h->view.fault != NULL || h->facts != NULL || !(graphql || form))
+	if (h->why != NULL || h->view.fault != NULL || h->facts != NULL || dialect == 0)
 		return false;
-	if (h->view.body_wanted && !h->in_hand)
+	if (h->view.body_wanted && !h->in_hand && !h->start)
 		return false;
 	if (h->view.body_wanted) {
-		ask_body(h, graphql ? CORE_GRAPHQL : CORE_FORM);
-	} else if (graphql) {
-		h->facts = core_facts_new_http(CORE_GRAPHQL);
+		ask_body(h, dialect);
+	} else if (h->view.query_wanted) {
+		h->facts = core_facts_new_http(dialect);
 		h->ask = core_facts_ask(h->from.run, h->facts, h->req->query, facts_settled, h);
 	}
 	if (h->ask != NULL)
@@ -314,7 +325,7 @@ body_asked_for_people(struct core_http *h)
 	bool large = h->length > CORE_HTTP_SHOWN_MAX;
 	uint64_t most = large ? h->length : body_limit(core_http_policy(h));
 
-	if (h->why != NULL || h->in_hand || h->have_sha)
+	if (h->why != NULL || h->in_hand || h->have_sha || core_http_by_facts(h))
 		return false;
 	if (verdict_now(h) != VERDICT_NEEDS_APPROVAL || bind_asked(h))
 		return false;
@@ -358,8 +369,7 @@ decide(struct core_http *h)
 	const struct core *c = h->from.run->core;
 
 	h->a = a;
-	a->effects = h->view.effects != 0 ? h->view.effects : EFFECT_opaque;
-	a->statements = h->view.statements;
+	fill(h, a);
 	a->facts = h->facts != NULL ? core_facts_ref(h->facts) : NULL;
 	a->refuse_why = h->view.fault; /* said only if it is refused */
 	a->txn_state = 'I';

@@ -27,7 +27,7 @@ body_kind(const struct core_http *h)
 		return LEASE_NONE;
 	if (h->body == CORE_BODY_INLINE)
 		return LEASE_INLINE;
-	if (h->fd >= 0)
+	if (h->fd >= 0 && !h->start)
 		return LEASE_SEALED;
 	return h->body == CORE_BODY_LENGTH ? LEASE_LENGTH : LEASE_STREAMED;
 }
@@ -76,7 +76,7 @@ body_put(struct buf *b, const struct core_http *h, const struct policy_target *t
 	buf_u8(b, kind);
 	buf_u64(b, streamed ? most(h, t) : h->length);
 	buf_lstr(b, kind == LEASE_INLINE ? h->bytes : STR(""));
-	buf_u8(b, streamed && h->expect ? 1 : 0);
+	buf_u8(b, streamed && h->expect && !h->start ? 1 : 0); /* it was asked for */
 	buf_u8(b, h->bound ? 1 : 0);
 	buf_put(b, h->bound ? h->sha.b : none.b, HASH_LEN);
 }

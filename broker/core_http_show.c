@@ -55,6 +55,29 @@ graphql_show(struct buf *b, struct str s)
 	}
 }
 
+/* Old and new ids in full: they name everything that is pushed. */
+static void
+push_show(struct buf *b, const struct json *g)
+{
+	const struct json *commands = json_get(g, "commands"), *options = json_get(g, "options");
+
+	buf_put_z(b, "\n");
+	if (json_count(commands) == 0)
+		buf_put_z(b, "\n(no commands: git sees whether it may push)");
+	for (size_t i = 0; i < json_count(commands); i++) {
+		const struct json *c = json_at(commands, i);
+
+		buf_put_z(b, "\nref: ");
+		enc_percent(b, json_str(json_get(c, "ref")));
+		buf_printf(b, "\n  old %.*s\n  new %.*s", STR_ARG(json_str(json_get(c, "old"))),
+		    STR_ARG(json_str(json_get(c, "new"))));
+	}
+	for (size_t i = 0; i < json_count(options); i++) {
+		buf_put_z(b, "\npush option: ");
+		enc_percent(b, json_str(json_at(options, i)));
+	}
+}
+
 static void
 body_show(struct buf *b, const struct core_http *h)
 {
@@ -62,6 +85,10 @@ body_show(struct buf *b, const struct core_http *h)
 
 	if (h->body == CORE_BODY_NONE)
 		return;
+	if (core_http_by_facts(h)) {
+		push_show(b, json_get(json_root(h->facts->doc), "git"));
+		return;
+	}
 	if (!h->have_sha) {
 		buf_put_z(b, "\n\n(a body that has not been read)");
 		return;
@@ -133,7 +160,7 @@ changes(struct str name)
 {
 	static const char *const names[] = {"Date", "X-Request-Id", "Request-Id",
 	    "X-Correlation-Id", "Traceparent", "Tracestate", "X-Amzn-Trace-Id", "X-B3-TraceId",
-	    "X-B3-SpanId", "X-B3-ParentSpanId", "X-B3-Sampled", "X-B3-Flags"};
+	    "X-B3-SpanId", "X-B3-ParentSpanId", "X-B3-Sampled", "X-B3-Flags", "Kubectl-Session"};
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
 		if (http_name_is(name, names[i]))
@@ -223,7 +250,7 @@ core_http_digest(const struct core_http *h)
 {
 	AUTO_BUF struct buf fields = BUF(4 * HTTP_HEAD_MAX);
 	AUTO_BUF struct buf id = BUF(2048);
-	AUTO_BUF struct buf body = BUF(64);
+	AUTO_BUF struct buf body = BUF(FACTS_JSON_MAX + 64);
 	AUTO_BUF struct buf effects = BUF(512);
 	struct digest *d = digest_begin();
 

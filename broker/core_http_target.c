@@ -122,7 +122,7 @@ core_http_policy(const struct core_http *h)
 	if (c->policy == NULL || h->from.target == NULL)
 		return NULL;
 	t = policy_target(c->policy, str_z(h->from.target->id));
-	if (t == NULL || t->kind != TARGET_HTTP || !same_place(t, h->from.target) ||
+	if (t == NULL || !target_kind_is_http(t->kind) || !same_place(t, h->from.target) ||
 	    (t->model != TARGET_MODEL_NONE) != (h->via == CORE_VIA_LOOP))
 		return NULL;
 	return t;

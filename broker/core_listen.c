@@ -105,9 +105,10 @@ proto(const struct core_target *t)
 	    {CORE_KIND_LOOP, "", 5},
 	};
 
+	const char *kind = t->scheme[0] != '\0' ? "http" : t->kind;
+
 	for (size_t i = 0; i < ARRAY_LEN(protos); i++)
-		if (strcmp(t->kind, protos[i].kind) == 0 &&
-		    strcmp(t->scheme, protos[i].scheme) == 0)
+		if (strcmp(kind, protos[i].kind) == 0 && strcmp(t->scheme, protos[i].scheme) == 0)
 			return protos[i].proto;
 	return 0; /* front ends the wire: not reached, core makes the kinds */
 }

@@ -21,7 +21,7 @@ core_plan_host(const struct policy_target *t)
 const char *
 core_plan_scheme(const struct policy_target *t)
 {
-	if (t->kind != TARGET_HTTP)
+	if (!target_kind_is_http(t->kind))
 		return "";
 	return t->tls ? "https" : "http";
 }
@@ -173,11 +173,28 @@ core_plan_add(struct core_run *run, const struct policy_target *t, enum core_tar
 	return target_put(run, t, state, err);
 }
 
+/* Why no run gets such a target; NULL: it does. */
+static const char *
+unserved(const struct policy_target *t)
+{
+	if (t->port == 0 || t->host.n == 0)
+		return "it has no host";
+	if (t->kind == TARGET_REDIS)
+		return "the broker does not speak the protocol of kind redis yet; its rules can be "
+		       "tested with cofferdam policy test";
+	if (t->kind == TARGET_AWS && t->credential.n != 0)
+		return "the broker does not sign requests to AWS yet; without a credential they "
+		       "are "
+		       "sent unsigned";
+	if (t->kind == TARGET_GIT && t->quarantine)
+		return "the broker does not look into what is pushed yet, as \"quarantine\" asks";
+	return NULL;
+}
+
 static bool
 served(const struct policy_target *t)
 {
-	return (t->kind == TARGET_POSTGRES || t->kind == TARGET_HTTP) && t->port != 0 &&
-	       t->host.n != 0;
+	return unserved(t) == NULL;
 }
 
 static bool
@@ -210,7 +227,7 @@ core_plan_has_http(const struct core_run *run)
 	for (size_t i = 0; i < policy_target_count(pol); i++) {
 		const struct policy_target *t = policy_target_at(pol, i);
 
-		if (t->kind == TARGET_HTTP && t->model == TARGET_MODEL_NONE &&
+		if (target_kind_is_http(t->kind) && t->model == TARGET_MODEL_NONE &&
 		    core_plan_wants(run, t))
 			return true;
 	}
@@ -235,9 +252,8 @@ target_named(struct core_run *run, struct str id, struct err *err)
 		return err_set(
 		    err, ERR_NOT_FOUND, "the policy has no target \"%.*s\"", STR_ARG(id));
 	if (!served(t))
-		return err_set(err, ERR_UNSUPPORTED,
-		    "target %.*s: only postgres and http targets with a host are served",
-		    STR_ARG(id));
+		return err_set(err, ERR_UNSUPPORTED, "target %.*s is not served: %s", STR_ARG(id),
+		    unserved(t));
 	if (t->model != TARGET_MODEL_NONE)
 		return err_set(err, ERR_UNSUPPORTED,
 		    "target %.*s is a model: the loop alone reaches it", STR_ARG(id));

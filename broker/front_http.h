@@ -27,6 +27,7 @@ enum front_sink {
 	FRONT_SINK_NONE = 0, /* nowhere yet, or no more */
 	FRONT_SINK_INLINE,
 	FRONT_SINK_MEMFD,
+	FRONT_SINK_START, /* a memfd, as far as was asked for; the rest is streamed */
 	FRONT_SINK_HASH,
 	FRONT_SINK_STREAM,
 };
@@ -49,6 +50,7 @@ struct front_exchange {
 	struct http_reader reader;
 	enum front_sink sink;
 	bool whole;	/* read to its end */
+	bool started;	/* its start went to core */
 	bool granted;	/* UF_MORE came */
 	bool continued; /* 100 written, if it was asked for */
 	uint64_t most, credit;

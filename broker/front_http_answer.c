@@ -291,7 +291,7 @@ front_http_go(struct front_conn *c, bool body, uint64_t most, bool hold)
 {
 	struct front_exchange *x = &c->http->x;
 
-	if (x->faulty || x->go || x->sink != FRONT_SINK_NONE || body == x->whole)
+	if (x->faulty || x->go || x->sink != FRONT_SINK_NONE || body == (x->whole && !x->started))
 		return false;
 	if (body && !front_http_stream(c, most))
 		return true;

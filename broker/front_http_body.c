@@ -75,7 +75,8 @@ send_part(struct front_conn *c)
 	bool last = x->whole && n == x->part.n;
 	AUTO_BUF struct buf b = BUF(FRONT_HTTP_PART_MAX + 64);
 
-	if (n == 0 && !last)
+	/* Upstream hears of the request from core, and then asks for its body. */
+	if (!x->granted || (n == 0 && !last))
 		return;
 	start_message(c, &b);
 	buf_u8(&b, last);
@@ -93,7 +94,8 @@ take(struct front_conn *c, struct str s)
 	struct front_exchange *x = &c->http->x;
 
 	switch (x->sink) {
-	case FRONT_SINK_MEMFD: return spool(c, s);
+	case FRONT_SINK_MEMFD:
+	case FRONT_SINK_START: return spool(c, s);
 	case FRONT_SINK_HASH: hash_add(x->hash, s.p, s.n); break;
 	case FRONT_SINK_INLINE:
 	case FRONT_SINK_STREAM: buf_put_str(&x->part, s); break;
@@ -109,13 +111,14 @@ hand_over(struct front_conn *c)
 	struct front_exchange *x = &c->http->x;
 	AUTO_BUF struct buf b = BUF(64);
 
+	x->started = x->sink == FRONT_SINK_START;
 	if (fcntl(x->memfd, F_ADD_SEALS, seals) != 0) {
 		log_error("a body cannot be sealed: %s", strerror(errno));
 		front_http_problem(c, 503, "the body cannot be kept");
 		return;
 	}
 	start_message(c, &b);
-	buf_u64(&b, x->reader.total);
+	buf_u64(&b, x->spooled);
 	if (c->hub->core != NULL)
 		ipc_send(c->hub->core, MSG_H_BODY, &b, &x->memfd, 1);
 	front_http_body_free(c);
@@ -147,7 +150,8 @@ ended(struct front_conn *c)
 		front_http_act(c, 1, buf_str(&x->part));
 		front_http_body_free(c);
 		break;
-	case FRONT_SINK_MEMFD: hand_over(c); break;
+	case FRONT_SINK_MEMFD:
+	case FRONT_SINK_START: hand_over(c); break;
 	case FRONT_SINK_HASH: hashed(c); break;
 	case FRONT_SINK_STREAM: send_part(c); break;
 	case FRONT_SINK_NONE: break;
@@ -192,6 +196,8 @@ step(struct front_conn *c)
 
 	if (x->sink == FRONT_SINK_STREAM && in.n > room)
 		in.n = room;
+	if (x->sink == FRONT_SINK_START && in.n > x->most - x->spooled)
+		in.n = (size_t)(x->most - x->spooled);
 	rest = in;
 	rc = http_reader_next(&x->reader, &rest, &run, &err);
 	c->in_at += in.n - rest.n;
@@ -199,7 +205,7 @@ step(struct front_conn *c)
 		front_http_problem(c, 400, err.msg);
 		return false;
 	}
-	if (x->reader.total > x->most) {
+	if (x->sink != FRONT_SINK_START && x->reader.total > x->most) {
 		front_http_problem(c, 413, "the body is larger than may be sent there");
 		return false;
 	}
@@ -207,6 +213,8 @@ step(struct front_conn *c)
 		return false;
 	if (rc == 1)
 		ended(c);
+	else if (x->sink == FRONT_SINK_START && x->spooled == x->most)
+		hand_over(c);
 	return rc == 0 && in.n != 0;
 }
 
@@ -280,15 +288,17 @@ front_http_need(struct front_conn *c, uint8_t how, uint64_t most)
 {
 	struct front_exchange *x = &c->http->x;
 
-	if (x->faulty || x->go || x->whole || x->sink != FRONT_SINK_NONE || how < 1 || how > 2)
+	if (x->faulty || x->go || x->whole || x->sink != FRONT_SINK_NONE || how < 1 || how > 3)
 		return false;
-	if (!limit(c, most))
+	if (how == 3)
+		x->most = most;
+	else if (!limit(c, most))
 		return true;
 	if (how == 2) {
 		x->sink = FRONT_SINK_HASH;
 		x->hash = hash_begin();
 	} else {
-		x->sink = FRONT_SINK_MEMFD;
+		x->sink = how == 3 ? FRONT_SINK_START : FRONT_SINK_MEMFD;
 		x->memfd = memfd_create("cofferdam-body", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 		if (x->memfd < 0) {
 			log_error("memfd_create: %s", strerror(errno));

@@ -67,12 +67,54 @@ check_sealed(const struct body *b, struct err *err)
 	return 0;
 }
 
+/* cfph_ and 26 of [a-z2-7]. No '_' is among those, so one count of each is enough. */
+static bool
+placeholder_ends(struct body *b, char c)
+{
+	bool letter = (c >= 'a' && c <= 'z') || (c >= '2' && c <= '7');
+
+	b->letters = letter && b->letters != 0 ? b->letters + 1 : 0;
+	if (b->letters == PLACEHOLDER_LEN + 1)
+		return true;
+	b->prefix = c == PLACEHOLDER[b->prefix] ? b->prefix + 1 : c == PLACEHOLDER[0] ? 1 : 0;
+	if (b->prefix == sizeof(PLACEHOLDER) - 1) {
+		b->prefix = 0;
+		b->letters = 1;
+	}
+	return false;
+}
+
+/* The start of a streamed body, as core judged it: front sends only what is behind it. */
+static int
+take_start(struct body *b, struct err *err)
+{
+	int seals = fcntl(b->fd, F_GET_SEALS);
+	struct stat st;
+	uint8_t *p;
+
+	if (seals < 0 || (seals & SEALS) != SEALS || fstat(b->fd, &st) != 0)
+		return err_set(err, ERR_CONFIG, "the start of the body is not sealed");
+	p = st.st_size <= (off_t)BODY_CREDIT ? buf_grow(&b->data, (size_t)st.st_size) : NULL;
+	if (p == NULL || (uint64_t)st.st_size > b->length || b->bound)
+		return err_set(err, ERR_CONFIG, "the start of the body is larger than it may be");
+	if (pread(b->fd, p, (size_t)st.st_size, 0) != st.st_size)
+		return err_sys(err, ERR_SYSTEM, errno, "reading the start of the body");
+	for (size_t i = 0; i < b->data.n; i++)
+		if (placeholder_ends(b, (char)b->data.p[i]))
+			return err_set(err, ERR_STATE, "placeholder");
+	b->received = b->granted = b->data.n;
+	return 0;
+}
+
 /* What is here already is held against the hash before any of it goes. */
 static int
 check_here(struct body *b, struct err *err)
 {
 	struct hash h = {{0}};
 	int rc = b->kind == LEASE_SEALED ? check_sealed(b, err) : 0;
+
+	if (b->fd >= 0 && body_is_streamed(b))
+		return take_start(b, err);
 
 	if (rc != 0 || !b->bound || body_is_streamed(b))
 		return rc;
@@ -166,23 +208,6 @@ body_sent(struct body *b, struct hash *ret)
 }
 
 /* --- from front ------------------------------------------------------------------ */
-
-/* cfph_ and 26 of [a-z2-7]. No '_' is among those, so one count of each is enough. */
-static bool
-placeholder_ends(struct body *b, char c)
-{
-	bool letter = (c >= 'a' && c <= 'z') || (c >= '2' && c <= '7');
-
-	b->letters = letter && b->letters != 0 ? b->letters + 1 : 0;
-	if (b->letters == PLACEHOLDER_LEN + 1)
-		return true;
-	b->prefix = c == PLACEHOLDER[b->prefix] ? b->prefix + 1 : c == PLACEHOLDER[0] ? 1 : 0;
-	if (b->prefix == sizeof(PLACEHOLDER) - 1) {
-		b->prefix = 0;
-		b->letters = 1;
-	}
-	return false;
-}
 
 static int
 check_ended(struct body *b, struct err *err)

@@ -12,8 +12,9 @@
 
 struct body;
 /*
- * For a lease that was checked; takes fd (of LEASE_SEALED; else -1), also on error. ERR_CONFIG: not
- * sealed or of another length; ERR_STATE: not the body that was bound.
+ * For a lease that was checked; takes fd (of LEASE_SEALED; of a streamed one its start, which was
+ * judged, or -1), also on error. ERR_CONFIG: not sealed or of another length; ERR_STATE: not the
+ * body that was bound.
  */
 int body_new(const struct upstream_lease *l, int fd, struct body **ret, struct err *err);
 void body_free(struct body *b); /* NULL is fine */

@@ -169,7 +169,7 @@ prepare(struct exchange *x, const struct upstream_lease *l, int fd, struct err *
 	if (rc == 0)
 		rc = head_make(l, &x->target, &x->fields, err);
 	if (rc == 0)
-		rc = body_new(l, l->body == LEASE_SEALED ? TAKE_FD(sealed) : -1, &x->body, err);
+		rc = body_new(l, l->body >= LEASE_SEALED ? TAKE_FD(sealed) : -1, &x->body, err);
 	buf_put_c(&x->target, '\0');
 	return rc;
 }

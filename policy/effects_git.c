@@ -262,10 +262,12 @@ read_command(const struct json *v, struct command *ret)
 static bool
 facts_valid(const struct json *facts, const struct json *g)
 {
-	return json_type(facts) == JSON_OBJECT && json_count(facts) == 1 && json_count(g) == 3 &&
+	return json_type(facts) == JSON_OBJECT && json_count(facts) == 1 && json_count(g) == 5 &&
 	       json_type(json_get(g, "commands")) == JSON_ARRAY &&
 	       json_type(json_get(g, "end")) == JSON_INT &&
-	       json_type(json_get(g, "options")) == JSON_ARRAY;
+	       json_type(json_get(g, "options")) == JSON_ARRAY &&
+	       json_type(json_get(g, "report")) == JSON_BOOL &&
+	       json_type(json_get(g, "sideband")) == JSON_BOOL;
 }
 
 /* Two commands for one ref: which of them counts is the server's secret. */

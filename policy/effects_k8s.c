@@ -24,7 +24,14 @@
 #define OPAQUE EFFECT_opaque
 
 /* Of the view: what the body is read by. */
-enum { NOTE_REPLICAS = 1, NOTE_SCALE = 2, NOTE_PATCH = 4, NOTE_DELETE = 8, NOTE_DRY = 16 };
+enum {
+	NOTE_REPLICAS = 1,
+	NOTE_SCALE = 2,
+	NOTE_PATCH = 4,
+	NOTE_DELETE = 8,
+	NOTE_DRY = 16,
+	NOTE_OWN = 32
+};
 
 enum verb { GET, POST, PUT, PATCH, REMOVE, VERB_COUNT, NO_VERB };
 static const char *const methods[VERB_COUNT] = {"GET", "POST", "PUT", "PATCH", "DELETE"};
@@ -136,6 +143,7 @@ by_object(const struct k8s_path *p, enum verb verb, struct http_view *v)
 			v->note |= NOTE_REPLICAS;
 	}
 	v->note |= verb == PATCH ? NOTE_PATCH : verb == REMOVE ? NOTE_DELETE : 0;
+	v->note |= k8s_group_is_built_in(p->group) ? NOTE_OWN : 0;
 }
 
 /* NAMESPACE/RESOURCE[.GROUP]/NAME[/SUB]: "-" of the cluster, "*" all. */
@@ -200,16 +208,23 @@ is_dry(struct str query)
 
 /* What a dry run shows is as secret as what it is of; what runs or connects runs anyway. */
 static void
-dry_run(const struct k8s_path *p, const struct http_request *r, struct http_view *v)
+be_dry(struct http_view *v)
 {
 	const uint32_t stays = SECRET | EXEC | NET | OPAQUE | EFFECT_invalid;
 
-	if (!r->has_query || !is_dry(r->query) || !k8s_group_is_built_in(p->group) ||
-	    str_eqz(p->sub, "token"))
-		return;
 	v->effects = (v->effects & stays) != 0 ? v->effects & stays : READ;
 	v->note = NOTE_DRY;
 	v->deferred = false;
+}
+
+static void
+dry_run(const struct k8s_path *p, const struct http_request *r, struct http_view *v)
+{
+	/* Of a DELETE with a body the server does not read the query. */
+	if (!r->has_query || !is_dry(r->query) || !k8s_group_is_built_in(p->group) ||
+	    str_eqz(p->sub, "token") || ((v->note & NOTE_DELETE) != 0 && has_body(r)))
+		return;
+	be_dry(v);
 }
 
 /* Names with '_' for '-' count, as for proxies that do not tell them apart. */
@@ -255,8 +270,28 @@ is_json(struct str type)
 	return type.n == 0; /* the server takes it for JSON */
 }
 
+static bool
+is_protobuf(struct str type)
+{
+	return str_ieqz(type, "application/vnd.kubernetes.protobuf");
+}
+
+/* Objects with containers in them. */
+static bool
+holds_pods(const struct k8s_path *p)
+{
+	static const char *const kinds[] = {"pods", "podtemplates", "replicationcontrollers",
+	    "deployments", "daemonsets", "statefulsets", "replicasets", "jobs", "cronjobs"};
+
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+		if (str_eqz(p->resource, kinds[i]))
+			return true;
+	return !k8s_group_is_built_in(p->group);
+}
+
 static void
-want_body(const struct http_request *r, enum verb verb, struct http_view *v)
+want_body(
+    const struct k8s_path *p, const struct http_request *r, enum verb verb, struct http_view *v)
 {
 	const struct http_field *type = http_field_find(r->fields, r->nfields, "Content-Type");
 	const struct http_field *code = http_field_find(r->fields, r->nfields, "Content-Encoding");
@@ -270,6 +305,8 @@ want_body(const struct http_request *r, enum verb verb, struct http_view *v)
 		effects_http_doubt(v, OPAQUE, "a body where the method has none");
 	else if (code != NULL && !str_ieqz(code->value, "identity"))
 		effects_http_doubt(v, OPAQUE, "a body in a content coding");
+	else if (type != NULL && is_protobuf(type->value) && !holds_pods(p))
+		return; /* no container is in it: it adds nothing to what the path says */
 	else if (type != NULL && !is_json(type->value))
 		effects_http_doubt(v, OPAQUE,
 		    "a body that is no JSON, which the broker cannot judge: have the client send "
@@ -277,6 +314,7 @@ want_body(const struct http_request *r, enum verb verb, struct http_view *v)
 	else if (v->fault == NULL) {
 		v->api = HTTP_API_K8S;
 		v->body_wanted = true;
+		v->anew = verb == REMOVE; /* it may be a dry run after all */
 	}
 }
 
@@ -318,20 +356,21 @@ effects_k8s(const struct policy_target *t, const struct http_request *r, struct 
 		v->fault = "it is no path of the Kubernetes API";
 	}
 	headers(r, v);
-	want_body(r, verb, v);
+	want_body(&p, r, verb, v);
 }
 
 /* --- what the parser found --------------------------------------------------------------- */
 
-/* {"finalizers","kind"?,"patch","priv","replicas"?} */
+/* {"dry","finalizers","kind"?,"patch","priv","replicas"?} */
 static bool
 facts_valid(const struct json *k)
 {
-	size_t n = 3;
+	size_t n = 4;
 
 	n += json_get(k, "kind") != NULL;
 	n += json_get(k, "replicas") != NULL;
 	return json_type(k) == JSON_OBJECT && json_count(k) == n &&
+	       json_type(json_get(k, "dry")) == JSON_BOOL &&
 	       json_type(json_get(k, "finalizers")) == JSON_BOOL &&
 	       json_type(json_get(k, "patch")) == JSON_BOOL &&
 	       json_type(json_get(k, "priv")) == JSON_BOOL &&
@@ -353,6 +392,9 @@ effects_k8s_body(const struct json *facts, struct http_view *v)
 	}
 	if ((v->note & NOTE_DELETE) != 0 && kind.n != 0 && !str_eqz(kind, "DeleteOptions"))
 		effects_http_doubt(v, OPAQUE, "a DELETE with a body that is no DeleteOptions");
+	else if ((v->note & (NOTE_DELETE | NOTE_OWN)) == (NOTE_DELETE | NOTE_OWN) &&
+		 json_bool(json_get(k, "dry")))
+		be_dry(v);
 	if ((v->note & (NOTE_DELETE | NOTE_DRY)) != 0)
 		return;
 	if ((v->note & NOTE_REPLICAS) != 0 &&

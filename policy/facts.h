@@ -27,13 +27,14 @@
  * Form facts JSON: {"form":"multipart","override":false,"parts":2}. form: urlencoded or multipart.
  * override: one name of it would change the method (policy/webform.h).
  *
- * Kubernetes facts JSON: {"k8s":{"finalizers":false,"kind":"Deployment","patch":false,"priv":false,
+ * Kubernetes facts JSON: {"k8s":{"dry":false,"finalizers":false,"kind":"Deployment","patch":false,"priv":false,
  * "replicas":0}}. kind and replicas only if the body says them; replicas: the fewest. finalizers:
  * it may take some away. patch: it holds a "$patch". priv: a container gets something of its host.
  *
  * git facts JSON:
  * {"git":{"commands":[{"new":"<hex>","old":"<hex>","ref":"refs/heads/main"}],"end":181,
- * "options":["ticket=7"]}}. end: bytes up to the end of commands and options.
+ * "options":["ticket=7"],"report":true,"sideband":true}}. end: bytes up to the end of commands and
+ * options. report, sideband: how the client wants to be answered.
  *
  * AWS facts JSON:
  * {"aws":{"accounts":["123456789012"],"actions":["DeleteDBInstance"],"flags":[],"names":

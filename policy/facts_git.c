@@ -16,7 +16,7 @@ struct lines {
 };
 
 struct caps {
-	bool push_options;
+	bool push_options, report, sideband;
 	size_t id; /* hex digits of an object id */
 };
 
@@ -87,6 +87,8 @@ read_caps(struct str s, struct caps *caps, struct err *err)
 			one = s;
 		for (size_t i = 0; i < ARRAY_LEN(known); i++)
 			good = good || str_eqz(one, known[i]);
+		caps->report = caps->report || str_has_prefix(one, "report-status");
+		caps->sideband = caps->sideband || str_eqz(one, "side-band-64k");
 		caps->push_options = caps->push_options || str_eqz(one, "push-options");
 		if (str_eqz(one, "object-format=sha256"))
 			caps->id = 64;
@@ -222,6 +224,8 @@ facts_git(struct str bytes, struct buf *ret_json, struct err *err)
 		return err_set(err, ERR_TOO_COMPLEX, "push: its commands are too long to be told");
 	jcs_int(&j, "end", (int64_t)l.at);
 	jcs_raw(&j, "options", buf_str(&options));
+	jcs_bool(&j, "report", caps.report);
+	jcs_bool(&j, "sideband", caps.sideband);
 	jcs_close(&j);
 	jcs_close(&j);
 	return 0;

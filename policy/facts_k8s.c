@@ -12,7 +12,7 @@
 #define KIND_MAX ((size_t)128)
 
 struct found {
-	bool finalizers, patch, priv, has_replicas;
+	bool dry, finalizers, patch, priv, has_replicas;
 	int64_t replicas;
 };
 
@@ -151,6 +151,14 @@ read_patch(const struct json *v, struct found *f, struct err *err)
 	return 0;
 }
 
+/* ["All"], and nothing besides. */
+static bool
+is_all(const struct json *v)
+{
+	return json_type(v) == JSON_ARRAY && json_count(v) == 1 &&
+	       str_eqz(json_str(json_at(v, 0)), "All");
+}
+
 int
 facts_k8s(struct str content_type, struct str body, struct buf *ret_json, struct err *err)
 {
@@ -180,9 +188,11 @@ facts_k8s(struct str content_type, struct str body, struct buf *ret_json, struct
 	if (rc != 0)
 		return rc;
 	kind = json_str(json_get(root, "kind"));
+	f.dry = (kind.n == 0 || str_eqz(kind, "DeleteOptions")) && is_all(json_get(root, "dryRun"));
 	jcs_init(&j, ret_json);
 	jcs_open(&j, NULL);
 	jcs_open(&j, "k8s");
+	jcs_bool(&j, "dry", f.dry);
 	jcs_bool(&j, "finalizers", f.finalizers);
 	if (kind.n != 0)
 		jcs_str(&j, "kind", kind.n < KIND_MAX ? kind : STR("?"));

@@ -173,7 +173,14 @@ a_dry_run_is_one_only_where_the_server_keeps_the_promise(void **state UNUSED)
 	    {"DELETE " PODS "/p1?dryRun=All&dry%52un=x", NULL, NULL, "delete", NULL},
 	    {"DELETE " PODS "/p1?dryRun=All;dryRun=All", NULL, NULL, "delete", NULL},
 	    {"DELETE " PODS "/p1", JSON, "{\"kind\":\"DeleteOptions\",\"dryRun\":[\"All\"]}",
+		"read", NULL},
+	    /* The server reads the query only where there is no body. */
+	    {"DELETE " PODS "/p1?dryRun=All", JSON, "{\"kind\":\"DeleteOptions\"}", "delete", NULL},
+	    {"DELETE " PODS "/p1?dryRun=All", JSON, "{}", "delete", NULL},
+	    {"DELETE " PODS "/p1", JSON, "{\"kind\":\"DeleteOptions\",\"dryRun\":[\"All\",\"x\"]}",
 		"delete", NULL},
+	    {"DELETE /apis/example.com/v1/namespaces/a/widgets/w", JSON,
+		"{\"kind\":\"DeleteOptions\",\"dryRun\":[\"All\"]}", "delete", NULL},
 	    {"PATCH " DEPLOY "/api/scale?dryRun=All", MERGE, "{\"spec\":{\"replicas\":0}}", "read",
 		NULL},
 	    {"POST " DEPLOY "?dryRun=All&fieldManager=kubectl", JSON, "{\"kind\":\"Deployment\"}",
@@ -242,6 +249,8 @@ a_body_says_how_many_and_for_whom(void **state UNUSED)
 		NULL},
 	    {"POST " PODS, "Content-Type: application/vnd.kubernetes.protobuf\r\n", "k8s",
 		"opaque write", NULL},
+	    {"POST /api/v1/namespaces/a/configmaps",
+		"Content-Type: application/vnd.kubernetes.protobuf\r\n", "k8s", "write", NULL},
 	    {"POST " PODS, JSON "Content-Encoding: gzip\r\n", "x", "opaque write", NULL},
 	    {"GET " PODS, JSON, "{}", "opaque read", NULL},
 	};
