@@ -118,7 +118,9 @@ put_decision(struct jcs *j, const struct core_from *f, const struct core_action 
 	const struct policy *p = f->run->core->policy;
 	const struct decision *d = &a->d;
 	struct policy_input in = core_decide_input(f->run, str_z(core_from_target(f)), a);
+	struct decision said = a->d;
 
+	policy_say(&in, &said);
 	jcs_open(j, "decision");
 	if (a->request != NULL)
 		jcs_z(j, "approval", core_request_id(a->request));
@@ -143,7 +145,8 @@ put_decision(struct jcs *j, const struct core_from *f, const struct core_action 
 		jcs_int(j, "max_rows", d->max_rows);
 	put_hash(j, "policy", p != NULL ? policy_digest(p) : NULL);
 	jcs_str_lossy(j, "reason",
-	    d->verdict != VERDICT_ALLOW && a->message != NULL ? str_z(a->message) : str_z(d->text));
+	    d->verdict != VERDICT_ALLOW && a->message != NULL ? str_z(a->message)
+							      : str_z(said.text));
 	jcs_array(j, "rules");
 	for (size_t i = 0; i < d->nrules; i++)
 		jcs_str(j, NULL, d->rules[i]);

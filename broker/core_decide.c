@@ -340,7 +340,7 @@ eval_with(const struct core *c, const struct policy_input *in, struct core_actio
 	a->ngrants = n < APPROVAL_GRANTS_MAX ? n : APPROVAL_GRANTS_MAX;
 	for (size_t i = 0; i < a->ngrants; i++)
 		a->grants[i] = g[i];
-	policy_eval(c->policy, in, a->grants, a->ngrants, &a->d);
+	policy_judge(c->policy, in, a->grants, a->ngrants, &a->d);
 }
 
 /*

@@ -199,7 +199,7 @@ verdict_now(struct core_http *h)
 	in = core_decide_input(run, str_z(core_from_target(&h->from)), a);
 	core_rate_fill(run->core, &in, a);
 	in.nrates = a->nrates;
-	policy_eval(run->core->policy, &in, NULL, 0, d);
+	policy_judge(run->core->policy, &in, NULL, 0, d);
 	core_lift_beside_free(a->beside);
 	return d->verdict;
 }

@@ -34,16 +34,24 @@ policy_calendar_state(const struct calendar *c, struct instant at)
 int64_t
 policy_calendar_next(const struct calendar *c, int64_t at_s, bool into)
 {
+	size_t lo = 0, hi = c->n;
+	int64_t edge;
+
 	if (at_s < c->valid.from || at_s >= c->valid.to)
 		return 0;
-	for (size_t i = 0; i < c->n; i++) {
-		int64_t edge = into ? c->iv[i].from : c->iv[i].to;
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
 
-		/* The end of `valid` is where we stop knowing, not where a window ends. */
-		if (edge > at_s)
-			return edge < c->valid.to ? edge : 0;
+		if ((into ? c->iv[mid].from : c->iv[mid].to) <= at_s)
+			lo = mid + 1;
+		else
+			hi = mid;
 	}
-	return 0;
+	if (lo == c->n)
+		return 0;
+	edge = into ? c->iv[lo].from : c->iv[lo].to;
+	/* The end of `valid` is where we stop knowing, not where a window ends. */
+	return edge < c->valid.to ? edge : 0;
 }
 
 size_t

@@ -41,6 +41,36 @@ roles_short(const struct rule *rule, const struct slot_match *m, struct buf *out
 	}
 }
 
+static bool
+same_slots(const struct rule *a, const struct rule *b)
+{
+	if (a->nslots != b->nslots)
+		return false;
+	for (size_t i = 0; i < a->nslots; i++)
+		if (a->slots[i].count != b->slots[i].count ||
+		    !str_eq(a->slots[i].role, b->slots[i].role))
+			return false;
+	return true;
+}
+
+/* Rules that ask for different people, each looked at once: thousands may ask for the same. */
+#define ASKED_MAX 256
+struct asked {
+	size_t n;
+	const struct rule *v[ASKED_MAX];
+};
+
+static bool
+asked_before(struct asked *a, const struct rule *rule)
+{
+	for (size_t i = 0; i < a->n; i++)
+		if (same_slots(a->v[i], rule))
+			return true;
+	if (a->n < ASKED_MAX)
+		a->v[a->n++] = rule;
+	return false;
+}
+
 static int
 check_quorum(struct reader *r, const struct json *v, const struct rule *rule, struct err *err)
 {
@@ -135,6 +165,7 @@ check_hosts(struct reader *r, struct err *err)
 int
 policy_check_whole(struct reader *r, struct err *err)
 {
+	struct asked asked = {.n = 0};
 	bool permits = false;
 	int rc = check_hosts(r, err);
 
@@ -150,7 +181,7 @@ policy_check_whole(struct reader *r, struct err *err)
 
 		permits |= rule->kind == RULE_PERMIT;
 		warn_calendars(r, v, rule);
-		if (rule->kind == RULE_REQUIRE)
+		if (rule->kind == RULE_REQUIRE && !asked_before(&asked, rule))
 			rc = check_quorum(r, v, rule, err);
 	}
 	if (rc == 0 && !permits) {

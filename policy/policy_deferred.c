@@ -3,8 +3,6 @@
  * line; pure. Judged as if done now, and as if done when the next freeze has begun, by every
  * calendar: the strictest counts, so that nothing can be laid down now that goes off in a freeze.
  */
-#include <stdio.h>
-
 #include "policy/policy_internal.h"
 
 #include "common/banned.h"
@@ -61,7 +59,31 @@ join(struct decision *d, const struct decision *later)
 	d->calendar = later->calendar;
 	d->calendar_unknown = later->calendar_unknown;
 	d->until_us = later->until_us;
-	(void)memcpy(d->text, later->text, sizeof(d->text));
+}
+
+/*
+ * What either needs is used up now, so that a denial is all that is left where it cannot be named.
+ */
+static void
+join_lifted(struct decision *d, const struct decision *now, const struct decision *later)
+{
+	const struct decision *both[] = {now, later};
+
+	d->nlifted = 0;
+	for (size_t i = 0; i < 2 && d->verdict != VERDICT_DENY; i++) {
+		for (size_t k = 0; k < both[i]->nlifted; k++) {
+			size_t at = 0;
+
+			while (at < d->nlifted && !str_eq(d->lifted[at], both[i]->lifted[k]))
+				at++;
+			if (at == DECISION_LIFTED_MAX)
+				d->verdict = VERDICT_DENY;
+			else if (at == d->nlifted)
+				d->lifted[d->nlifted++] = both[i]->lifted[k];
+		}
+	}
+	if (d->verdict == VERDICT_DENY)
+		d->nlifted = 0;
 }
 
 /* When it next shuts: a freeze begins, an open window ends; 0: not before the end of `valid`. */
@@ -75,33 +97,35 @@ shuts(const struct calendar *c, int64_t at_s)
 	return next;
 }
 
-static void
-say_later(struct decision *d)
+void
+policy_judge(const struct policy *p, const struct policy_input *in,
+    const struct policy_grant *grants, size_t ngrants, struct decision *ret)
 {
-	size_t n = strlen(d->text);
+	struct policy_input then;
+	struct decision now, later;
 
-	(void)snprintf(d->text + n, sizeof(d->text) - n,
-	    " (it acts later: judged as if done now, and in the next freezes)");
+	policy_eval_at(p, in, grants, ngrants, ret);
+	if (!in->deferred || !in->at.known)
+		return;
+	then = *in;
+	then.began_us = 0;
+	for (size_t i = 0; i < p->ncalendars && ret->verdict != VERDICT_DENY; i++) {
+		int64_t next = shuts(&p->calendars[i], in->at.us / SECOND);
+
+		if (next == 0)
+			continue;
+		then.at.us = next * SECOND;
+		policy_eval_at(p, &then, grants, ngrants, &later);
+		now = *ret;
+		join(ret, &later);
+		join_lifted(ret, &now, &later);
+	}
 }
 
 void
 policy_eval(const struct policy *p, const struct policy_input *in,
     const struct policy_grant *grants, size_t ngrants, struct decision *ret)
 {
-	struct policy_input then = *in;
-	struct decision d, later;
-
-	policy_eval_at(p, in, grants, ngrants, &d);
-	for (size_t i = 0; in->deferred && in->at.known && i < p->ncalendars; i++) {
-		int64_t next = shuts(&p->calendars[i], in->at.us / SECOND);
-
-		if (d.verdict == VERDICT_DENY || next == 0)
-			continue;
-		then.at.us = next * SECOND;
-		policy_eval_at(p, &then, grants, ngrants, &later);
-		join(&d, &later);
-	}
-	if (in->deferred && d.verdict != VERDICT_ALLOW)
-		say_later(&d);
-	*ret = d;
+	policy_judge(p, in, grants, ngrants, ret);
+	policy_say(in, ret);
 }

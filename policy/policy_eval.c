@@ -118,18 +118,59 @@ judge_overlays(struct judge *j)
 }
 
 static void
+judge_rule(struct judge *j, const struct rule *rule, const struct cond_match *m)
+{
+	switch (rule->kind) {
+	case RULE_PERMIT: judge_permit(j, rule, m); break;
+	case RULE_REQUIRE: judge_require(j, rule, m); break;
+	case RULE_FORBID: judge_forbid(j, rule, m); break;
+	}
+}
+
+/* One permit is enough. */
+static bool
+needless(const struct judge *j, const struct rule *rule)
+{
+	return j->permitted && rule->kind == RULE_PERMIT;
+}
+
+static void
+judge_indexed(struct judge *j, const uint64_t *target)
+{
+	const struct policy *p = j->p;
+
+	for (size_t w = 0; w < p->index->words; w++) {
+		uint64_t set = policy_index_word(p->index, target, j->d->effects, w);
+
+		for (; set != 0; set &= set - 1) {
+			const struct rule *rule = &p->rules[w * 64 + (size_t)__builtin_ctzll(set)];
+			struct cond_match m;
+
+			if (needless(j, rule))
+				continue;
+			policy_cond_match_rest(p, &rule->cond, j->in, rule->kind, &m);
+			judge_rule(j, rule, &m);
+		}
+	}
+}
+
+static void
 judge_rules(struct judge *j)
 {
+	const uint64_t *target = policy_index_target(j->p, j->in);
+
+	if (target != NULL) {
+		judge_indexed(j, target);
+		return;
+	}
 	for (size_t i = 0; i < j->p->nrules; i++) {
 		const struct rule *rule = &j->p->rules[i];
 		struct cond_match m;
 
+		if (needless(j, rule))
+			continue;
 		policy_cond_match(j->p, &rule->cond, j->in, rule->kind, &m);
-		switch (rule->kind) {
-		case RULE_PERMIT: judge_permit(j, rule, &m); break;
-		case RULE_REQUIRE: judge_require(j, rule, &m); break;
-		case RULE_FORBID: judge_forbid(j, rule, &m); break;
-		}
+		judge_rule(j, rule, &m);
 	}
 }
 
@@ -267,7 +308,6 @@ policy_eval_at(const struct policy *p, const struct policy_input *in,
 	}
 	if (d.verdict == VERDICT_DENY)
 		d.nlifted = 0;
-	policy_say(in, &d);
 	*ret = d;
 }
 

@@ -9,7 +9,7 @@
 #include "policy/policy.h"
 #include "policy/policy_source.h"
 
-#define POLICY_BUNDLE_MAX JSON_SIZE_MAX
+#define POLICY_BUNDLE_MAX ((size_t)2 << 20) /* what one sealed blob of the log holds */
 #define POLICY_CALENDARS_MAX 64
 #define POLICY_ARRAY_MAX 256 /* elements of one list in a condition, roles of a person */
 #define POLICY_TEXT_MAX 256  /* bytes of why, host names, paths */
@@ -130,6 +130,7 @@ struct policy {
 	struct calendar *calendars;	  /* sorted by id */
 	struct rule *rules;		  /* in file order */
 	uint32_t rates[POLICY_RATES_MAX]; /* rules that have one */
+	struct rule_index *index;	  /* NULL: every rule is looked at */
 	struct emergency emergency;
 	struct hash digest;
 };
@@ -279,6 +280,24 @@ void policy_emit(const struct policy *p, struct buf *out);
 enum tri policy_calendar_state(const struct calendar *c, struct instant at);
 /* Next second at which `c` is (not) in a window after at; 0: not known. */
 int64_t policy_calendar_next(const struct calendar *c, int64_t at_s, bool into);
+/* Sets of rules by what they name; policy_index.c. */
+struct rule_index {
+	size_t words;		/* of one set: bit i of it is rule i */
+	uint64_t *target;	/* by target: those whose target, kind and env are its */
+	uint64_t *any, *others; /* by effect: "any" has it; "only" does not have it */
+	uint64_t *unasked, *only;
+};
+void policy_index_build(struct policy *p);
+/*
+ * The set of rules whose target, kind, env and effects are the action's, one word at a time. NULL:
+ * the action is not quite one of this policy's targets, and every rule must be looked at.
+ */
+const uint64_t *policy_index_target(const struct policy *p, const struct policy_input *in);
+uint64_t policy_index_word(
+    const struct rule_index *x, const uint64_t *target, uint32_t effects, size_t word);
+/* policy_cond_match for a rule of that set: what the index has answered is not asked again. */
+void policy_cond_match_rest(const struct policy *p, const struct cond *c,
+    const struct policy_input *in, enum rule_kind kind, struct cond_match *ret);
 void policy_cond_match(const struct policy *p, const struct cond *c, const struct policy_input *in,
     enum rule_kind kind, struct cond_match *ret);
 /* Does an emergency freeze hold for this action? What is missing or unknown counts as yes. */
@@ -288,8 +307,6 @@ bool policy_overlay_binds(const struct policy_overlay *o, const struct policy_in
  * others, and notes it in `d`. False: none does, or `d` cannot name one more.
  */
 bool policy_lift_note(const struct rule *rule, const struct policy_input *in, struct decision *d);
-/* Fills d->text from the rest of it. */
-void policy_say(const struct policy_input *in, struct decision *d);
 /* policy_eval() at one instant: policy_deferred.c joins those that count. */
 void policy_eval_at(const struct policy *p, const struct policy_input *in,
     const struct policy_grant *grants, size_t ngrants, struct decision *ret);

@@ -161,9 +161,16 @@ policy_target_at(const struct policy *p, size_t i)
 const struct policy_target *
 policy_target(const struct policy *p, struct str id)
 {
-	for (size_t i = 0; i < p->ntargets; i++)
-		if (str_eq(p->targets[i].pub.id, id))
-			return &p->targets[i].pub;
+	size_t lo = 0, hi = p->ntargets;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+		int r = str_cmp(p->targets[mid].pub.id, id);
+
+		if (r == 0)
+			return &p->targets[mid].pub;
+		*(r < 0 ? &lo : &hi) = r < 0 ? mid + 1 : mid;
+	}
 	return NULL;
 }
 
@@ -182,9 +189,16 @@ policy_person_at(const struct policy *p, size_t i)
 const struct policy_person *
 policy_person(const struct policy *p, struct str id)
 {
-	for (size_t i = 0; i < p->npeople; i++)
-		if (str_eq(p->people[i].id, id))
-			return &p->people[i];
+	size_t lo = 0, hi = p->npeople;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+		int r = str_cmp(p->people[mid].id, id);
+
+		if (r == 0)
+			return &p->people[mid];
+		*(r < 0 ? &lo : &hi) = r < 0 ? mid + 1 : mid;
+	}
 	return NULL;
 }
 

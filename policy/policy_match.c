@@ -265,9 +265,24 @@ match_times(const struct policy *p, const struct cond *c, const struct policy_in
 		m->calendar = c->during.v[0];
 }
 
-void
-policy_cond_match(const struct policy *p, const struct cond *c, const struct policy_input *in,
-    enum rule_kind kind, struct cond_match *ret)
+/* The AND over what was asked. */
+static void
+key_join(struct cond_match *m)
+{
+	for (unsigned k = 0; k < COND_COUNT; k++) {
+		if (!m->asked[k])
+			continue;
+		m->all = tri_and(m->all, m->key[k]);
+		if (k != COND_during && k != COND_outside)
+			m->untimed = tri_and(m->untimed, m->key[k]);
+		if (k != COND_rate)
+			m->unrated = tri_and(m->unrated, m->key[k]);
+	}
+}
+
+static void
+match_attrs(
+    const struct cond *c, const struct policy_input *in, enum attr from, struct cond_match *m)
 {
 	const struct str values[ATTR_COUNT] = {[ATTR_target] = in->target,
 	    [ATTR_kind] = in->kind,
@@ -275,30 +290,50 @@ policy_cond_match(const struct policy *p, const struct cond *c, const struct pol
 	    [ATTR_agent] = in->agent,
 	    [ATTR_run] = in->run,
 	    [ATTR_owner] = in->owner};
+
+	for (unsigned a = from; a < ATTR_COUNT; a++)
+		if (c->attr[a].n != 0)
+			key_set(m, (enum cond_key)a, match_attr(&c->attr[a], values[a]));
+}
+
+static void
+match_rest(const struct policy *p, const struct cond *c, const struct policy_input *in,
+    uint32_t effects, enum rule_kind kind, struct cond_match *m)
+{
+	if (c->gt >= 0 || c->lt >= 0 || c->eq >= 0)
+		key_set(m, COND_statements, match_statements(c, in->statements));
+	if (c->relation.n != 0 || c->resource.n != 0)
+		match_names(c, in, effects, kind == RULE_PERMIT, m);
+	if (c->during.n != 0 || c->outside.n != 0)
+		match_times(p, c, in, m);
+	if (c->rate.per != RATE_NONE)
+		key_set(m, COND_rate, match_rate(&c->rate, in));
+	key_join(m);
+}
+
+static const struct cond_match nothing_asked = {
+    .calendar = CALENDAR_NONE, .all = TRI_YES, .untimed = TRI_YES, .unrated = TRI_YES};
+
+void
+policy_cond_match(const struct policy *p, const struct cond *c, const struct policy_input *in,
+    enum rule_kind kind, struct cond_match *ret)
+{
 	uint32_t effects = in->effects != 0 ? in->effects : EFFECT_opaque;
 
-	*ret = (struct cond_match){
-	    .calendar = CALENDAR_NONE, .all = TRI_YES, .untimed = TRI_YES, .unrated = TRI_YES};
-	for (unsigned a = 0; a < ATTR_COUNT; a++)
-		if (c->attr[a].n != 0)
-			key_set(ret, (enum cond_key)a, match_attr(&c->attr[a], values[a]));
+	*ret = nothing_asked;
+	match_attrs(c, in, ATTR_target, ret);
 	if (c->mode != EFFECTS_UNASKED)
 		key_set(ret, COND_effects, match_effects(c, effects));
-	if (c->gt >= 0 || c->lt >= 0 || c->eq >= 0)
-		key_set(ret, COND_statements, match_statements(c, in->statements));
-	match_names(c, in, effects, kind == RULE_PERMIT, ret);
-	match_times(p, c, in, ret);
-	if (c->rate.per != RATE_NONE)
-		key_set(ret, COND_rate, match_rate(&c->rate, in));
-	for (unsigned k = 0; k < COND_COUNT; k++) {
-		if (!ret->asked[k])
-			continue;
-		ret->all = tri_and(ret->all, ret->key[k]);
-		if (k != COND_during && k != COND_outside)
-			ret->untimed = tri_and(ret->untimed, ret->key[k]);
-		if (k != COND_rate)
-			ret->unrated = tri_and(ret->unrated, ret->key[k]);
-	}
+	match_rest(p, c, in, effects, kind, ret);
+}
+
+void
+policy_cond_match_rest(const struct policy *p, const struct cond *c, const struct policy_input *in,
+    enum rule_kind kind, struct cond_match *ret)
+{
+	*ret = nothing_asked;
+	match_attrs(c, in, ATTR_agent, ret);
+	match_rest(p, c, in, in->effects != 0 ? in->effects : EFFECT_opaque, kind, ret);
 }
 
 bool

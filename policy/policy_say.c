@@ -145,4 +145,6 @@ policy_say(const struct policy_input *in, struct decision *d)
 		break;
 	}
 	say_lifted(d, in);
+	if (in->deferred && d->verdict != VERDICT_ALLOW)
+		say(d, " (it acts later: judged as if done now, and in the next freezes)");
 }

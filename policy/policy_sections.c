@@ -123,6 +123,8 @@ policy_read_sections(
 		rc = read_section(r, sections[i], err);
 	if (rc == 0)
 		rc = policy_check_whole(r, err);
+	if (rc == 0)
+		policy_index_build(r->p);
 	for (size_t i = 0; i < ARRAY_LEN(r->named); i++)
 		free(r->named[i].v);
 	return rc;
