@@ -154,6 +154,40 @@ the_supervisor_is_no_easier_to_kill_or_to_trace_for_a_start(void **state UNUSED)
 	assert_int_equal(prctl(PR_SET_DUMPABLE, before), 0);
 }
 
+/* "Cpus_allowed:" and what follows, of a process of the host's /proc. */
+static char *
+cpus_of(pid_t pid)
+{
+	AUTO_FREE char *path = xasprintf("/proc/%d/status", (int)pid);
+	const char *text = get(path), *line = text != NULL ? strstr(text, "Cpus_allowed:") : NULL;
+
+	assert_non_null(line);
+	return xasprintf("%.*s", (int)strcspn(line, "\n"), line);
+}
+
+/* A start keeps to one processor. */
+static void
+all_may_run_where_the_caller_may_once_a_program_has_begun(void **state UNUSED)
+{
+	AUTO_FREE char *before = cpus_of(getpid());
+	struct super_spec s = spec_plain();
+	struct native_box n;
+
+	s.may_lack = geteuid() == 0 ? 0 : SANDBOX_LAYER_LIMITS | SANDBOX_LAYER_FREEZER;
+	for (int i = 0; i < 3; i++) {
+		AUTO_FREE char *after = NULL, *pid1 = NULL, *want = xasprintf("%s\n", before);
+
+		native_up(&s, &n);
+		after = cpus_of(getpid());
+		assert_string_equal(after, before);
+		says(&n, "grep Cpus_allowed: /proc/self/status", want);
+		says(&n, "grep Cpus_allowed: /proc/self/status", want);
+		pid1 = cpus_of(n.b.child);
+		assert_string_equal(pid1, before);
+		native_down(&n);
+	}
+}
+
 static void
 the_view_is_read_only_and_without_the_host_s_data(void **state UNUSED)
 {
@@ -671,6 +705,7 @@ all(void)
 	    cmocka_unit_test(every_namespace_is_its_own),
 	    cmocka_unit_test(nothing_is_left_of_rights),
 	    cmocka_unit_test(the_supervisor_is_no_easier_to_kill_or_to_trace_for_a_start),
+	    cmocka_unit_test(all_may_run_where_the_caller_may_once_a_program_has_begun),
 	    cmocka_unit_test(the_view_is_read_only_and_without_the_host_s_data),
 	    cmocka_unit_test(a_terminal_can_be_made_inside),
 	    cmocka_unit_test(a_workspace_belongs_to_its_owner),
