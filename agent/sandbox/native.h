@@ -187,6 +187,8 @@ int native_root_enter(const struct super_spec *spec, struct native_view *v, stru
 int native_proc_mount(struct err *err);
 /* What is masked of /proc, without the first slash; NULL behind the last. */
 const char *native_proc_mask(size_t i);
+/* And what is read-only of it. */
+const char *native_proc_fixed(size_t i);
 /* The detached mount fd at `inside` beneath the current directory. */
 int native_attach(int fd, const char *inside, struct err *err);
 /* /work as an overlay over v's workspace; the image's /etc beneath ours. */

@@ -57,7 +57,8 @@ rules_add(int set, uint64_t all, const int *exe, size_t nexe, struct err *err)
 		const char *path;
 		uint64_t access;
 	} rows[] = {{"/", FS_LOOK}, {"/dev", (FS_WRITE_FILE | FS_TRUNCATE | FS_IOCTL_DEV) & all},
-	    {"/work", rw}, {"/tmp", rw}, {"/dev/shm", rw}};
+	    {"/proc", (FS_WRITE_FILE | FS_TRUNCATE) & all}, {"/work", rw}, {"/tmp", rw},
+	    {"/dev/shm", rw}};
 	int rc = 0;
 
 #ifdef SANDBOX_TEST_LAYERS

@@ -42,7 +42,7 @@ static void
 mounts_put(struct jcs *j, const struct oci *o)
 {
 	static const char *const dev[] = {"bind", "rprivate", "nosuid", "noexec", "ro", NULL};
-	static const char *const proc[] = {"nosuid", "nodev", "noexec", "ro", "hidepid=2", NULL};
+	static const char *const proc[] = {"nosuid", "nodev", "noexec", "hidepid=2", NULL};
 	static const char *const pts[] = {
 	    "nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", NULL};
 	static const char *const own[] = {"nosuid", "nodev", "noexec", NULL};
@@ -167,6 +167,20 @@ seccomp_put(struct jcs *j, const struct oci *o)
 	jcs_raw(j, "seccomp", buf_str(&b));
 }
 
+/* gVisor has a /proc of its own. */
+static void
+paths_put(struct jcs *j, const char *key, const char *(*path)(size_t))
+{
+	jcs_array(j, key);
+	for (size_t i = 0; path != NULL && path(i) != NULL; i++) {
+		AUTO_BUF struct buf b = BUF(256);
+
+		buf_printf(&b, "/%s", path(i));
+		jcs_str(j, NULL, buf_str(&b));
+	}
+	jcs_array_end(j);
+}
+
 /* The network namespace is the one that the run time is started in. */
 static void
 linux_put(struct jcs *j, const struct oci *o)
@@ -179,14 +193,7 @@ linux_put(struct jcs *j, const struct oci *o)
 		jcs_z(j, "cgroupsPath", o->devices);
 	if (!o->rt->kernel)
 		map_put(j, "gidMappings", &o->spare);
-	jcs_array(j, "maskedPaths");
-	for (size_t i = 0; !o->rt->kernel && native_proc_mask(i) != NULL; i++) {
-		AUTO_BUF struct buf path = BUF(256);
-
-		buf_printf(&path, "/%s", native_proc_mask(i));
-		jcs_str(j, NULL, buf_str(&path));
-	}
-	jcs_array_end(j);
+	paths_put(j, "maskedPaths", o->rt->kernel ? NULL : native_proc_mask);
 	jcs_array(j, "namespaces");
 	for (size_t i = 0; i < n; i++) {
 		jcs_open(j, NULL);
@@ -194,6 +201,7 @@ linux_put(struct jcs *j, const struct oci *o)
 		jcs_close(j);
 	}
 	jcs_array_end(j);
+	paths_put(j, "readonlyPaths", o->rt->kernel ? NULL : native_proc_fixed);
 	seccomp_put(j, o);
 	if (!o->rt->kernel)
 		map_put(j, "uidMappings", &o->spare);

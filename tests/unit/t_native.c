@@ -209,7 +209,15 @@ the_view_is_read_only_and_without_the_host_s_data(void **state UNUSED)
 	    "while read -r i p d r m o rest; do case $m,$o in *,ro,*|/proc/*|/dev/[!s]*) ;; *) "
 	    "echo "
 	    "$m;; esac; done < /proc/self/mountinfo | sort",
-	    "/dev/shm\n/tmp\n/work\n");
+	    "/dev/shm\n/proc\n/tmp\n/work\n");
+	says(&n, "grep -cE ' /proc/(sys|pressure) ro,' /proc/self/mountinfo",
+	    access("/proc/pressure", F_OK) == 0 ? "2\n" : "1\n");
+	says(&n,
+	    "for f in sys/kernel/hostname sys/kernel/ns_last_pid sysrq-trigger pressure/cpu 1/comm "
+	    "1/oom_score_adj; do { echo 1 >/proc/$f; } 2>/dev/null && echo $f; done; "
+	    "printf named >/proc/self/comm && echo 400 >/proc/self/oom_score_adj && "
+	    "cat /proc/$$/comm /proc/self/oom_score_adj",
+	    "named\n400\n");
 	says(&n,
 	    "while read -r i p d r m o rest; do case $o in *nosuid*) ;; *) echo $m;; esac; done < "
 	    "/proc/self/mountinfo",

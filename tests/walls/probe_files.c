@@ -28,10 +28,10 @@ WALL_CREATE(
     "F1-hosts", f1_hosts, "mounts landlock userns", "/etc/hosts", "/etc/hosts can not be written")
 WALL_CREATE("F1-dev", f1_dev, "mounts landlock userns", "/dev/x", "nothing can be made in /dev")
 WALL_CREATE("F1-opt", f1_opt, "mounts landlock userns", "/opt/x", "nothing can be made in /opt")
-WALL_CREATE("F1-sysctl", f1_sysctl, "mounts landlock userns", "/proc/sys/kernel/hostname",
+WALL_CREATE("F1-sysctl", f1_sysctl, "mounts userns", "/proc/sys/kernel/hostname",
     "no sysctl can be written")
-WALL_CREATE("F1-netns-sysctl", f1_net, "mounts landlock userns caps",
-    "/proc/sys/net/ipv4/ip_forward", "not even one of its own network namespace")
+WALL_CREATE("F1-netns-sysctl", f1_net, "mounts userns caps", "/proc/sys/net/ipv4/ip_forward",
+    "not even one of its own network namespace")
 
 /* Everything that was bound read-only at the test's wish. */
 WALL("F1-bind", f1_bind, "mounts landlock",

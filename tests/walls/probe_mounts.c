@@ -134,8 +134,7 @@ WALL("M6-masks-around", m6_around, "mounts userns", "also by other ways into /pr
 	       masked("/proc/self/task/../..");
 }
 
-WALL("M6-proc-writable", m6_ro, "mounts landlock userns",
-    "no file of the kernel's in /proc can be written")
+WALL("M6-proc-writable", m6_ro, "mounts userns", "no file of the kernel's in /proc can be written")
 {
 	static const char *const files[] = {"/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger",
 	    "/proc/irq", "/proc/sys/vm/drop_caches", "/proc/mtrr", "/proc/bus/pci/00",

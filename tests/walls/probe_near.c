@@ -226,6 +226,42 @@ NEAR("P8-proc", w_proc, "what programs ask of /proc is there")
 	       slurp("/proc/self/maps", room, sizeof(room)) && room[0] != '\0';
 }
 
+static void *
+named(void *arg)
+{
+	*(pid_t *)arg = (pid_t)syscall(SYS_gettid);
+	(void)pause();
+	return NULL;
+}
+
+static bool
+put(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_TRUNC);
+	bool ok = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+
+	(void)close(fd);
+	return ok;
+}
+
+NEAR("P7-own", w_proc_own,
+    "a process can write what /proc has of it: names of threads, score, slack, dump")
+{
+	static volatile pid_t tid;
+	pthread_t t;
+	char path[64];
+
+	if (pthread_create(&t, NULL, named, (void *)(uintptr_t)&tid) != 0)
+		return false;
+	while (tid == 0)
+		(void)sched_yield();
+	(void)snprintf(path, sizeof(path), "/proc/self/task/%d/comm", (int)tid);
+	return put("/proc/self/comm", "named") && put(path, "worker") &&
+	       slurp(path, room, sizeof(room)) && strncmp(room, "worker", 6) == 0 &&
+	       put("/proc/self/oom_score_adj", "500") && put("/proc/self/timerslack_ns", "60000") &&
+	       put("/proc/self/coredump_filter", "0x3") && pthread_setname_np(t, "again") == 0;
+}
+
 NEAR("P9-own-signals", w_signal, "a child of its own can be signalled, also by its descriptor")
 {
 	int st, fd;

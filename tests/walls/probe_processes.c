@@ -199,28 +199,52 @@ WALL("P6-busy", p6_busy, "init mounts landlock",
 	return fd >= 0 && failed(open(path, O_WRONLY));
 }
 
-WRITABLE("P7-core-pattern", p7_core, "mounts landlock userns", "/proc/sys/kernel/core_pattern",
+WRITABLE("P7-core-pattern", p7_core, "mounts userns", "/proc/sys/kernel/core_pattern",
     "core_pattern can not be written")
-WRITABLE("P7-modprobe", p7_modprobe, "mounts landlock userns", "/proc/sys/kernel/modprobe",
-    "nor modprobe's path")
-WRITABLE("P7-sysrq", p7_sysrq, "mounts landlock userns", "/proc/sysrq-trigger", "nor sysrq-trigger")
+WRITABLE(
+    "P7-modprobe", p7_modprobe, "mounts userns", "/proc/sys/kernel/modprobe", "nor modprobe's path")
+WRITABLE("P7-sysrq", p7_sysrq, "mounts userns", "/proc/sysrq-trigger", "nor sysrq-trigger")
 WRITABLE("P7-binfmt", p7_binfmt, "mounts", "/proc/sys/fs/binfmt_misc/register",
     "nor a format of programs registered")
-WRITABLE("P7-ns-last-pid", p7_last, "mounts landlock caps", "/proc/sys/kernel/ns_last_pid",
+WRITABLE("P7-ns-last-pid", p7_last, "mounts caps", "/proc/sys/kernel/ns_last_pid",
     "nor the next process number")
 
-WALL("P7-uid-map", p7_map, "mounts landlock userns", "the map of users can not be written")
+WALL("P7-uid-map", p7_map, "userns", "the map of users can not be written")
 {
 	int fd = open("/proc/self/uid_map", O_WRONLY);
 
 	return fd >= 0 && failed(write(fd, "0 0 1\n", 6));
 }
 
-WALL("P7-other-oom", p7_oom, "init mounts landlock", "nor can the memory score of pid 1")
+WALL("P7-other-oom", p7_oom, "init", "nor can the memory score of pid 1")
 {
 	int fd = open("/proc/1/oom_score_adj", O_WRONLY);
 
 	return fd >= 0 && failed(write(fd, "1000", 4));
+}
+
+WALL("P7-other-maps", p7_maps, "userns", "nor the map of groups, nor whether groups can be set")
+{
+	int groups = open("/proc/self/gid_map", O_WRONLY);
+	int set = open("/proc/self/setgroups", O_WRONLY);
+
+	return (groups >= 0 && failed(write(groups, "0 0 1\n", 6))) ||
+	       (set >= 0 && failed(write(set, "allow", 5)));
+}
+
+WALL("P7-init-name", p7_name, "init", "nor can pid 1 be given another name, dump or slack")
+{
+	return failed(open("/proc/1/comm", O_WRONLY)) ||
+	       failed(open("/proc/1/task/1/comm", O_WRONLY)) ||
+	       failed(open("/proc/1/coredump_filter", O_WRONLY)) ||
+	       failed(open("/proc/1/clear_refs", O_WRONLY)) ||
+	       failed(write(open("/proc/1/timerslack_ns", O_WRONLY), "1", 1));
+}
+
+WALL("P7-pressure", p7_pressure, "pidns mounts", "nor can anything wait for the host's pressure")
+{
+	return failed(open("/proc/pressure/cpu", O_RDWR)) ||
+	       failed(open("/proc/pressure/memory", O_WRONLY));
 }
 
 #define UNREADABLE(id_, fn_, path_, what_)                                         \
