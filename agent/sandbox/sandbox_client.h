@@ -14,6 +14,9 @@
 #include "agent/sandbox/wire.h"
 
 #define CLIENT_ANSWER_MS 15000 /* for what the supervisor does at once */
+/* For a program's start: longer than the supervisor waits for pid 1 (super_times.spawn), whose word
+ * it is; who gave up first would leave a program that nobody reads. */
+#define CLIENT_START_MS 45000
 #define CLIENT_PARKED_MAX 1024 /* answers that nobody has asked for yet */
 
 struct sandbox {

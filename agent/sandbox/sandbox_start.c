@@ -130,7 +130,7 @@ client_start(struct sandbox *sb, const struct sandbox_exec *x, bool spawn,
 	if (buf_over(&exec) || buf_over(&b))
 		return err_set(err, ERR_TOO_LARGE, "sandbox: program and arguments are too large");
 	if ((rc = client_send(sb, CALL_EXEC, &b, x->fds, x->nfds, &ret->tag, err)) != 0 ||
-	    (rc = client_answer(sb, ret->tag, CALL_STARTED, CLIENT_ANSWER_MS, &m, err)) != 0)
+	    (rc = client_answer(sb, ret->tag, CALL_STARTED, CLIENT_START_MS, &m, err)) != 0)
 		return rc;
 	return started_take(x, spawn, &m, ret, err);
 }

@@ -14,6 +14,7 @@
 #include <signal.h>
 
 #include "agent/sandbox/sandbox_client.h"
+#include "agent/sandbox/super_state.h"
 #include "common/xalloc.h"
 
 #include "common/banned.h"
@@ -438,6 +439,13 @@ time_and_signals_have_their_ranges(void **state UNUSED)
 	assert_int_equal(sandbox_extend(sb, 86400, &e), 0);
 }
 
+/* Or a busy machine leaves a program that nobody reads. */
+static void
+a_start_is_waited_for_longer_than_the_supervisor_does(void **state UNUSED)
+{
+	assert_true(CLIENT_START_MS > super_times.spawn);
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, begin, end)
 
 int
@@ -459,6 +467,7 @@ main(void)
 	    T(a_program_s_own_variable_replaces_the_sandbox_s),
 	    T(what_cannot_be_run_is_refused_before_it_is_asked),
 	    T(time_and_signals_have_their_ranges),
+	    T(a_start_is_waited_for_longer_than_the_supervisor_does),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,8 +6,10 @@
 
 #include <cmocka.h>
 
+#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/wait.h>
 
 #include "common/xalloc.h"
@@ -53,6 +55,61 @@ a_pool_gives_each_sandbox_once(void **state UNUSED)
 		assert_int_equal(run(sb, "test ! -e /tmp/used && touch /tmp/used", &r), 0);
 		sandbox_result_free(&r);
 	}
+}
+
+/* A child of `parent` with this name; 0: none. */
+static pid_t
+child_of(pid_t parent, const char *name)
+{
+	DIR *d = opendir("/proc");
+	struct dirent *e;
+	pid_t found = 0;
+
+	assert_non_null(d);
+	while (found == 0 && (e = readdir(d)) != NULL) {
+		char path[300], comm[32] = "";
+		int pid = 0, of = 0;
+		FILE *f;
+
+		(void)snprintf(path, sizeof(path), "/proc/%s/stat", e->d_name);
+		f = fopen(path, "re");
+		if (f == NULL)
+			continue;
+		if (fscanf(f, "%d (%31[^)]) %*c %d", &pid, comm, &of) == 3 && of == parent &&
+		    strcmp(comm, name) == 0)
+			found = pid;
+		(void)fclose(f);
+	}
+	(void)closedir(d);
+	return found;
+}
+
+static void
+a_pool_does_not_give_out_what_has_ended(void **state UNUSED)
+{
+	const struct sandbox_spec spec = {.may_lack = LACK, .limits.wall_s = 60};
+	AUTO(sandbox_pool) struct sandbox_pool *p = NULL;
+	AUTO(sandbox) struct sandbox *sb = NULL;
+	struct sandbox_result r;
+	struct err e = {0};
+	pid_t init = 0;
+
+	if (sandbox_pool_open(&spec, 1, &p, &e) != 0)
+		fail_msg("%s", e.msg);
+	for (int i = 0; i < 1000 && init == 0; i++) {
+		(void)usleep(10000);
+		init = child_of(child_of(getpid(), "cofferdam-sandb"), "cofferdam-init");
+	}
+	assert_true(init > 0);
+	(void)usleep(200000); /* or it ends before it was ready: that is not taken, either */
+	assert_int_equal(kill(init, SIGKILL), 0);
+	for (int i = 0; i < 1000 && kill(init, 0) == 0; i++)
+		(void)usleep(10000);
+	(void)usleep(100000);
+	if (sandbox_pool_take(p, &sb, &e) != 0)
+		fail_msg("%s", e.msg);
+	assert_int_equal(run(sb, "exit 3", &r), 3);
+	sandbox_result_free(&r);
 }
 
 static void
@@ -178,6 +235,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(a_pool_gives_each_sandbox_once),
+	    cmocka_unit_test(a_pool_does_not_give_out_what_has_ended),
 	    cmocka_unit_test(a_pool_of_what_cannot_be_built_says_why),
 	    cmocka_unit_test(a_program_goes_on_beside_others_and_its_end_is_kept),
 	    cmocka_unit_test(a_named_one_leaves_no_zombie_to_a_caller_that_lives_on),

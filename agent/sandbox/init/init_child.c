@@ -103,14 +103,39 @@ tty_make(struct proc *p)
 	return rc >= 0 || fail(p, STEP_TTY, rc);
 }
 
+/* For the next program, made while one runs that nobody waits for here. */
+static struct {
+	int fds[2];
+	bool made;
+} ahead[2];
+
+void
+child_streams_ahead(void)
+{
+	for (int i = 0; i < 2; i++)
+		if (!ahead[i].made)
+			ahead[i].made = sys_pipe(ahead[i].fds) == 0;
+}
+
+static int
+pipe_take(int i, int *ret)
+{
+	if (!ahead[i].made)
+		return sys_pipe(ret);
+	ahead[i].made = false;
+	ret[0] = ahead[i].fds[0];
+	ret[1] = ahead[i].fds[1];
+	return 0;
+}
+
 /* Made in here, so that they belong to the user of the sandbox and /dev/stdout opens again. */
 static bool
 pipes_make(struct proc *p)
 {
-	int rc = sys_pipe(p->out);
+	int rc = pipe_take(0, p->out);
 
 	if (rc == 0 && (p->order.flags & INSIDE_MERGE) == 0)
-		rc = sys_pipe(p->err);
+		rc = pipe_take(1, p->err);
 	if (rc == 0 && (p->order.flags & INSIDE_STDIN) != 0)
 		rc = sys_pipe(p->in);
 	return rc == 0 || fail(p, STEP_PIPE, rc);

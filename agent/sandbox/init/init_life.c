@@ -116,6 +116,7 @@ life_begin(void)
 	p->over = OVER_WAITS;
 	(void)minder_start(p);
 	table_release(p);
+	child_streams_ahead();
 }
 
 static bool
@@ -151,6 +152,8 @@ proc_progress(struct proc *p)
 	if (state >= PROC_STARTED && !p->announced) {
 		tell_spawned(p);
 		cpus_give();
+		if (state == PROC_STARTED && !minder_may_lack)
+			child_streams_ahead();
 	}
 	if (state == PROC_ENDED && (p->order.flags & INSIDE_KEEP) != 0 && !p->told &&
 	    p->step != STEP_TELL)

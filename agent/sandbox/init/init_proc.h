@@ -116,6 +116,7 @@ unsigned child_files_limit(unsigned asked);
 /* Before the rest: what came with the order. False: they are too few, or too many. */
 bool child_given(struct proc *p);
 bool child_streams(struct proc *p); /* pipes or terminal; in pid 1 */
+void child_streams_ahead(void);	    /* pipes for the next one; in pid 1 */
 bool child_start(struct proc *p);   /* in the minder */
 
 #endif
