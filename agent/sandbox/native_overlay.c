@@ -46,8 +46,15 @@ native_overlay_work(unsigned mib, struct native_view *v, struct err *err)
 		return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox: /%s", dirs[0]);
 	if ((rc = native_attach(v->s[v->workspace].fd, dirs[2], err)) != 0)
 		return rc;
-	return overlay_mount(
+	rc = overlay_mount(
 	    "work", "lowerdir=work/lower,upperdir=work/upper,workdir=work/work,userxattr", 0, err);
+	if (rc != 0)
+		return rc;
+	/* It has a copy of that mount; in the list of mounts it would only tell the host's path. */
+	(void)snprintf(options, sizeof(options), "/proc/self/fd/%d", v->s[v->workspace].fd);
+	if (umount2(options, MNT_DETACH) != 0)
+		return err_sys(err, ERR_UNAVAILABLE, errno, "sandbox: lower side of /work");
+	return 0;
 }
 
 int

@@ -253,8 +253,8 @@ tap.ok(SECRET in r.stdout and "refused" in r.stdout, "a bind that was asked for 
 # Each wall alone: the host's own file rights and Landlock would hide a mount that is not read-only.
 r = sh("cat /proc/self/mountinfo")
 rw = [x.split()[4] for x in r.stdout.splitlines() if "ro" not in x.split()[5].split(",")]
-tap.eq(sorted(m for m in rw if not m.startswith(("/dev/", "/proc/")) or m == "/dev/shm"), ["/dev/shm", "/tmp", "/work"],
-       "every mount is read-only but /work, /tmp and /dev/shm")
+tap.eq(sorted(m for m in rw if not m.startswith(("/dev/", "/proc/")) or m == "/dev/shm"), ["/dev/shm", "/proc", "/tmp", "/work"],
+       "every mount is read-only but /work, /tmp, /dev/shm and /proc, which has what is the processes' own")
 # /dev itself holds the nodes, and cannot be written; its null also covers files of /proc.
 loose = [x for x in r.stdout.splitlines() if "nosuid" not in x.split()[5].split(",") or
          ("nodev" not in x.split()[5] and " - devtmpfs " not in x and " - devpts " not in x and

@@ -294,6 +294,10 @@ an_overlay_keeps_changes_to_itself(void **state UNUSED)
 	    "ls",
 	    "below\nabove\nnew\nd\nf\ng\nd\ng\n");
 	says(&n, "cat /work/lower/f /work/upper/f 2>&1 | grep -c No", "2\n");
+	says(&n,
+	    "grep -c ' /work' /proc/self/mountinfo; grep ' /work' /proc/self/mountinfo | "
+	    "grep -vc ' / /work '",
+	    "2\n0\n");
 	says(&n, "dd if=/dev/zero of=/work/big bs=1M count=20 2>&1 | grep -o 'No space'",
 	    "No space\n");
 	backend_native.usage(&n.b, &u);
