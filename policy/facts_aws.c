@@ -210,12 +210,13 @@ put(struct jcs *j, const char *key, const struct list *l)
 static int
 emit(const struct found *f, struct buf *ret_json, struct err *err)
 {
+	AUTO_BUF struct buf out = BUF(FACTS_JSON_MAX);
 	struct jcs j;
 
 	if (f->over)
 		return err_set(err, ERR_TOO_COMPLEX,
 		    "it names over %d things, or one over %zu bytes", NAMES_MAX, NAME_MAX_);
-	jcs_init(&j, ret_json);
+	jcs_init(&j, &out);
 	jcs_open(&j, NULL);
 	jcs_open(&j, "aws");
 	put(&j, "accounts", &f->accounts);
@@ -225,9 +226,10 @@ emit(const struct found *f, struct buf *ret_json, struct err *err)
 	jcs_bool(&j, "odd", f->odd);
 	jcs_close(&j);
 	jcs_close(&j);
-	return buf_over(ret_json)
-		   ? err_set(err, ERR_TOO_COMPLEX, "what it names is too long to be told")
-		   : 0;
+	if (buf_over(&out))
+		return err_set(err, ERR_TOO_COMPLEX, "what it names is too long to be told");
+	buf_put_str(ret_json, buf_str(&out));
+	return 0;
 }
 
 int

@@ -200,12 +200,12 @@ facts_git(struct str bytes, struct buf *ret_json, struct err *err)
 {
 	struct lines l = {.rest = bytes};
 	struct caps caps = {.id = 40};
-	AUTO_BUF struct buf options = BUF(FACTS_JSON_MAX);
+	AUTO_BUF struct buf out = BUF(FACTS_JSON_MAX), options = BUF(FACTS_JSON_MAX);
 	struct jcs j, o;
 	size_t n = 0;
 	int rc;
 
-	jcs_init(&j, ret_json);
+	jcs_init(&j, &out);
 	jcs_open(&j, NULL);
 	jcs_open(&j, "git");
 	jcs_array(&j, "commands");
@@ -220,13 +220,14 @@ facts_git(struct str bytes, struct buf *ret_json, struct err *err)
 		return rc;
 	if (l.rest.n >= 4 ? !str_has_prefix(l.rest, "PACK") : l.rest.n != 0)
 		return bad(err, "no pack stands behind its commands");
-	if (buf_over(&options) || ret_json->n + options.n > FACTS_JSON_MAX - 64)
-		return err_set(err, ERR_TOO_COMPLEX, "push: its commands are too long to be told");
 	jcs_int(&j, "end", (int64_t)l.at);
 	jcs_raw(&j, "options", buf_str(&options));
 	jcs_bool(&j, "report", caps.report);
 	jcs_bool(&j, "sideband", caps.sideband);
 	jcs_close(&j);
 	jcs_close(&j);
+	if (buf_over(&options) || buf_over(&out))
+		return err_set(err, ERR_TOO_COMPLEX, "push: its commands are too long to be told");
+	buf_put_str(ret_json, buf_str(&out));
 	return 0;
 }

@@ -77,6 +77,7 @@ read_command(struct str *s, struct jcs *j, struct err *err)
 int
 facts_redis(struct str bytes, struct buf *ret_json, struct err *err)
 {
+	AUTO_BUF struct buf out = BUF(FACTS_JSON_MAX);
 	struct jcs j;
 	int rc = 0;
 
@@ -84,7 +85,7 @@ facts_redis(struct str bytes, struct buf *ret_json, struct err *err)
 		return err_set(err, ERR_TOO_COMPLEX, "redis: over %zu bytes", FACTS_REDIS_MAX);
 	if (bytes.n == 0)
 		return bad(err, "no command");
-	jcs_init(&j, ret_json);
+	jcs_init(&j, &out);
 	jcs_open(&j, NULL);
 	jcs_array(&j, "redis");
 	while (rc == 0 && bytes.n != 0)
@@ -93,7 +94,8 @@ facts_redis(struct str bytes, struct buf *ret_json, struct err *err)
 		return rc;
 	jcs_array_end(&j);
 	jcs_close(&j);
-	return buf_over(ret_json)
-		   ? err_set(err, ERR_TOO_COMPLEX, "redis: its commands are too long to be told")
-		   : 0;
+	if (buf_over(&out))
+		return err_set(err, ERR_TOO_COMPLEX, "redis: its commands are too long to be told");
+	buf_put_str(ret_json, buf_str(&out));
+	return 0;
 }
