@@ -175,22 +175,47 @@ key_set(struct cond_match *m, enum cond_key k, enum tri t)
 	m->key[k] = t;
 }
 
-/* Tables are named by "relation"; "resource" names whatever the kind has. */
-static void
-match_names(const struct cond *c, const struct policy_input *in, uint32_t effects, bool every,
-    struct cond_match *m)
+/* What holds if one of the two does, and nobody knows which. */
+static enum tri
+tri_either(enum tri a, enum tri b)
 {
-	bool sql = in->kind.p == NULL || str_eqz(in->kind, "postgres");
+	return a == b ? a : TRI_UNKNOWN;
+}
+
+/* Tables are named by "relation"; "resource" names whatever the kind has. */
+static enum tri
+match_names(enum cond_key k, const struct cond *c, const struct policy_input *in, bool sql,
+    uint32_t effects, bool every)
+{
 	struct policy_input none = *in;
 
 	none.nrelations = 0;
-	if (c->relation.n != 0)
-		key_set(m, COND_relation,
-		    match_relations(&c->relation, sql ? in : &none, effects, every));
-	if (c->resource.n != 0)
-		key_set(m, COND_resource,
-		    sql ? match_relations(&c->resource, in, effects, every)
-			: match_resources(&c->resource, in, effects, every));
+	if (k == COND_relation)
+		return match_relations(&c->relation, sql ? in : &none, effects, every);
+	return sql ? match_relations(&c->resource, in, effects, every)
+		   : match_resources(&c->resource, in, effects, every);
+}
+
+static void
+match_both(const struct cond *c, const struct policy_input *in, uint32_t effects, bool every,
+    struct cond_match *m)
+{
+	static const enum cond_key keys[] = {COND_relation, COND_resource};
+
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+		const struct strs *patterns = i == 0 ? &c->relation : &c->resource;
+
+		if (patterns->n == 0)
+			continue;
+		if (in->kind.p != NULL)
+			key_set(m, keys[i],
+			    match_names(
+				keys[i], c, in, str_eqz(in->kind, "postgres"), effects, every));
+		else
+			key_set(m, keys[i],
+			    tri_either(match_names(keys[i], c, in, true, effects, every),
+				match_names(keys[i], c, in, false, effects, every)));
+	}
 }
 
 /* One more of these would be over what the rule lets through. */
@@ -303,7 +328,7 @@ match_rest(const struct policy *p, const struct cond *c, const struct policy_inp
 	if (c->gt >= 0 || c->lt >= 0 || c->eq >= 0)
 		key_set(m, COND_statements, match_statements(c, in->statements));
 	if (c->relation.n != 0 || c->resource.n != 0)
-		match_names(c, in, effects, kind == RULE_PERMIT, m);
+		match_both(c, in, effects, kind == RULE_PERMIT, m);
 	if (c->during.n != 0 || c->outside.n != 0)
 		match_times(p, c, in, m);
 	if (c->rate.per != RATE_NONE)
