@@ -205,6 +205,7 @@ policy_sql_input(const struct policy *p, struct cmd_parser *parser, struct str t
 	int rc;
 
 	*ret = (struct policy_sql){.input = policy_input_for(p, target)};
+	policy_input_uncounted(p, &ret->input);
 	rc = cmd_parser_facts(parser, sql, &ret->facts, err);
 	if (rc != 0)
 		return rc;

@@ -139,6 +139,7 @@ policy_http_input(const struct policy *p, struct cmd_parser *parser,
 	int rc = 0;
 
 	*ret = (struct policy_http){.input = policy_input_for(p, q->target)};
+	policy_input_uncounted(p, &ret->input);
 	if (t == NULL || !target_kind_is_http(t->kind))
 		return err_set(
 		    err, ERR_INVALID, "target %.*s takes no HTTP requests", STR_ARG(q->target));

@@ -245,6 +245,7 @@ policy_kind_input(const struct policy *p, struct cmd_parser *parser, const struc
 	enum target_kind kind = t != NULL ? t->kind : 0;
 
 	ret->input = policy_input_for(p, id);
+	policy_input_uncounted(p, &ret->input);
 	if (kind == TARGET_GIT && json_get(in, "updates") != NULL)
 		return push_input(p, parser, in, ret, err);
 	if (kind == TARGET_MCP && json_get(in, "tool") != NULL)

@@ -27,7 +27,8 @@
  * Form facts JSON: {"form":"multipart","override":false,"parts":2}. form: urlencoded or multipart.
  * override: one name of it would change the method (policy/webform.h).
  *
- * Kubernetes facts JSON: {"k8s":{"dry":false,"finalizers":false,"kind":"Deployment","patch":false,"priv":false,
+ * Kubernetes facts JSON:
+ * {"k8s":{"dry":false,"finalizers":false,"kind":"Deployment","patch":false,"priv":false,
  * "replicas":0}}. kind and replicas only if the body says them; replicas: the fewest. finalizers:
  * it may take some away. patch: it holds a "$patch". priv: a container gets something of its host.
  *

@@ -246,6 +246,9 @@ struct policy_input {
 struct policy_input policy_input_for(
     const struct policy *p, struct str target_id); /* target, kind, env filled */
 
+/* For a case or a question, not for core: as if nothing had been counted yet. */
+void policy_input_uncounted(const struct policy *p, struct policy_input *in);
+
 struct policy_slot {
 	struct str role;
 	unsigned count;

@@ -72,6 +72,9 @@ policy_index_build(struct policy *p)
 	for (size_t i = 0; i < p->nrules; i++)
 		index_effects(p, x, i);
 	p->index = x;
+	p->uncounted = arena_alloc(p->mem, (p->nrates + 1) * sizeof(*p->uncounted));
+	for (size_t i = 0; i < p->nrates; i++)
+		p->uncounted[i].rule = p->rules[p->rates[i]].id;
 }
 
 const uint64_t *

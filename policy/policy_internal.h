@@ -125,12 +125,13 @@ struct policy {
 	bool attempts_given;
 	bool opaque_keys; /* a case file's fingerprints: can be judged, never built */
 	size_t ntargets, npeople, ncalendars, nrules, nrates;
-	struct target *targets;		  /* sorted by id */
-	struct policy_person *people;	  /* sorted by id */
-	struct calendar *calendars;	  /* sorted by id */
-	struct rule *rules;		  /* in file order */
-	uint32_t rates[POLICY_RATES_MAX]; /* rules that have one */
-	struct rule_index *index;	  /* NULL: every rule is looked at */
+	struct target *targets;		     /* sorted by id */
+	struct policy_person *people;	     /* sorted by id */
+	struct calendar *calendars;	     /* sorted by id */
+	struct rule *rules;		     /* in file order */
+	uint32_t rates[POLICY_RATES_MAX];    /* rules that have one */
+	struct policy_rate_count *uncounted; /* a zero for each of those */
+	struct rule_index *index;	     /* NULL: every rule is looked at */
 	struct emergency emergency;
 	struct hash digest;
 };

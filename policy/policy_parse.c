@@ -28,6 +28,7 @@ static const struct read_field source_fields[] = {
     {"attempts", policy_read_attempts, 0, false},
     {"author", read_id, offsetof(struct policy, author), false},
     {"owners", policy_read_owners, 0, false},
+    {"$schema", read_ignore, 0, false}, /* for editors: docs/policy.schema.json */
     {"include", read_ignore, 0, false},
     {"targets", read_ignore, 0, false},
     {"people", read_ignore, 0, false},
@@ -40,6 +41,7 @@ static const struct read_field source_fields[] = {
 
 /* What says which policy this is stands in the root alone. */
 static const struct read_field included_fields[] = {
+    {"$schema", read_ignore, 0, false}, /* for editors: docs/policy.schema.json */
     {"include", read_ignore, 0, false},
     {"targets", read_ignore, 0, false},
     {"people", read_ignore, 0, false},

@@ -83,6 +83,13 @@ policy_rate_at(const struct policy *p, size_t i)
 	return i < p->nrates ? &p->rules[p->rates[i]].cond.rate : NULL;
 }
 
+void
+policy_input_uncounted(const struct policy *p, struct policy_input *in)
+{
+	in->rates = p->uncounted;
+	in->nrates = p->nrates;
+}
+
 /* --- attempts ------------------------------------------------------------------------ */
 
 static int
