@@ -187,11 +187,10 @@ void core_http_answer_decided(struct core_http *h);
 void core_http_answer_simple(
     struct core_http *h, unsigned status, const char *title, const char *detail);
 /*
- * core_http_native.c: the same in the words of the target's protocol; its Content-Type, NULL: it has
- * none. *status is set where that is another.
+ * core_http_native.c: the same in the words of the target's protocol; its Content-Type, NULL: it
+ * has none. *status is set where that is another.
  */
-const char *core_http_answer_native(
-    const struct core_http *h, unsigned *status, struct buf *out);
+const char *core_http_answer_native(const struct core_http *h, unsigned *status, struct buf *out);
 void core_http_answer_send(struct core_http *h); /* H_REFUSED, with h->answer */
 /* To a connection that has no exchange. */
 void core_http_answer_plain(struct core *c, uint64_t conn, uint64_t act, unsigned status,

@@ -119,6 +119,39 @@ hashed_body_is_read_and_let_go(void **state UNUSED)
 	assert_true(starts(hear(fd), "HTTP/1.1 403 "));
 }
 
+/* Core has the start as it is; upstream has it from core, and from front only what is behind it. */
+static void
+the_start_goes_to_core_and_the_rest_is_streamed(void **state UNUSED)
+{
+	AUTO_FD int fd = post(200000, 200000, "");
+	AUTO_ACT a = act();
+	AUTO_BUF struct buf all = BUF(300000);
+	AUTO_BUF struct buf start = BUF(300000);
+	AUTO_BUF struct buf rest = BUF(300000);
+	size_t k;
+	int mem;
+
+	fill(&all, 200000);
+	need(&a, 3, 65536);
+	k = expect(MSG_H_BODY);
+	mem = seen[k].fd;
+	assert_int_equal(lseek(mem, 0, SEEK_END), 65536);
+	assert_int_equal(pread(mem, buf_grow(&start, 65536), 65536, 0), 65536);
+	assert_memory_equal(start.p, all.p, 65536);
+	go(&a, true, 200000, false);
+	pump(20);
+	assert_int_equal(count(MSG_FU_BODY), 0); /* upstream has not asked */
+	more(&a, 200000);
+	while (!part(&a, &rest))
+		;
+	assert_int_equal(rest.n, 200000 - 65536);
+	assert_memory_equal(rest.p, all.p + 65536, rest.n);
+	head(&a, 200, "Content-Length:0");
+	end(&a, true);
+	done(&a);
+	assert_true(starts(hear(fd), "HTTP/1.1 200 "));
+}
+
 static void
 streamed_body_goes_out_as_far_as_upstream_asks(void **state UNUSED)
 {
@@ -423,6 +456,7 @@ main(void)
 	    P(body_of_65536_bytes_goes_with_its_head_and_one_more_does_not),
 	    P(sealed_body_is_what_was_sent_and_cannot_be_changed),
 	    P(hashed_body_is_read_and_let_go),
+	    P(the_start_goes_to_core_and_the_rest_is_streamed),
 	    P(streamed_body_goes_out_as_far_as_upstream_asks),
 	    P(chunked_body_is_streamed_as_its_content),
 	    P(one_byte_over_the_limit_is_413_however_it_is_cut),

@@ -265,6 +265,43 @@ a_streamed_body_comes_by_credit(void **state)
 	assert_int_equal(atomic_load(&r->seen->conns), 1); /* behind a body none is kept */
 }
 
+/* Of a push core judges its start: upstream has that from core, and from front what is behind. */
+static void
+the_start_that_core_judged_goes_first_whatever_front_sends(void **state)
+{
+	struct rig *r = *state;
+	struct upstream_lease l;
+
+	rig_serve(r, NULL, say_how_long);
+	for (int kind = LEASE_STREAM; kind <= LEASE_CHUNKED; kind++) {
+		rig_forget(r);
+		l = streamed(r, (enum lease_body)kind, 11);
+		rig_fresh(r);
+		rig_sealed(r, rig_memfd(STR("judged"), SEALED));
+		text = STR(" rest");
+		at = 0;
+		r->step = feed;
+		rig_send(r, &l);
+		rig_run(r);
+		assert_took(r, 11);
+		assert_has(rig_seen(r),
+		    kind == LEASE_STREAM ? "\r\n\r\njudged" : "\r\n\r\n6\r\njudged\r\n");
+	}
+	/* Longer than the whole, not sealed, or with a placeholder: nothing goes. */
+	l = streamed(r, LEASE_STREAM, 3);
+	rig_fresh(r);
+	rig_sealed(r, rig_memfd(STR("judged"), SEALED));
+	rig_ask(r, &l);
+	assert_done(r, 5);
+	l = streamed(r, LEASE_CHUNKED, 100);
+	rig_sealed(r, rig_memfd(STR("judged"), 0));
+	rig_ask(r, &l);
+	assert_done(r, 5);
+	rig_sealed(r, rig_memfd(STR("cfph_abcdefghijklmnopqrstuvwxyz"), SEALED));
+	rig_ask(r, &l);
+	assert_done(r, 4);
+}
+
 static void
 a_small_chunked_body_is_framed_exactly(void **state)
 {
@@ -555,6 +592,7 @@ main(void)
 	    T(a_sealed_body_is_sent_from_its_memory),
 	    T(a_body_that_is_not_the_sealed_one_is_not_sent),
 	    T(a_streamed_body_comes_by_credit),
+	    T(the_start_that_core_judged_goes_first_whatever_front_sends),
 	    T(a_small_chunked_body_is_framed_exactly),
 	    T(a_body_of_another_length_does_not_become_whole),
 	    T(a_bound_body_keeps_its_last_byte_until_the_hash_is_right),
