@@ -284,6 +284,40 @@ what_acts_later_is_never_judged_more_gently(void **state UNUSED)
 	assert_true(stricter > ROUNDS / 100);
 }
 
+/* On a Wednesday; the weekend and the end of the year are frozen in that policy. */
+static void
+what_is_laid_down_before_a_freeze_is_the_freezes_business(void **state UNUSED)
+{
+	AUTO(json) struct json_doc *doc = help_json_file("tests/cases/policy-cases.json");
+	AUTO(policy) struct policy *p = help_cases_policy(doc);
+	struct policy_input in = policy_input_for(p, STR("prod-k8s"));
+	struct decision d;
+
+	in.owner = STR("bob");
+	in.at.known = true;
+	assert_int_equal(clock_parse(STR("2026-03-11T12:00:00Z"), &in.at.us, NULL), 0);
+	in.effects = EFFECT_write;
+	policy_eval(p, &in, NULL, 0, &d);
+	assert_int_equal(d.nslots, 1);
+	in.deferred = true;
+	policy_eval(p, &in, NULL, 0, &d);
+	assert_int_equal(d.verdict, VERDICT_NEEDS_APPROVAL);
+	assert_int_equal(d.nslots, 3);
+	assert_true(str_eqz(d.slots[0].role, "change-manager"));
+	assert_non_null(strstr(d.text, "it acts later"));
+	in.effects = EFFECT_delete | EFFECT_bulk;
+	policy_eval(p, &in, NULL, 0, &d);
+	assert_int_equal(d.verdict, VERDICT_DENY);
+	assert_true(str_eqz(d.rules[0], "freeze-hard"));
+	in.deferred = false;
+	policy_eval(p, &in, NULL, 0, &d);
+	assert_int_equal(d.verdict, VERDICT_NEEDS_APPROVAL);
+	in.effects = EFFECT_read;
+	in.deferred = true;
+	policy_eval(p, &in, NULL, 0, &d);
+	assert_int_equal(d.verdict, VERDICT_ALLOW);
+}
+
 static struct hash
 digest_of(const struct buf *fields, size_t n)
 {
@@ -336,6 +370,7 @@ main(void)
 	    cmocka_unit_test(windows_may_be_cut_and_joined),
 	    cmocka_unit_test(grants_have_no_order),
 	    cmocka_unit_test(what_acts_later_is_never_judged_more_gently),
+	    cmocka_unit_test(what_is_laid_down_before_a_freeze_is_the_freezes_business),
 	    cmocka_unit_test(each_byte_of_an_action_is_in_its_digest),
 	};
 
