@@ -153,7 +153,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	buf_lz(&b, (how & 8) != 0 ? "{}" : "");
 	r = rd_init(buf_str(&b));
 	(void)core_http_on_act(&front, &r, NULL, 0, &err);
-	core_http_run_ended(run);
+	core_http_end(run, NULL);
 	core_facts_drop(run);
 	masked(head);
 	return 0;
