@@ -88,9 +88,10 @@ static const struct help {
     {"policy activate", "BUNDLE [--state DIR] [--signature PERSON=FILE]...",
 	"Make a bundle active that the owners of the active one have signed.",
 	"  --signature P=FILE  a signature that P made elsewhere; may be repeated\n" STATE},
-    {"policy test", "[--cases-policy] [--group NAME]... FILE", "Run the cases of a policy; TAP.",
-	"  --cases-policy      FILE holds \"policy\" and \"cases\" together\n"
-	"  --group NAME        only cases of this group (with --cases-policy)\n"},
+    {"policy test", "POLICY [CASES]... [--group NAME]...",
+	"Judge the cases of a policy, and those of case files by it; TAP.",
+	"  --cases-policy      each file is a case file, judged by the policy inside it\n"
+	"  --group NAME        only cases of this group\n"},
     {"policy explain", "FILE --target T {--sql TEXT | --method M --path P} [options]",
 	"Judge one statement or one HTTP request and say why. FILE is a policy or a bundle.",
 	"  --target T          a target of the policy (needed)\n"

@@ -27,8 +27,8 @@ static const struct cmd subcommands[] = {
 	"sign that a bundle may follow the active one"},
     {"activate", policy_activate_main, "activate BUNDLE [--state DIR] [--signature P=FILE]...",
 	"let a bundle that its owners signed become active"},
-    {"test", policy_test_main, "test [--cases-policy] [--group NAME]... FILE",
-	"run the cases of a policy, or a file of policy and cases"},
+    {"test", policy_test_main, "test POLICY [CASES]...",
+	"run the cases of a policy, and case files by it"},
     {"explain", policy_explain_main,
 	"explain FILE --target T (--sql TEXT | --method M --path P [--header H]... [--body "
 	"FILE|-]) "

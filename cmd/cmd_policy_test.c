@@ -1,7 +1,8 @@
 /*
- * `cofferdam policy test`: a policy's own cases, or a file of policy and cases together, as
- * TAP. Facts come from the confined parser, effects and verdict from the code that core
- * links. A case that cannot be run is said to be so; none is left out in silence.
+ * `cofferdam policy test`: a policy's own cases, those of case files judged by it, or case files
+ * with the policy inside them, as TAP. Facts come from the confined parser, effects and verdict
+ * from the code that core links. A case that cannot be run is said to be so; none is left out in
+ * silence.
  */
 #include <fcntl.h>
 #include <getopt.h>
@@ -11,12 +12,13 @@
 #include "cmd/cmd.h"
 #include "cmd/cmd_file.h"
 #include "cmd/cmd_policy.h"
-#include "common/hash.h"
-#include "policy/policy_source.h"
+#include "common/xalloc.h"
 
 #include "common/banned.h"
 
 #define GROUPS_MAX 32
+#define FILES_MAX 64
+#define SOURCES_MAX 256
 
 struct runner {
 	const struct policy *p;
@@ -102,7 +104,8 @@ skip_case(struct runner *r, const struct json *c)
 }
 
 struct test_args {
-	const char *file;
+	char **files; /* of argv */
+	size_t nfiles;
 	bool cases_policy;
 	size_t ngroups;
 	const char *groups[GROUPS_MAX];
@@ -151,23 +154,126 @@ print_rest(const struct test_args *a, const struct json *cases)
 	}
 }
 
-static int
-run_groups(struct runner *r, const struct test_args *a, struct err *err)
-{
-	const struct json *cases = json_get(json_root(r->doc), "cases");
-	size_t n = 0;
+/* Cases that stand in one document, and the policy that they are judged by. */
+struct source {
+	const struct policy *p;
+	const struct json_doc *doc;
+	const struct json *cases;
+	bool own; /* of the policy's own file: read with it */
+};
 
-	if (cases == NULL || json_type(cases) != JSON_ARRAY)
-		return err_set(err, ERR_CONFIG, "%s has no \"cases\"", a->file);
-	for (size_t i = 0; i < json_count(cases); i++)
-		n += is_selected(a, policy_member_str(json_at(cases, i), "group"));
-	if (n == 0)
-		return err_set(err, ERR_CONFIG, "%s: no case of the groups asked for", a->file);
-	(void)printf("TAP version 13\n1..%zu\n", n);
-	for (size_t i = 0; i < json_count(cases); i++) {
-		const struct json *c = json_at(cases, i);
+struct sources {
+	struct source v[SOURCES_MAX];
+	size_t n, total; /* cases that were asked for */
+	struct policy_file files[FILES_MAX];
+	size_t nfiles;
+	struct json_doc *docs[FILES_MAX];
+	size_t ndocs;
+};
+
+static void
+sources_free(struct sources *s)
+{
+	for (size_t i = 0; i < s->nfiles; i++)
+		policy_file_free(&s->files[i]);
+	for (size_t i = 0; i < s->ndocs; i++)
+		json_free(s->docs[i]);
+}
+
+static int
+source_put(struct sources *s, const struct test_args *a, struct source one, const char *file,
+    struct err *err)
+{
+	if (one.cases == NULL || json_type(one.cases) != JSON_ARRAY)
+		return err_set(err, ERR_CONFIG, "%s has no \"cases\"", file);
+	if (s->n == SOURCES_MAX)
+		return err_set(
+		    err, ERR_CONFIG, "%s: cases in more than %d files", file, SOURCES_MAX);
+	for (size_t i = 0; i < json_count(one.cases); i++)
+		s->total += is_selected(a, policy_member_str(json_at(one.cases, i), "group"));
+	s->v[s->n++] = one;
+	return 0;
+}
+
+/* A case file, judged by `p`. */
+static int
+open_cases(struct sources *s, const struct test_args *a, const struct policy *p, const char *file,
+    struct err *err)
+{
+	AUTO_BUF struct buf text = BUF(JSON_SIZE_MAX);
+	struct json_doc **doc = &s->docs[s->ndocs];
+	int rc = file_read(AT_FDCWD, file, &text, err);
+
+	if (rc == 0)
+		rc = json_parse(buf_str(&text), file, doc, err);
+	if (rc != 0)
+		return rc;
+	s->ndocs++;
+	return source_put(s, a,
+	    (struct source){.p = p, .doc = *doc, .cases = json_get(json_root(*doc), "cases")}, file,
+	    err);
+}
+
+/* A file that holds policy and cases: keys may be bare fingerprints there. */
+static int
+open_cases_policy(struct sources *s, const struct test_args *a, const char *file, struct err *err)
+{
+	struct policy_file *f = &s->files[s->nfiles++];
+	int rc = policy_file_open(file, POLICY_FILE_CASES, f, err);
+
+	if (rc != 0)
+		return rc;
+	return source_put(s, a,
+	    (struct source){.p = f->policy,
+		.doc = f->docs.v[0],
+		.cases = json_get(json_root(f->docs.v[0]), "cases")},
+	    file, err);
+}
+
+/* The policy with its own cases, which may stand in several files. */
+static int
+open_policy(struct sources *s, const struct test_args *a, struct err *err)
+{
+	struct policy_file *f = &s->files[s->nfiles++];
+	int rc = policy_file_open(a->files[0], POLICY_FILE_BUNDLE, f, err);
+
+	for (size_t i = 0; rc == 0 && i < f->nparts; i++) {
+		const struct json *cases = json_get(f->parts[i].v, "cases");
+
+		if (cases != NULL)
+			rc = source_put(s, a,
+			    (struct source){f->policy, f->parts[i].doc, cases, true}, a->files[0],
+			    err);
+	}
+	return rc;
+}
+
+static int
+open_all(struct sources *s, const struct test_args *a, struct err *err)
+{
+	int rc = a->cases_policy ? 0 : open_policy(s, a, err);
+
+	for (size_t i = a->cases_policy ? 0 : 1; rc == 0 && i < a->nfiles; i++)
+		rc = a->cases_policy ? open_cases_policy(s, a, a->files[i], err)
+				     : open_cases(s, a, s->files[0].policy, a->files[i], err);
+	if (rc == 0 && s->n == 0)
+		return err_set(err, ERR_CONFIG, "%s has no \"cases\"", a->files[0]);
+	if (rc == 0 && s->total == 0)
+		return err_set(err, ERR_CONFIG, "%s: no case of the groups asked for", a->files[0]);
+	return rc;
+}
+
+/* A case of a case file belongs to a group; one of a policy tells by its input what it is. */
+static void
+run_source(struct runner *r, const struct test_args *a, const struct source *s)
+{
+	r->p = s->p;
+	r->doc = s->doc;
+	for (size_t i = 0; i < json_count(s->cases); i++) {
+		const struct json *c = json_at(s->cases, i);
 		struct str group = policy_member_str(c, "group");
-		policy_case_fn *fn = policy_case_find(group);
+		policy_case_fn *fn =
+		    s->own || group.n == 0 ? policy_case_own : policy_case_find(group);
 
 		if (!is_selected(a, group))
 			continue;
@@ -176,57 +282,8 @@ run_groups(struct runner *r, const struct test_args *a, struct err *err)
 		else
 			skip_case(r, c);
 	}
-	print_rest(a, cases);
-	return 0;
-}
-
-/* A file that holds policy and cases: keys may be bare fingerprints there. */
-static int
-test_cases_policy(struct runner *r, const struct test_args *a, struct err *err)
-{
-	const struct policy_source src = {.name = a->file, .opaque_keys = true};
-	AUTO(json) struct json_doc *doc = NULL;
-	AUTO(policy) struct policy *p = NULL;
-	AUTO_BUF struct buf text = BUF(JSON_SIZE_MAX);
-	AUTO_BUF struct buf warnings = BUF((size_t)1 << 20);
-	const struct json *policy;
-	int rc = file_read(AT_FDCWD, a->file, &text, err);
-
-	if (rc == 0)
-		rc = json_parse(buf_str(&text), a->file, &doc, err);
-	if (rc != 0)
-		return rc;
-	policy = json_get(json_root(doc), "policy");
-	if (policy == NULL)
-		return err_set(err, ERR_CONFIG, "%s has no \"policy\"", a->file);
-	rc = policy_parse_value(doc, policy, &src, &p, &warnings, err);
-	if (rc != 0)
-		return rc;
-	r->p = p;
-	r->doc = doc;
-	return run_groups(r, a, err);
-}
-
-static int
-test_policy(struct runner *r, const struct test_args *a, struct err *err)
-{
-	AUTO_POLICY_FILE struct policy_file f = {0};
-	int rc = policy_file_open(a->file, 0, &f, err);
-
-	if (rc != 0)
-		return rc;
-	if (policy_docs_count(&f.docs, "cases") == 0)
-		return err_set(err, ERR_CONFIG, "%s has no \"cases\"", a->file);
-	r->p = f.policy;
-	(void)printf("TAP version 13\n1..%zu\n", policy_docs_count(&f.docs, "cases"));
-	for (size_t k = 0; k < f.docs.n; k++) {
-		const struct json *cases = json_get(json_root(f.docs.v[k]), "cases");
-
-		r->doc = f.docs.v[k];
-		for (size_t i = 0; i < json_count(cases); i++)
-			run_case(r, json_at(cases, i), policy_case_own);
-	}
-	return 0;
+	if (!s->own)
+		print_rest(a, s->cases);
 }
 
 static bool
@@ -248,10 +305,24 @@ test_args_read(int argc, char **argv, struct test_args *a)
 		else
 			return false;
 	}
-	if (optind + 1 != argc || (a->ngroups != 0 && !a->cases_policy))
-		return false;
-	a->file = argv[optind];
-	return true;
+	a->files = argv + optind;
+	a->nfiles = (size_t)(argc - optind);
+	return a->nfiles != 0 && a->nfiles <= FILES_MAX;
+}
+
+static int
+test_all(struct runner *r, const struct test_args *a, struct err *err)
+{
+	AUTO_FREE struct sources *s = xcalloc(1, sizeof(*s));
+	int rc = open_all(s, a, err);
+
+	if (rc == 0) {
+		(void)printf("TAP version 13\n1..%zu\n", s->total);
+		for (size_t i = 0; i < s->n; i++)
+			run_source(r, a, &s->v[i]);
+	}
+	sources_free(s);
+	return rc;
 }
 
 int
@@ -261,19 +332,17 @@ policy_test_main(int argc, char **argv)
 	struct test_args a = {0};
 	struct runner r = {0};
 	struct err err = {0};
-	int rc;
 
 	if (!test_args_read(argc, argv, &a)) {
 		(void)fprintf(stderr,
-		    "usage: cofferdam policy test FILE\n"
-		    "       cofferdam policy test --cases-policy [--group NAME]... FILE\n");
+		    "usage: cofferdam policy test POLICY [CASES]... [--group NAME]...\n"
+		    "       cofferdam policy test --cases-policy [--group NAME]... CASES...\n");
 		return CMD_USAGE;
 	}
 	if (cmd_parser_start(&parser, &err) != 0)
 		return policy_fail(&err);
 	r.parser = parser;
-	rc = a.cases_policy ? test_cases_policy(&r, &a, &err) : test_policy(&r, &a, &err);
-	if (rc != 0)
+	if (test_all(&r, &a, &err) != 0)
 		return policy_fail(&err);
 	(void)printf("# %zu run, %zu failed", r.n - r.skipped, r.failed);
 	if (r.skipped != 0)
