@@ -31,6 +31,7 @@ static const struct {
     {IPC_ROLE_CORE, "core", "cofferdam-core"},
     {IPC_ROLE_FRONT, "front", "cofferdam-front"},
     {IPC_ROLE_PARSER, "parser", "cofferdam-parser"},
+    {IPC_ROLE_CONSOLE, "console", "cofferdam-console"},
 };
 
 struct child *

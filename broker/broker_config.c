@@ -89,6 +89,12 @@ uid_base(struct parse *p, const struct json *v, struct err *err)
 	return 0;
 }
 
+static int
+console(struct parse *p, const struct json *v, struct err *err)
+{
+	return broker_console_parse(p->doc, v, &p->c->console, err);
+}
+
 static const struct {
 	const char *key;
 	bool required;
@@ -99,6 +105,7 @@ static const struct {
     {"clock", false, clock_mode},
     {"log_level", false, log_level},
     {"uid_base", false, uid_base},
+    {"console", false, console},
 };
 
 static int
@@ -176,6 +183,7 @@ broker_config_free(struct broker_config *c)
 	free(c->origin);
 	free(c->clock);
 	free(c->log_level);
+	broker_console_free(&c->console);
 	*c = (struct broker_config){0};
 }
 

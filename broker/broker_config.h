@@ -2,6 +2,7 @@
 #ifndef BROKER_BROKER_CONFIG_H
 #define BROKER_BROKER_CONFIG_H
 
+#include "broker/broker_console.h"
 #include "broker/broker_state.h"
 #include "common/log.h"
 
@@ -12,6 +13,7 @@ struct broker_config {
 	char *clock;	 /* "kernel-sync", "trusted" or NULL: as the policy says */
 	char *log_level; /* "error", "warn", "info" or "debug" */
 	uint32_t uid_base;
+	struct broker_console console; /* origin NULL: there is none */
 };
 
 /* Reads broker.json beneath the state directory. Unknown keys are errors. */

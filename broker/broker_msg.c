@@ -34,12 +34,13 @@ static int
 on_ready(struct child *c, struct rd *body UNUSED, int *fds UNUSED, struct err *err UNUSED)
 {
 	static const enum ipc_role all[] = {
-	    IPC_ROLE_WRITER, IPC_ROLE_UPSTREAM, IPC_ROLE_CORE, IPC_ROLE_FRONT};
+	    IPC_ROLE_WRITER, IPC_ROLE_UPSTREAM, IPC_ROLE_CORE, IPC_ROLE_FRONT, IPC_ROLE_CONSOLE};
 	struct broker *b = c->b;
+	size_t n = ARRAY_LEN(all) - (b->config.console.origin == NULL);
 
 	c->ready = true;
 	log_debug("%s is ready", c->name);
-	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+	for (size_t i = 0; i < n; i++) {
 		const struct child *other = broker_child_find(b, all[i], STR(""));
 
 		if (other == NULL || !other->ready)

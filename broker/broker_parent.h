@@ -54,6 +54,7 @@ struct broker {
 	struct broker_config config;
 	struct broker_ids ids;
 	int control, agent; /* listening sockets, given to core at each start */
+	int console;	    /* given to that; -1: there is none */
 	int vault_key;	    /* kept open: its source may be readable once only */
 	struct child *children;
 	struct kept *kept;

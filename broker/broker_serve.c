@@ -70,6 +70,8 @@ prepare(struct broker *b, const char *path, struct err *err)
 	if (rc == 0)
 		rc = broker_sock_listen(
 		    &b->state, "agent.sock", b->ids.uid[IPC_ROLE_CORE], &b->agent, err);
+	if (rc == 0 && b->config.console.origin != NULL)
+		rc = broker_console_listen(&b->config.console, &b->console, err);
 	return rc != 0 ? rc : proc_harden(err);
 }
 
@@ -78,15 +80,16 @@ static int
 children_new(struct broker *b, struct err *err)
 {
 	static const enum ipc_role order[] = {
-	    IPC_ROLE_WRITER, IPC_ROLE_UPSTREAM, IPC_ROLE_CORE, IPC_ROLE_FRONT};
+	    IPC_ROLE_WRITER, IPC_ROLE_UPSTREAM, IPC_ROLE_CORE, IPC_ROLE_FRONT, IPC_ROLE_CONSOLE};
 	struct child *c[ARRAY_LEN(order)];
+	size_t n = ARRAY_LEN(order) - (b->console < 0);
 
-	for (size_t i = 0; i < ARRAY_LEN(order); i++) {
+	for (size_t i = 0; i < n; i++) {
 		c[i] = broker_child_new(b, order[i], "", err);
 		if (c[i] == NULL)
 			return err->code;
 	}
-	for (size_t i = 0; i < ARRAY_LEN(order); i++)
+	for (size_t i = 0; i < n; i++)
 		broker_child_start(c[i]);
 	return 0;
 }
@@ -106,6 +109,7 @@ finish(struct broker *b)
 		(void)unlinkat(b->state.run, "agent.sock", 0);
 	cleanup_close_fd(&b->control);
 	cleanup_close_fd(&b->agent);
+	cleanup_close_fd(&b->console);
 	cleanup_close_fd(&b->vault_key);
 	broker_config_free(&b->config);
 	broker_state_close(&b->state);
@@ -115,7 +119,7 @@ finish(struct broker *b)
 int
 broker_serve(const char *path)
 {
-	struct broker b = {.control = -1, .agent = -1, .vault_key = -1};
+	struct broker b = {.control = -1, .agent = -1, .console = -1, .vault_key = -1};
 	static const int signals[] = {SIGHUP, SIGTERM, SIGINT};
 	struct err err = {0};
 	int rc;

@@ -13,7 +13,7 @@
 #define BROKER_STATE_VERSION 1
 
 /* Who the children run as; all zero: as ourselves. Index: enum ipc_role. */
-#define BROKER_ROLES (IPC_ROLE_WRITER + 1)
+#define BROKER_ROLES IPC_CHILDREN
 struct broker_ids {
 	bool root; /* started as root: every role has its own */
 	uid_t uid[BROKER_ROLES];

@@ -26,9 +26,10 @@ static const struct {
     {IPC_ROLE_UPSTREAM, IPC_ROLE_FRONT},
     {IPC_ROLE_UPSTREAM, IPC_ROLE_WRITER},
     {IPC_ROLE_CORE, IPC_ROLE_PARSER},
+    {IPC_ROLE_CONSOLE, IPC_ROLE_CORE},
 };
 
-/* Who gets which file or directory of the state. Front, upstream and parser: none. */
+/* Who gets which file or directory of the state. Front, upstream, parser and console: none. */
 static const struct {
 	enum ipc_role role;
 	int flags;
@@ -77,6 +78,13 @@ send_config(struct child *c)
 		*strrchr(dir, '/') = '\0';
 		buf_put_z(&json, ",\"programs\":");
 		put_json_str(&json, dir);
+	}
+	if ((c->role == IPC_ROLE_CORE || c->role == IPC_ROLE_CONSOLE) &&
+	    b->config.console.origin != NULL) {
+		buf_put_z(&json, ",\"console\":");
+		put_json_str(&json, b->config.console.origin);
+		buf_printf(&json, ",\"console_tls\":%s",
+		    b->config.console.cert != NULL ? "true" : "false");
 	}
 	if (b->ids.root)
 		buf_printf(
@@ -162,10 +170,39 @@ send_policy(struct child *core)
 		log_error("%s", err.msg); /* the one in force stays */
 }
 
+/* Its certificate is the operator's, and its key the one secret that it has. */
+static void
+send_certificate(struct child *console)
+{
+	const struct broker_console *k = &console->b->config.console;
+	AUTO_FD int cert = -1, key = -1;
+	struct err err = {0};
+
+	if (k->cert == NULL)
+		return;
+	if (broker_console_files(k, &cert, &key, &err) != 0) {
+		log_error("console: %s", err.msg);
+		return;
+	}
+	send_fd(console, "tls-key", key);
+	send_fd(console, "tls-cert", cert);
+}
+
+static void
+send_console_only(struct child *console)
+{
+	send_fd(console, "listen", console->b->console);
+	send_certificate(console);
+}
+
 void
 broker_wires_reload(struct broker *b)
 {
 	struct child *core = broker_child_find(b, IPC_ROLE_CORE, STR(""));
+	struct child *console = broker_child_find(b, IPC_ROLE_CONSOLE, STR(""));
+
+	if (console != NULL && console->wire != NULL)
+		send_certificate(console);
 
 	/* One that is starting gets the newest anyway. */
 	if (core == NULL || core->wire == NULL)
@@ -234,6 +271,8 @@ broker_wires_configure(struct child *c)
 	send_files(c, NULL);
 	if (c->role == IPC_ROLE_CORE)
 		send_core_only(c);
+	if (c->role == IPC_ROLE_CONSOLE)
+		send_console_only(c);
 	send_wires(c);
 	ipc_send(c->wire, MSG_P_GO, NULL, NULL, 0);
 	if (c->role == IPC_ROLE_CORE)

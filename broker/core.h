@@ -42,6 +42,7 @@ struct core_ticket;
 struct core_ask;
 struct core_lift;
 struct core_ca;
+struct core_desk;
 struct core_logins;
 struct rates;
 struct succession;
@@ -169,7 +170,8 @@ LIST_HEAD(core_https, core_http);
 struct core {
 	struct loop *loop;
 	struct core_peer parent;
-	struct core_peer *front, *upstream, *writer;
+	struct core_peer *front, *upstream, *writer, *console;
+	struct core_desk *desk; /* sessions of people in their browsers; core_console.c */
 	struct core_peers agents, people;
 	size_t nagents, npeople;
 	uint64_t last_serial;

@@ -13,6 +13,7 @@
 #include "audit/rates.h"
 #include "broker/core_approve.h"
 #include "broker/core_ca.h"
+#include "broker/core_console.h"
 #include "broker/core_cred.h"
 #include "broker/core_data.h"
 #include "broker/core_facts.h"
@@ -58,6 +59,7 @@ core_new(struct loop *loop)
 	buf_init(&c->doubt_more, (size_t)32 << 20);
 	buf_init(&c->not_sent, (size_t)1 << 20);
 	c->rates = rates_new();
+	c->desk = core_desk_new();
 	return c;
 }
 
@@ -91,6 +93,7 @@ core_free(struct core *c)
 	}
 	core_record_free_all(c);
 	core_wires_free(c);
+	core_desk_free(c->desk);
 	loop_io_del(c->control_io);
 	loop_io_del(c->agent_io);
 	fd_close(&c->control_fd);
@@ -127,7 +130,7 @@ core_boot_config(void *arg, const struct json *config, struct err *err)
 		return err_set(err, ERR_CONFIG, "origin must be 1 to 200 bytes");
 	free(c->origin);
 	c->origin = str_dup(origin);
-	return 0;
+	return core_desk_origin(c->desk, json_str(json_get(config, "console")), err);
 }
 
 int

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 
+#include "broker/core_console.h"
 #include "broker/core_data.h"
 #include "broker/core_lift.h"
 #include "broker/core_peer.h"
@@ -18,7 +19,6 @@
 
 #include "common/banned.h"
 
-#define RESULT_MAX ((size_t)3 << 20)
 #define PENDING_SHOW_MAX 200 /* bytes of an action in the list */
 
 void
@@ -27,7 +27,7 @@ core_control_reply(struct core *c, uint64_t peer, int code, struct str result)
 	struct core_peer *p = core_peer_by_serial(c, peer);
 	AUTO_BUF struct buf b = BUF(IPC_BODY_MAX);
 
-	if (p == NULL)
+	if (core_console_reply(c, peer, code, result) || p == NULL)
 		return;
 	buf_u32(&b, (uint32_t)-code);
 	buf_lstr(&b, result);
@@ -250,20 +250,20 @@ verb_run_revoke(struct core_call *call, struct err *err)
 static const struct {
 	const char *verb;
 	int (*fn)(struct core_call *call, struct err *err);
-	bool needs_live;
+	bool needs_live, console;
 } verbs[] = {
-    {"status", core_status_verb, false},
-    {"runs", verb_runs, false},
-    {"pending", verb_pending, true},
-    {"show", verb_show, true},
-    {"approve", core_sign_approve, true},
-    {"deny", core_sign_deny, true},
-    {"revoke", core_sign_revoke, true},
-    {"run-end", verb_run_end, true},
-    {"run-revoke", verb_run_revoke, false},
-    {"lift-request", core_lift_verb_request, true},
-    {"lift-sign", core_lift_verb_sign, true},
-    {"lift-show", core_lift_verb_show, true},
+    {"status", core_status_verb, false, true},
+    {"runs", verb_runs, false, true},
+    {"pending", verb_pending, true, true},
+    {"show", verb_show, true, true},
+    {"approve", core_sign_approve, true, true},
+    {"deny", core_sign_deny, true, true},
+    {"revoke", core_sign_revoke, true, false},
+    {"run-end", verb_run_end, true, false},
+    {"run-revoke", verb_run_revoke, false, false},
+    {"lift-request", core_lift_verb_request, true, false},
+    {"lift-sign", core_lift_verb_sign, true, false},
+    {"lift-show", core_lift_verb_show, true, false},
 };
 
 static bool
@@ -277,16 +277,11 @@ may_ask(const struct core_peer *p)
 		   policy_person_by_login(c->policy, str_z(login)) != NULL);
 }
 
-static int
-call_verb(struct core_call *call, const struct core_peer *p, struct str verb, struct err *err)
+int
+core_control_verb(struct core_call *call, struct str verb, bool console, struct err *err)
 {
-	if (!may_ask(p)) {
-		log_warn("control: uid %u is no person of the policy", (unsigned)p->uid);
-		return err_set(err, ERR_UNAUTHORISED, "uid %u is no person's login in the policy",
-		    (unsigned)p->uid);
-	}
 	for (size_t i = 0; i < ARRAY_LEN(verbs); i++) {
-		if (!str_eqz(verb, verbs[i].verb))
+		if (!str_eqz(verb, verbs[i].verb) || (console && !verbs[i].console))
 			continue;
 		if (verbs[i].needs_live && !call->core->live)
 			return err_set(err, ERR_UNAVAILABLE,
@@ -296,11 +291,21 @@ call_verb(struct core_call *call, const struct core_peer *p, struct str verb, st
 	return err_set(err, ERR_INVALID, "there is no verb \"%.*s\"", STR_ARG(verb));
 }
 
+static int
+call_verb(struct core_call *call, const struct core_peer *p, struct str verb, struct err *err)
+{
+	if (may_ask(p))
+		return core_control_verb(call, verb, false, err);
+	log_warn("control: uid %u is no person of the policy", (unsigned)p->uid);
+	return err_set(
+	    err, ERR_UNAUTHORISED, "uid %u is no person's login in the policy", (unsigned)p->uid);
+}
+
 int
 core_control_on_call(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err)
 {
 	AUTO(json) struct json_doc *doc = NULL;
-	AUTO_BUF struct buf out = BUF(RESULT_MAX);
+	AUTO_BUF struct buf out = BUF(CORE_CONTROL_RESULT_MAX);
 	struct core *c = p->core;
 	struct core_call call = {.core = c, .peer = p->serial};
 	uint32_t version = rd_u32(body);
@@ -326,8 +331,8 @@ core_control_on_call(struct core_peer *p, struct rd *body, int *fds, size_t nfds
 	if (rc == 0) {
 		jcs_close(&call.j);
 		if (buf_over(&out))
-			rc = err_set(
-			    &why, ERR_TOO_LARGE, "the answer is over %zu bytes", RESULT_MAX);
+			rc = err_set(&why, ERR_TOO_LARGE, "the answer is over %zu bytes",
+			    CORE_CONTROL_RESULT_MAX);
 	}
 	core_control_reply(c, call.peer, rc, rc == 0 ? buf_str(&out) : str_z(why.msg));
 	return 0;

@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "broker/core_console.h"
 #include "common/log.h"
 #include "common/xalloc.h"
 
@@ -22,6 +23,7 @@ struct core_ticket {
 	core_ack_fn *fn;
 	void *arg;
 	bool failed;		       /* fn has been told so */
+	bool shows;		       /* what people look at is another once it is durable */
 	char dispatched[CORE_ID_SIZE]; /* "" none */
 	char outcome_of[CORE_ID_SIZE]; /* "" none; then data and run are kept */
 	char run[CORE_ID_SIZE];
@@ -122,6 +124,7 @@ ticket_new(struct core *c, const struct core_append *a)
 	t->id = ++c->last_ticket;
 	t->fn = a->fn;
 	t->arg = a->arg;
+	t->shows = strcmp(a->type, "action") != 0 && strcmp(a->type, "outcome") != 0;
 	t->deadline_ms = loop_now_ms(c->loop) + CORE_RECORD_MS;
 	buf_init(&t->data, CORE_RECORD_DATA_MAX);
 	if (a->dispatched != NULL)
@@ -265,6 +268,8 @@ core_record_on_ack(struct core_peer *p, struct rd *body, int *fds, size_t nfds, 
 		ack_late(c, t, ack.seq);
 	else
 		ticket_call(t, &ack);
+	if (t->shows)
+		core_console_changed(c);
 	ticket_free(t);
 	return 0;
 }

@@ -9,6 +9,7 @@
 #include "broker/core_agent.h"
 #include "broker/core_ca.h"
 #include "broker/core_cancel.h"
+#include "broker/core_console.h"
 #include "broker/core_control.h"
 #include "broker/core_facts.h"
 #include "broker/core_http.h"
@@ -51,6 +52,7 @@ const struct core_row core_table[] = {
     {MSG_A_END, IPC_ROLE_AGENT, AGENT_BEFORE_END, CORE_ONCE, 4096, core_agent_on_end},
     {MSG_A_CHANGED, IPC_ROLE_AGENT, CORE_S_RUN, CORE_MANY, 4096, core_patch_on_changed},
     {MSG_Q_CALL, IPC_ROLE_CLI, CORE_S_OPEN, CORE_MANY, 1 << 18, core_control_on_call},
+    {MSG_V_CALL, IPC_ROLE_CONSOLE, CORE_S_OPEN, CORE_MANY, 1 << 18, core_console_on_call},
     {MSG_K_KEPT, IPC_ROLE_PARENT, CORE_S_OPEN, CORE_MANY, 512, core_kept_on_kept},
     {MSG_K_KEPT_END, IPC_ROLE_PARENT, CORE_S_OPEN, CORE_ONCE, 0, core_kept_on_kept_end},
     {MSG_K_PARSER_DIED, IPC_ROLE_PARENT, CORE_S_OPEN, CORE_MANY, 256, core_facts_on_died},

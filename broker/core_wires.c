@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "broker/core_console.h"
 #include "broker/core_facts.h"
 #include "broker/core_http.h"
 #include "broker/core_live.h"
@@ -35,6 +36,7 @@ core_wires_free(struct core *c)
 	wire_free(&c->front);
 	wire_free(&c->upstream);
 	wire_free(&c->writer);
+	wire_free(&c->console);
 }
 
 static void
@@ -68,6 +70,7 @@ static const struct wire {
     {IPC_ROLE_FRONT, CORE_S_OPEN, core_run_front_up, front_down},
     {IPC_ROLE_UPSTREAM, CORE_S_OPEN, NULL, upstream_down},
     {IPC_ROLE_WRITER, CORE_S_REPLAY, core_live_begin, writer_down},
+    {IPC_ROLE_CONSOLE, CORE_S_OPEN, NULL, core_console_gone},
 };
 
 static struct core_peer **
@@ -75,7 +78,8 @@ slot(struct core *c, enum ipc_role role)
 {
 	return role == IPC_ROLE_FRONT	   ? &c->front
 	       : role == IPC_ROLE_UPSTREAM ? &c->upstream
-					   : &c->writer;
+	       : role == IPC_ROLE_WRITER   ? &c->writer
+					   : &c->console;
 }
 
 static void

@@ -11,7 +11,7 @@
 #include "common/err.h"
 #include "common/loop.h"
 
-#define IPC_VERSION 4
+#define IPC_VERSION 5
 #define IPC_FDS_MAX 4
 #define IPC_BODY_MAX ((size_t)4 << 20)
 
@@ -23,10 +23,12 @@ enum ipc_role {
 	IPC_ROLE_PARSER = 4,
 	IPC_ROLE_UPSTREAM = 5,
 	IPC_ROLE_WRITER = 6,
-	IPC_ROLE_AGENT = 7,
-	IPC_ROLE_CLI = 8,
+	IPC_ROLE_CONSOLE = 7,
+	IPC_ROLE_AGENT = 8,
+	IPC_ROLE_CLI = 9,
 	IPC_ROLE_ANY = 255,
 };
+#define IPC_CHILDREN (IPC_ROLE_CONSOLE + 1) /* the parent's children are below */
 enum {
 #define X(name, id, from, to, max, nfds) MSG_##name = (id),
 #include "common/ipc_msg.tbl"

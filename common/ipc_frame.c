@@ -18,6 +18,7 @@
 #define PARSER IPC_ROLE_PARSER
 #define UPSTREAM IPC_ROLE_UPSTREAM
 #define WRITER IPC_ROLE_WRITER
+#define CONSOLE IPC_ROLE_CONSOLE
 #define AGENT IPC_ROLE_AGENT
 #define CLI IPC_ROLE_CLI
 #define ANY IPC_ROLE_ANY
@@ -48,6 +49,7 @@ static const char *const role_names[] = {
     [IPC_ROLE_PARSER] = "parser",
     [IPC_ROLE_UPSTREAM] = "upstream",
     [IPC_ROLE_WRITER] = "writer",
+    [IPC_ROLE_CONSOLE] = "console",
     [IPC_ROLE_AGENT] = "agent",
     [IPC_ROLE_CLI] = "cli",
 };
@@ -80,7 +82,8 @@ role_fits(enum ipc_role wanted, enum ipc_role is)
 	case IPC_ROLE_CORE:
 	case IPC_ROLE_PARSER:
 	case IPC_ROLE_UPSTREAM:
-	case IPC_ROLE_WRITER: return wanted == is || wanted == IPC_ROLE_ANY;
+	case IPC_ROLE_WRITER:
+	case IPC_ROLE_CONSOLE: return wanted == is || wanted == IPC_ROLE_ANY;
 	case IPC_ROLE_PARENT:
 	case IPC_ROLE_AGENT:
 	case IPC_ROLE_CLI: return wanted == is;

@@ -40,7 +40,7 @@ struct proc {
 	gid_t gid;
 	struct held_wire held[HELD_WIRES_MAX];
 	size_t nheld;
-	struct loop_timer *orphan[IPC_ROLE_WRITER + 1]; /* by peer: its wire is gone */
+	struct loop_timer *orphan[IPC_CHILDREN]; /* by peer: its wire is gone */
 };
 
 static struct proc self;
@@ -66,7 +66,7 @@ orphaned(void *arg)
 void
 proc_wire_lost(enum ipc_role peer)
 {
-	if (self.loop == NULL || peer > IPC_ROLE_WRITER || self.orphan[peer] != NULL)
+	if (self.loop == NULL || peer >= IPC_CHILDREN || self.orphan[peer] != NULL)
 		return;
 	self.orphan[peer] = loop_timer_add(self.loop, PROC_ORPHAN_MS, orphaned, &self);
 }
@@ -74,7 +74,7 @@ proc_wire_lost(enum ipc_role peer)
 static void
 wire_found(struct proc *p, enum ipc_role peer)
 {
-	if (peer > IPC_ROLE_WRITER || p->orphan[peer] == NULL)
+	if (peer >= IPC_CHILDREN || p->orphan[peer] == NULL)
 		return;
 	loop_timer_del(p->orphan[peer]);
 	p->orphan[peer] = NULL;

@@ -87,7 +87,7 @@ if [ -z "$wrong" ]; then
 else
 	report "not ok" "the nearest allowed include is not" "$wrong"
 fi
-if [ -n "$(planted broker/console_x.c '"common/buf.h"')" ]; then
+if [ -n "$(planted broker/janitor_x.c '"common/buf.h"')" ]; then
 	report ok "a process that arrows.txt does not know is found"
 else
 	report "not ok" "a process that arrows.txt does not know is found"

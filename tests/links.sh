@@ -42,6 +42,13 @@ table() {
 	parser   holds  lacks secret_.*          the parser has no secret store
 	parser   holds  lacks policy_eval        the parser judges nothing
 	parser   needs  lacks libssl.*           the parser does not link TLS
+	console  import lacks $NET               the console makes no connection
+	console  import lacks $FILES             the console opens no file
+	console  import lacks $START             the console starts nothing
+	console  holds  lacks secret_.*          the console has no secret store
+	console  holds  lacks policy_.*          the console has no policy
+	console  holds  lacks sig_.*             the console verifies nothing: core does
+	console  import has   SSL_.*             the console speaks TLS
 	writer   import lacks $NET|accept4?      the writer has no socket
 	writer   import lacks $TLS               the writer speaks no TLS
 	writer   import lacks $START             the writer starts nothing
@@ -86,7 +93,7 @@ report() { # ok|not ok, sentence, detail
 	[ -z "${3:-}" ] || echo "# ${3//$'\n'/$'\n'# }"
 }
 
-programs='broker front core upstream writer parser agent sandbox inside cmd ics cofferdam'
+programs='broker front core upstream writer parser console agent sandbox inside cmd ics cofferdam'
 echo "1..$(($(table | wc -l) + $(wc -w <<<"$programs") + 1))"
 while read -r prog where verb re sentence; do
 	file=$B/cofferdam-$prog
