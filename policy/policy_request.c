@@ -169,10 +169,18 @@ read_rates(struct reader *r, const struct json *v, void *out, struct err *err)
 	return rc;
 }
 
+static int
+read_deferred(struct reader *r, const struct json *v, void *out, struct err *err)
+{
+	REQUEST(out)->in.deferred = json_bool(v);
+	return read_type(r, v, JSON_BOOL, "deferred", err);
+}
+
 static const struct read_field request_fields[] = {
     {"agent", read_agent, 0, false},
     {"at", read_at, 0, false},
     {"clock", read_clock, 0, false},
+    {"deferred", read_deferred, 0, false},
     {"effects", read_effects, 0, true},
     {"grants", read_grants, 0, false},
     {"lifts", read_lifts, 0, false},

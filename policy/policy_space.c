@@ -146,6 +146,19 @@ same_beside(enum space_dim d, const struct space_value *a, const struct space_va
 	return a->rates == b->rates;
 }
 
+/*
+ * Sets of names matter where permits fail one by one (space_names). Beside one that every permit
+ * treats alike, one that matches more forbids and requires adds nothing.
+ */
+static bool
+is_dominated(const struct space *s, const uint64_t *by, const uint64_t *match)
+{
+	for (size_t i = 0; i < s->words; i++)
+		if (((by[i] ^ match[i]) & s->permits[i]) != 0 || (by[i] & ~match[i]) != 0)
+			return false;
+	return true;
+}
+
 /* Adds a class unless one is there that no condition tells from it. */
 void
 space_value_add(struct space *s, enum space_dim d, struct policy_input in, bool always)
@@ -163,6 +176,11 @@ space_value_add(struct space *s, enum space_dim d, struct policy_input in, bool 
 	} else {
 		match_put(s, d, &in, v.match);
 	}
+	for (size_t i = 0; d == SPACE_NAMES && in.nrelations > 1 && i < s->n[d]; i++)
+		if (space_is_sql(&s->v[d][i]) == space_is_sql(&v) &&
+		    s->v[d][i].in.nrelations != 0 && is_dominated(s, s->v[d][i].match, v.match) &&
+		    is_dominated(s, s->v[d][i].match_drop, v.match_drop))
+			return;
 	for (size_t i = 0; !always && i < s->n[d]; i++)
 		if (same_match(s, &s->v[d][i], &v) && same_beside(d, &s->v[d][i], &v))
 			return;
@@ -295,8 +313,12 @@ space_build(const struct space_cond *conds, size_t nconds, const struct space_ho
 			if (asks(conds[i].c, (enum space_dim)d))
 				space_set(s->asks[d], i);
 	}
-	for (size_t i = 0; i < nconds; i++)
+	s->permits = space_mask(s);
+	for (size_t i = 0; i < nconds; i++) {
 		space_set(s->all, i);
+		if (conds[i].kind == RULE_PERMIT)
+			space_set(s->permits, i);
+	}
 	targets(s);
 	space_effects(s);
 	space_statements(s);

@@ -46,7 +46,7 @@ struct space {
 	size_t n[SPACE_DIMS];
 	struct space_value *v[SPACE_DIMS];
 	uint64_t *asks[SPACE_DIMS]; /* conditions that this dimension can still change */
-	uint64_t *all;		    /* a bit for each condition */
+	uint64_t *all, *permits;    /* a bit for each condition; of permits */
 	uint64_t steps, steps_max;
 };
 

@@ -300,6 +300,8 @@ policy_request_jcs(struct jcs *j, const char *key, const struct policy_request *
 		jcs_z(j, "at", at);
 	else
 		jcs_z(j, "clock", "unknown");
+	if (in->deferred)
+		jcs_bool(j, "deferred", true);
 	effect_jcs(j, "effects", in->effects);
 	jcs_signed(j, r);
 	jcs_some(j, "owner", in->owner);
