@@ -189,7 +189,8 @@ const char *
 core_sign_verify(const struct policy_person *q, struct str signature, struct str bytes,
     struct sig_sshsig *ret, bool *ret_known, struct err *why)
 {
-	*ret_known = sig_sshsig_verify(signature, STATEMENT_NAMESPACE, bytes, ret, why) == 0;
+	*ret_known =
+	    sig_verify(signature, STATEMENT_NAMESPACE, bytes, q->keys, q->nkeys, ret, why) == 0;
 	if (!*ret_known)
 		return "signature";
 	if (has_key(q, &ret->key))

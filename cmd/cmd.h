@@ -16,6 +16,7 @@ int cmd_init(int argc, char **argv);
 int cmd_run(int argc, char **argv);
 int cmd_policy(int argc, char **argv);
 int cmd_credential(int argc, char **argv);
+int cmd_key(int argc, char **argv);
 int cmd_pending(int argc, char **argv);
 int cmd_show(int argc, char **argv);
 int cmd_approve(int argc, char **argv); /* also deny, and revoke of a request: argv[0] tells */

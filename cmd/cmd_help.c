@@ -20,16 +20,17 @@
 	"  --command CMD       the secret is the output of sh -c CMD, run once now\n"
 #define AT "  --at TIME           as if it were then (default: now)\n"
 #define CASES "  --cases-policy      FILE holds \"policy\" and \"cases\" together\n"
+#define KEY                                                                                      \
+	"  --key FILE          that person's key, of SSH (its public half if an agent has it)\n" \
+	"                      or of `cofferdam key new` (default: ~/.ssh/id_ed25519)\n"
 #define SIGN                                                                                 \
 	"  ID                  the request, as `cofferdam pending` prints it\n"              \
-	"  --as PERSON         who signs, a person of the policy\n"                          \
-	"  --key FILE          that person's ssh key (default: ~/.ssh/id_ed25519)\n"         \
+	"  --as PERSON         who signs, a person of the policy\n" KEY                      \
 	"  --role ROLE         which of the person's roles (default: one that is missing)\n" \
 	"  --yes               do not ask before signing\n" STATE
 
 #define LIFT_SIGN                                                                      \
-	"  --as PERSON         who signs, a person of the policy (needed)\n"           \
-	"  --key FILE          that person's ssh key (default: ~/.ssh/id_ed25519)\n"   \
+	"  --as PERSON         who signs, a person of the policy (needed)\n" KEY       \
 	"  --role ROLE         which of the person's roles (default: one that fits)\n" \
 	"  --yes               do not ask before signing\n" STATE
 #define NOTE                                                      \
@@ -66,6 +67,13 @@ static const struct help {
 	"                      with SELECT current_user, or curl with GET\n"
 	"  --path PATH         what curl asks for (default: /)\n" STATE},
     {"credential remove", "NAME [--state DIR]", "Take a secret out of the vault.", STATE},
+    {"key new", "FILE [--no-passphrase | --fd N]",
+	"Make a key that signs approvals, for people without SSH keys. The secret half goes to "
+	"FILE,\n"
+	"sealed by a passphrase; the line for the policy to FILE.pub and to standard output.",
+	"  --no-passphrase     leave the file open: for tests\n"
+	"  --fd N              read the passphrase from this descriptor, once\n"},
+    {"key show", "FILE", "Its line for the policy, and its fingerprint.", ""},
     {"policy check", "FILE [--strict] [--json]",
 	"Read a policy, say what is wrong or does nothing, and prove its theorems. Ends with 0 "
 	"when\n"

@@ -19,6 +19,7 @@
 static const struct cmd cmds[] = {
     {"init", cmd_init, NULL, "make a state directory"},
     {"credential", cmd_credential, NULL, "what the vault holds"},
+    {"key", cmd_key, NULL, "a signing key for who has none of SSH"},
     {"policy", cmd_policy, NULL, "check, build and try a policy"},
     {"run", cmd_run, NULL, "run an agent or a command"},
     {"sandbox", NULL, NULL, "any command in a sandbox, without a broker"},

@@ -1,6 +1,7 @@
 /*
  * Signing with a person's own key. Runs on the person's machine, as the person: ssh-keygen (or the
- * agent behind it) makes the signature, and this program never sees the key.
+ * agent behind it) makes the signature, and this program never sees the key; only one of
+ * `cofferdam key new` is opened here, by cmd_sign_native.c.
  */
 #include "cmd/cmd_sign.h"
 
@@ -12,7 +13,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cmd/cmd_credential.h"
 #include "cmd/cmd_file.h"
+#include "cmd/cmd_sign_native.h"
 #include "common/xalloc.h"
 #include "policy/statement.h"
 
@@ -70,8 +73,8 @@ keygen_wait(pid_t pid, struct err *err)
 }
 
 /* Through pipes: no file of ours ever holds statement or signature. */
-int
-sign_bytes_in(const char *key, const char *ns, struct str text, struct buf *ret, struct err *err)
+static int
+keygen(const char *key, const char *ns, struct str text, struct buf *ret, struct err *err)
 {
 	int in[2], out[2], rc;
 	pid_t pid;
@@ -104,6 +107,44 @@ sign_bytes_in(const char *key, const char *ns, struct str text, struct buf *ret,
 			rc = err_set(err, rc2, "%s", own.msg);
 	}
 	return rc;
+}
+
+/* --- keys of our own --------------------------------------------------------------- */
+
+int
+sign_passphrase(const char *file, int fd, struct secret **ret, struct err *err)
+{
+	AUTO_FD int tty = fd < 0 ? open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY) : -1;
+
+	if (fd < 0 && tty < 0)
+		return err_sys(err, ERR_CONFIG, errno,
+		    "the passphrase of %s is asked on the terminal, and there is none", file);
+	if (fd < 0)
+		(void)fprintf(stderr, "passphrase of %s\n", file);
+	return cred_secret_read(NULL, fd < 0 ? tty : fd, ret, err);
+}
+
+/* False: it is no key of ours; ssh-keygen says what is wrong with it. */
+static bool
+native_read(const char *key, struct buf *file)
+{
+	return file_read(AT_FDCWD, key, file, NULL) == 0 && sign_native_is(buf_str(file));
+}
+
+int
+sign_bytes_in(const char *key, const char *ns, struct str text, struct buf *ret, struct err *err)
+{
+	AUTO_BUF struct buf file = BUF(SIGN_NATIVE_FILE_MAX);
+	AUTO(secret) struct secret *passphrase = NULL;
+	int rc = 0;
+
+	if (!native_read(key, &file))
+		return keygen(key, ns, text, ret, err);
+	if (sign_native_is_sealed(buf_str(&file)))
+		rc = sign_passphrase(key, -1, &passphrase, err);
+	if (rc == 0)
+		rc = sign_native(buf_str(&file), passphrase, ns, text, ret, err);
+	return rc != 0 ? err_wrap(err, "%s", key) : 0;
 }
 
 int

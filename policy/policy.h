@@ -172,6 +172,7 @@ struct policy_person {
 	size_t nroles, nlogins, nkeys;
 	const struct str *roles, *logins; /* logins: "unix:alice" */
 	const struct sig_pubkey *keys;
+	const struct str *credentials; /* beside each key: the id of a WebAuthn one; else empty */
 };
 size_t policy_person_count(const struct policy *p);
 const struct policy_person *policy_person_at(const struct policy *p, size_t i);

@@ -60,25 +60,17 @@ put_calendar(struct jcs *j, const struct calendar *c)
 	jcs_close(j);
 }
 
-/* The key line as OpenSSH writes it, without comment. */
+/* The key line as it was given, without comment. */
 static void
-put_key(struct jcs *j, const struct policy *p, const struct sig_pubkey *k)
+put_key(struct jcs *j, const struct policy *p, const struct sig_pubkey *k, struct str credential)
 {
-	const char *type = k->hardware ? "sk-ssh-ed25519@openssh.com" : "ssh-ed25519";
-	AUTO_BUF struct buf blob = BUF(1024);
-	AUTO_BUF struct buf line = BUF(2048);
+	AUTO_BUF struct buf line = BUF(4096);
 
 	if (p->opaque_keys) {
 		jcs_z(j, NULL, k->application);
 		return;
 	}
-	buf_lz(&blob, type);
-	buf_lstr(&blob, str_mem(k->pub, sizeof(k->pub)));
-	if (k->hardware)
-		buf_lz(&blob, k->application);
-	buf_put_z(&line, type);
-	buf_put_c(&line, ' ');
-	enc_base64(&line, buf_str(&blob));
+	sig_pubkey_put(&line, k, credential);
 	jcs_str(j, NULL, buf_str(&line));
 }
 
@@ -89,7 +81,7 @@ put_person(struct jcs *j, const struct policy *p, const struct policy_person *q)
 	jcs_open(j, NULL);
 	jcs_array(j, "keys");
 	for (size_t i = 0; i < q->nkeys; i++)
-		put_key(j, p, &q->keys[i]);
+		put_key(j, p, &q->keys[i], q->credentials[i]);
 	jcs_array_end(j);
 	put_strs(j, "login", q->logins, q->nlogins);
 	put_strs(j, "roles", q->roles, q->nroles);

@@ -7,12 +7,14 @@
 #include <stddef.h>
 
 #include "common/hash.h"
+#include "common/sig_webauthn.h"
 
 #include "common/banned.h"
 
 struct person {
 	struct strs roles, logins;
 	struct sig_pubkey *keys;
+	struct str *credentials;
 	size_t nkeys;
 };
 
@@ -48,7 +50,7 @@ opaque_key(struct str s, struct sig_pubkey *ret)
 	if ((!hardware && !str_has_prefix(s, "ed25519 SHA256:")) || s.n >= sizeof(ret->application))
 		return false;
 	*ret = (struct sig_pubkey){.hardware = hardware};
-	(void)memcpy(ret->pub, h.b, sizeof(ret->pub));
+	(void)memcpy(ret->pub, h.b, HASH_LEN);
 	(void)memcpy(ret->application, s.p, s.n);
 	return true;
 }
@@ -71,6 +73,18 @@ read_key(struct reader *r, const struct json *v, struct sig_pubkey *ret, struct 
 	return 0;
 }
 
+/* A browser is told which credentials it may use. */
+static struct str
+read_credential(struct reader *r, const struct json *v, const struct sig_pubkey *k)
+{
+	AUTO_BUF struct buf id = BUF(SIG_CREDENTIAL_MAX);
+
+	if (k->form != SIG_FORM_WEBAUTHN ||
+	    sig_webauthn_credential(str_trim(json_str(v)), &id, NULL) != 0)
+		return STR("");
+	return read_keep(r, buf_str(&id));
+}
+
 static int
 read_keys(struct reader *r, const struct json *v, void *out, struct err *err)
 {
@@ -83,10 +97,12 @@ read_keys(struct reader *r, const struct json *v, void *out, struct err *err)
 		return json_err(r->doc, v, err, ERR_INVALID,
 		    "a person may have up to %d keys, has %zu", POLICY_KEYS_MAX, json_count(v));
 	q->keys = arena_alloc(r->p->mem, (json_count(v) + 1) * sizeof(*q->keys));
+	q->credentials = arena_alloc(r->p->mem, (json_count(v) + 1) * sizeof(*q->credentials));
 	for (size_t i = 0; i < json_count(v); i++) {
 		rc = read_key(r, json_at(v, i), &q->keys[i], err);
 		if (rc != 0)
 			return rc;
+		q->credentials[i] = read_credential(r, json_at(v, i), &q->keys[i]);
 		q->nkeys++;
 	}
 	return 0;
@@ -197,7 +213,8 @@ read_person(struct reader *r, const struct json *v, struct str id, struct policy
 	    .nkeys = q.nkeys,
 	    .roles = q.roles.v,
 	    .logins = q.logins.v,
-	    .keys = q.keys};
+	    .keys = q.keys,
+	    .credentials = q.credentials};
 	return 0;
 }
 

@@ -152,7 +152,7 @@ fault_of(const struct policy *before, const struct policy *next,
 	if (q == NULL || !owner)
 		return "no owner of the policy before";
 	succession_statement(next, &before->digest, s->person, &text);
-	if (sig_sshsig_verify(s->armored, SUCCESSION_NAMESPACE, buf_str(&text), &by, why) != 0)
+	if (sig_verify(s->armored, SUCCESSION_NAMESPACE, buf_str(&text), NULL, 0, &by, why) != 0)
 		return why->msg;
 	for (size_t i = 0; i < q->nkeys; i++)
 		if (sig_pubkey_eq(&q->keys[i], &by.key))

@@ -28,6 +28,10 @@ table() {
 	core     import lacks $NET               core makes no connection
 	core     import lacks $TLS               core speaks no TLS
 	core     import lacks $START             core starts nothing
+	core     import lacks crypto_sign|crypto_sign_(detached|keypair|seed_keypair|final_create)|EVP_DigestSign.*|EVP_PKEY_sign.*|(ECDSA|ED25519)_.*sign.* core cannot sign what people sign
+	core     holds  lacks sign_native.*|sign_bytes.* nor does it hold what signs for a person
+	core     import has   crypto_sign_verify_detached core verifies signatures
+	cmd      holds  has   sign_native        what signs for a person is in the command line
 	core     needs  lacks libssl.*           core does not link TLS
 	core     holds  has   secret_.*          core has the secret store
 	core     holds  has   policy_eval        core judges

@@ -1,7 +1,7 @@
 /*
- * Fuzzes the SSHSIG verifier and the key line reader. The first byte chooses the form, so
- * that mutations reach the blob behind the armor too. No input may crash; a forged one that
- * passes would be a find of another kind.
+ * Fuzzes the verifiers of SSHSIG and of our own form, and the key line reader. The first byte
+ * chooses the form, so that mutations reach the blob behind the armor too. No input may crash; a
+ * forged one that passes would be a find of another kind.
  */
 #include <assert.h>
 
@@ -18,7 +18,7 @@ verify(struct str armored)
 {
 	struct sig_sshsig g = {0};
 	struct err e = {0};
-	int r = sig_sshsig_verify(armored, "cofferdam-approval", STR("text\n"), &g, &e);
+	int r = sig_verify(armored, "cofferdam-approval", STR("text\n"), NULL, 0, &g, &e);
 
 	assert(r == 0 || (r == ERR_SIGNATURE && e.msg[0] != '\0'));
 	/* What goes into a message must be fit for a terminal. */
@@ -27,21 +27,23 @@ verify(struct str armored)
 }
 
 static void
-wrap(struct str blob, struct buf *out)
+wrap(const char *what, struct str blob, struct buf *out)
 {
 	AUTO_BUF struct buf b64 = BUF(8192);
 
 	enc_base64(&b64, blob);
-	buf_put_z(out, "-----BEGIN SSH SIGNATURE-----\n");
+	buf_printf(out, "-----BEGIN %s SIGNATURE-----\n", what);
 	for (size_t k = 0; k < b64.n; k += 70)
 		buf_printf(out, "%.*s\n", (int)(b64.n - k < 70 ? b64.n - k : 70), b64.p + k);
-	buf_put_z(out, "-----END SSH SIGNATURE-----\n");
+	buf_printf(out, "-----END %s SIGNATURE-----\n", what);
 }
 
 static void
 key(struct str blob)
 {
-	static const char *const types[] = {"ssh-ed25519 ", "sk-ssh-ed25519@openssh.com "};
+	static const char *const types[] = {"ssh-ed25519 ", "sk-ssh-ed25519@openssh.com ",
+	    "ecdsa-sha2-nistp256 ", "ecdsa-sha2-nistp384 ", "ecdsa-sha2-nistp521 ",
+	    "sk-ecdsa-sha2-nistp256@openssh.com ", "cofferdam-ed25519 "};
 
 	for (size_t i = 0; i < ARRAY_LEN(types); i++) {
 		AUTO_BUF struct buf line = BUF(8192);
@@ -52,7 +54,7 @@ key(struct str blob)
 		enc_base64(&line, blob);
 		if (sig_pubkey_parse(buf_str(&line), &k, NULL) == 0) {
 			sig_pubkey_fingerprint(&k, fp);
-			assert(k.hardware == (i == 1) && sig_pubkey_eq(&k, &k));
+			assert(k.hardware == (i == 1 || i == 5) && sig_pubkey_eq(&k, &k));
 		}
 	}
 }
@@ -67,7 +69,11 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	switch (s.p[0]) {
 	case 'b':
-		wrap(str_mem(s.p + 1, s.n - 1), &armor);
+		wrap("SSH", str_mem(s.p + 1, s.n - 1), &armor);
+		verify(buf_str(&armor));
+		break;
+	case 'n':
+		wrap("COFFERDAM", str_mem(s.p + 1, s.n - 1), &armor);
 		verify(buf_str(&armor));
 		break;
 	case 'k': key(str_mem(s.p + 1, s.n - 1)); break;

@@ -244,8 +244,10 @@ key_and_signature_must_be_of_one_type(void **state UNUSED)
 	parts_refused(p, "signature type \"ssh-ed25519\" is not that of the key");
 	p = plain;
 	p.key_type = "ssh-ed25519-cert-v01@openssh.com";
-	parts_refused(p, "key type must be ssh-ed25519 or sk-ssh-ed25519@openssh.com, is "
-			 "\"ssh-ed25519-cert-v01@openssh.com\"");
+	parts_refused(p,
+	    "key type must be one of ssh-ed25519, sk-ssh-ed25519@openssh.com, ecdsa-sha2-nistp256, "
+	    "ecdsa-sha2-nistp384, ecdsa-sha2-nistp521, sk-ecdsa-sha2-nistp256@openssh.com, "
+	    "cofferdam-ed25519, is \"ssh-ed25519-cert-v01@openssh.com\"");
 }
 
 static void
