@@ -111,10 +111,25 @@ struct core_patch {
 	size_t ngone, telling;
 };
 
-/* An action that was refused or is waiting, for decision.link. */
+/* An action that was refused or is waiting, for decision.link and for counting attempts. */
+#define CORE_REFUSED_OBJECTS 16 /* names of what it touches, as short hashes; more are left out */
 struct core_refused {
 	uint64_t seq;
+	bool denied;		    /* at once; else `request` tells what became of it */
+	unsigned attempt;	    /* refused tries at this in a row before it */
+	char request[CORE_ID_SIZE]; /* "" none */
 	char target[POLICY_ID_MAX + 1];
+	uint8_t nobjects;
+	uint64_t objects[CORE_REFUSED_OBJECTS];
+};
+/* An action that nobody can approve, for `pending`. */
+#define CORE_UNMET_MAX 16
+#define CORE_UNMET_SHOW 200
+struct core_unmet {
+	int64_t at_us;
+	char action[CORE_ID_SIZE], target[POLICY_ID_MAX + 1];
+	uint32_t effects;
+	char slots[512], show[CORE_UNMET_SHOW + 1];
 };
 
 enum core_run_state { CORE_RUN_PLANNED, CORE_RUN_STARTING, CORE_RUN_LIVE, CORE_RUN_ENDING };
@@ -144,6 +159,9 @@ struct core_run {
 	struct core_requests requests;
 	struct core_refused refused[CORE_REFUSED_MAX];
 	size_t nrefused; /* ever; the ring keeps the last */
+	struct core_unmet *unmet; /* CORE_UNMET_MAX; NULL: none yet */
+	size_t nunmet;		  /* ever; the ring keeps the last */
+	struct loop_timer *over;  /* it tried too often, and ends */
 	struct loop_timer *timer;
 	struct core_ticket *ticket; /* run.start, run.end */
 	char *end_status, *end_text;

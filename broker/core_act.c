@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "broker/core_approve.h"
+#include "broker/core_attempt.h"
 #include "broker/core_cancel.h"
 #include "broker/core_data.h"
 #include "broker/core_lease.h"

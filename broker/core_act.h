@@ -65,7 +65,7 @@ void core_act_judge(struct core_act *act);
 /* core_show.c: the action in full, for people and for the digest. */
 char *core_act_show(const struct core_action *a);
 struct hash core_act_digest(
-    const struct core_conn *conn, const struct core_action *a, const struct core_txn *txn);
+    const struct core_conn *conn, struct core_action *a, const struct core_txn *txn);
 /* The sealed head: statement and parameters. */
 int core_act_head(const struct core_run *run, const struct core_action *a, struct buf *frame,
     struct blob_ref *ret, struct err *err);

@@ -85,6 +85,7 @@ request_free(struct core_request *rq)
 	free(rq->rule);
 	free(rq->log_head);
 	free(rq->show);
+	free(rq->preview);
 	free(rq);
 }
 
@@ -184,6 +185,7 @@ core_approve_new(const struct core_from *f, const struct core_action *a)
 	enc_base32(&id, str_mem(r, sizeof(r)));
 	memcpy(rq->id, id.p, id.n);
 	rq->action = a->digest;
+	rq->parts = a->parts;
 	rq->policy = *policy_digest(f->run->core->policy);
 	memcpy(rq->first, a->id, sizeof(rq->first));
 	rq->target = xstrdup(core_from_target(f));
@@ -201,6 +203,7 @@ core_approve_new(const struct core_from *f, const struct core_action *a)
 		    (struct policy_slot){str_mem(str_dup(s->role), s->role.n), s->count};
 	}
 	rq->max_rows = f->pg != NULL ? d->max_rows : -1; /* nothing else has rows to count */
+	rq->verify = d->verify;
 	rq->within_s = d->within_s > 0 ? d->within_s : CORE_WITHIN_S;
 	rq->use_within_s = d->use_within_s > 0 ? d->use_within_s : CORE_USE_WITHIN_S;
 	rq->not_before_us = a->now.us / 1000000 * 1000000; /* as the statement shows it */
@@ -297,6 +300,24 @@ core_approve_input(const struct core_request *rq, struct str **ret_rels)
 	return in;
 }
 
+/* Whoever has the login now with which the run was started: they may be called otherwise by now. */
+static struct str
+invoker(const struct core *c, const struct core_run *run)
+{
+	const struct policy_person *q = c->policy != NULL && run->login != NULL
+					    ? policy_person_by_login(c->policy, str_z(run->login))
+					    : NULL;
+
+	return q != NULL ? q->id : STR("");
+}
+
+bool
+core_approve_is_own(const struct core_request *rq, struct str person)
+{
+	return str_eqz(person, rq->run->owner) ||
+	       (person.n != 0 && str_eq(person, invoker(rq->run->core, rq->run)));
+}
+
 void
 core_approve_judge(const struct core *c, const struct core_request *rq, const struct hash *action,
     const struct policy_input *in, struct approval_result *ret)
@@ -305,6 +326,8 @@ core_approve_judge(const struct core *c, const struct core_request *rq, const st
 	    .action = rq->action,
 	    .policy = rq->policy,
 	    .owner = str_z(rq->run->owner),
+	    .invoker = invoker(c, rq->run),
+	    .verify = rq->verify,
 	    .not_before_us = rq->not_before_us,
 	    .approve_by_us = rq->approve_by_us,
 	    .use_within_s = rq->use_within_s,

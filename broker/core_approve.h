@@ -40,7 +40,8 @@ struct core_request {
 	enum core_request_state state;
 	char *reason; /* of the end; NULL while open */
 	struct hash action, policy;
-	char first[CORE_ID_SIZE]; /* the action that asked */
+	struct digest_parts parts; /* of the action's digest */
+	char first[CORE_ID_SIZE];  /* the action that asked */
 	char *target, *rule;
 	uint32_t effects;
 	unsigned statements;
@@ -50,6 +51,8 @@ struct core_request {
 	size_t nslots;
 	struct policy_slot slots[POLICY_SLOTS_MAX]; /* roles owned */
 	int64_t max_rows, not_before_us, approve_by_us, within_s, use_within_s, use_by_us;
+	bool verify;	/* each signature by a key that verified its person */
+	char *preview;	/* what the target said of it beforehand; NULL: nothing */
 	char *log_head; /* "ORIGIN SIZE ROOT" */
 	char *show;
 	bool body; /* of an HTTP request that is streamed again when it is used */
@@ -82,6 +85,8 @@ bool core_approve_record(struct core_request *rq, core_ack_fn *fn, void *arg);
 void core_approve_forget(struct core_request *rq); /* who waits goes away */
 void core_approve_judge(const struct core *c, const struct core_request *rq,
     const struct hash *action, const struct policy_input *in, struct approval_result *ret);
+/* Does this person own the run, or have the login that started it? */
+bool core_approve_is_own(const struct core_request *rq, struct str person);
 /* What was asked for, as policy_eval gets it; borrowed from rq and *ret_rels, which the caller
  * frees. */
 struct policy_input core_approve_input(const struct core_request *rq, struct str **ret_rels);
@@ -102,7 +107,7 @@ void core_approve_schema_changed(const struct core_from *f, const struct core_re
 
 /* A signature is durable: add it and arm or end the request. */
 void core_approve_grant_add(struct core_request *rq, struct str person, struct str role,
-    const struct sig_pubkey *key, int64_t at_us, bool deny);
+    const struct sig_pubkey *key, bool verified, int64_t at_us, bool deny);
 void core_approve_settle(struct core_request *rq);
 /* What came from the log, after its signatures were checked: grants whose arming is not on the
  * record, and arming without grants. */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "broker/core_act.h"
+#include "broker/core_attempt.h"
 #include "broker/core_data.h"
 #include "common/log.h"
 #include "common/xalloc.h"

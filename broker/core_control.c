@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "broker/core_console.h"
+#include "broker/core_attempt.h"
 #include "broker/core_data.h"
 #include "broker/core_lift.h"
 #include "broker/core_peer.h"
@@ -49,14 +50,15 @@ put_us(struct jcs *j, const char *key, int64_t us)
 static void
 put_missing(struct jcs *j, const struct core_request *rq)
 {
-	struct decision d = {.nslots = rq->nslots};
+	struct decision d = {.nslots = rq->nslots, .verify = rq->verify};
 	struct policy_grant g[APPROVAL_GRANTS_MAX];
 	struct policy_slot open[POLICY_SLOTS_MAX];
 	size_t n;
 
 	memcpy(d.slots, rq->slots, sizeof(d.slots));
 	for (size_t i = 0; i < rq->ngrants; i++)
-		g[i] = (struct policy_grant){rq->grants[i].person, rq->grants[i].role};
+		g[i] = (struct policy_grant){
+		    rq->grants[i].person, rq->grants[i].role, rq->grants[i].verified};
 	n = policy_slots_open(&d, g, rq->ngrants, str_z(rq->run->owner), open);
 	core_data_slots(j, "missing", open, n);
 }
@@ -134,6 +136,10 @@ verb_pending(struct core_call *call, struct err *err)
 			if (core_request_open(rq))
 				pending_put(&call->j, rq);
 	jcs_array_end(&call->j);
+	jcs_array(&call->j, "unmet");
+	TAILQ_FOREACH (run, &call->core->runs, link)
+		core_attempt_unmet(&call->j, run);
+	jcs_array_end(&call->j);
 	return 0;
 }
 
@@ -192,6 +198,8 @@ verb_show(struct core_call *call, struct err *err)
 	jcs_int(j, "not_before_us", rq->not_before_us);
 	jcs_str(j, "owner", st.s.owner);
 	jcs_str(j, "policy", st.s.policy);
+	if (rq->preview != NULL)
+		jcs_str_lossy(j, "preview", str_z(rq->preview));
 	if (rq->reason != NULL)
 		jcs_str_lossy(j, "reason", str_z(rq->reason));
 	put_roles(j, rq, json_str(json_get(call->args, "person")));
@@ -204,6 +212,8 @@ verb_show(struct core_call *call, struct err *err)
 	if (rq->state == CORE_RQ_ARMED)
 		jcs_int(j, "use_by_us", rq->use_by_us);
 	jcs_int(j, "use_within", rq->use_within_s);
+	if (rq->verify)
+		jcs_bool(j, "verify", true);
 	core_sign_statement_free(&st);
 	return 0;
 }

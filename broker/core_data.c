@@ -107,6 +107,8 @@ put_grants(struct jcs *j, const struct policy_grant *g, size_t n)
 		jcs_open(j, NULL);
 		jcs_str(j, "person", g[i].person);
 		jcs_str(j, "role", g[i].role);
+		if (g[i].verified)
+			jcs_bool(j, "verified", true);
 		jcs_close(j);
 	}
 	jcs_array_end(j);
@@ -125,6 +127,8 @@ put_decision(struct jcs *j, const struct core_from *f, const struct core_action 
 	if (a->request != NULL)
 		jcs_z(j, "approval", core_request_id(a->request));
 	put_time(j, "at", a->now.us);
+	if (a->attempt != 0)
+		jcs_int(j, "attempt", a->attempt);
 	if (d->calendar.n != 0)
 		jcs_str(j, "calendar", d->calendar);
 	jcs_z(j, "clock",
@@ -274,6 +278,7 @@ core_data_request(
 	AUTO_FREE struct str *rels = NULL;
 	struct policy_input in = core_approve_input(rq, &rels);
 	AUTO_BUF struct buf b64 = BUF(2 * CORE_SHOW_FRAME_MAX);
+	AUTO_BUF struct buf parts = BUF(DIGEST_PARTS_HEX);
 	struct jcs j;
 
 	jcs_init(&j, out);
@@ -286,6 +291,8 @@ core_data_request(
 		put_hash(&j, "body_sha256", &rq->body_sha256);
 	}
 	effect_jcs(&j, "effects", rq->effects);
+	digest_parts_put(&parts, &rq->parts);
+	jcs_str(&j, "fields", buf_str(&parts));
 	jcs_z(&j, "first", rq->first);
 	jcs_z(&j, "id", rq->id);
 	core_data_input(&j, "input", &in);
@@ -294,6 +301,8 @@ core_data_request(
 	put_time(&j, "not_before", rq->not_before_us);
 	jcs_z(&j, "owner", rq->run->owner);
 	put_hash(&j, "policy", &rq->policy);
+	if (rq->preview != NULL)
+		jcs_str_lossy(&j, "preview", str_z(rq->preview));
 	jcs_z(&j, "rule", rq->rule);
 	blob_ref_jcs(&j, "show", show);
 	if (frame.n <= CORE_SHOW_FRAME_MAX) {
@@ -303,6 +312,8 @@ core_data_request(
 	core_data_slots(&j, "slots", rq->slots, rq->nslots);
 	jcs_z(&j, "target", rq->target);
 	jcs_int(&j, "use_within", rq->use_within_s);
+	if (rq->verify)
+		jcs_bool(&j, "verify", true);
 	jcs_int(&j, "within", rq->within_s);
 	jcs_close(&j);
 }
@@ -332,6 +343,10 @@ core_data_grant(struct buf *out, const struct core_data_grant *g)
 	jcs_init(&j, out);
 	jcs_open(&j, NULL);
 	put_time(&j, "at", g->at_us);
+	if (g->by->key.hardware) {
+		jcs_int(&j, "counter", g->by->counter);
+		jcs_int(&j, "flags", g->by->flags);
+	}
 	jcs_z(&j, "id", g->id);
 	jcs_str(&j, "key", g->key);
 	jcs_str(&j, "person", g->person);

@@ -56,6 +56,7 @@ struct core_data_grant {
 	const char *id;
 	struct str person, role, key, signature, reason; /* reason: only of a void */
 	struct hash statement;
+	const struct sig_sshsig *by; /* of a hardware key flags and counter are told */
 	int64_t at_us;
 };
 void core_data_grant(struct buf *out, const struct core_data_grant *g);

@@ -10,6 +10,7 @@
 
 #include "broker/core_act.h"
 #include "broker/core_approve.h"
+#include "broker/core_attempt.h"
 #include "broker/core_lift.h"
 #include "broker/core_pg.h"
 #include "broker/core_rate.h"
@@ -306,34 +307,6 @@ words(const struct core_from *f, struct core_action *a)
 /* --- the verdict ----------------------------------------------------------------- */
 
 static void
-link_find(const struct core_run *run, struct str target, struct core_action *a)
-{
-	size_t n = run->nrefused < CORE_REFUSED_MAX ? run->nrefused : CORE_REFUSED_MAX;
-
-	for (size_t i = 1; i <= n && !a->linked; i++) {
-		const struct core_refused *r =
-		    &run->refused[(run->nrefused - i) % CORE_REFUSED_MAX];
-
-		if (str_eqz(target, r->target)) {
-			a->linked = true;
-			a->link = r->seq;
-		}
-	}
-}
-
-void
-core_decide_remember(struct core_run *run, struct str target, const struct core_action *a)
-{
-	struct core_refused *r = &run->refused[run->nrefused % CORE_REFUSED_MAX];
-
-	if (target.n > POLICY_ID_MAX)
-		return;
-	*r = (struct core_refused){.seq = a->seq};
-	memcpy(r->target, target.p, target.n);
-	run->nrefused++;
-}
-
-static void
 eval_with(const struct core *c, const struct policy_input *in, struct core_action *a,
     const struct policy_grant *g, size_t n)
 {
@@ -486,11 +459,12 @@ core_decide_finish(const struct core_from *f, struct core_action *a)
 		core_rate_count(run->core, &in, a);
 		return;
 	}
-	link_find(run, str_z(core_from_target(f)), a);
+	core_attempt_link(run, str_z(core_from_target(f)), a);
 	if (a->d.verdict == VERDICT_NEEDS_APPROVAL && a->request == NULL && !a->d.unsatisfiable &&
 	    people_asked(a) && run->npending < CORE_PENDING_MAX) {
 		a->request = core_approve_new(f, a);
 		a->request_new = true;
 	}
+	core_attempt_refused(f, a);
 	words(f, a);
 }

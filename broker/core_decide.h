@@ -7,6 +7,7 @@
 
 #include "broker/core_facts.h"
 #include "broker/core_stmt.h"
+#include "policy/digest.h"
 
 struct core_act;
 
@@ -82,6 +83,7 @@ struct core_action {
 	    *refuse_why; /* core itself cannot let it pass; an @escape effect says so too */
 	char *show;	 /* the action in full, as people are shown it */
 	struct hash digest;
+	struct digest_parts parts; /* of it */
 
 	/* What was decided. */
 	struct instant now;
@@ -97,7 +99,8 @@ struct core_action {
 	struct core_request *request; /* asked for, still pending, or to be consumed */
 	bool request_new, consume;
 	bool linked;
-	uint64_t link;				  /* seq */
+	uint64_t link;	  /* seq */
+	unsigned attempt; /* how many tries at this in a row were refused before it */
 	char *sqlstate, *message, *detail, *hint; /* of a refusal */
 
 	uint64_t seq; /* once durable */
@@ -130,7 +133,5 @@ void core_decide_refuse(const struct core_from *f, struct core_action *a,
 /* What is armed is not used now: judged as if nobody had signed; the request stays as it is. */
 void core_decide_unused(const struct core_from *f, struct core_action *a);
 void core_decide_finish(const struct core_from *f, struct core_action *a);
-/* It is in the log: remember it for later links. */
-void core_decide_remember(struct core_run *run, struct str target, const struct core_action *a);
 
 #endif

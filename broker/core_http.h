@@ -167,7 +167,7 @@ void core_http_mask_target(const struct core_http *h, struct str target, struct 
 
 /* --- core_http_show.c */
 char *core_http_show(const struct core_http *h);
-struct hash core_http_digest(const struct core_http *h);
+struct hash core_http_digest(const struct core_http *h, struct digest_parts *parts);
 /* The sealed head, and the body when it is in hand. */
 int core_http_head(
     const struct core_http *h, struct buf *frame, struct blob_ref *ret, struct err *err);

@@ -301,6 +301,7 @@ bind_asked(struct core_http *h)
 	uint64_t length = h->length;
 
 	TAILQ_FOREACH (rq, &h->from.run->requests, link) {
+		struct digest_parts parts;
 		struct hash digest;
 
 		if (!core_request_open(rq) || !rq->body ||
@@ -309,7 +310,7 @@ bind_asked(struct core_http *h)
 		h->sha = rq->body_sha256;
 		h->length = rq->body_bytes;
 		h->have_sha = h->bound = true;
-		digest = core_http_digest(h);
+		digest = core_http_digest(h, &parts);
 		if (hash_eq(&digest, &rq->action))
 			return true;
 		h->have_sha = h->bound = false;
@@ -374,7 +375,7 @@ decide(struct core_http *h)
 	a->refuse_why = h->view.fault; /* said only if it is refused */
 	a->txn_state = 'I';
 	a->show = core_http_show(h);
-	a->digest = core_http_digest(h);
+	a->digest = core_http_digest(h, &a->parts);
 	if (c->policy != NULL)
 		h->policy = *policy_digest(c->policy);
 	if (h->why != NULL)

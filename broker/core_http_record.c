@@ -5,6 +5,7 @@
 #include "broker/core_http_data.h"
 
 #include "broker/core_approve.h"
+#include "broker/core_attempt.h"
 #include "broker/core_data.h"
 #include "common/httplease.h"
 #include "common/log.h"

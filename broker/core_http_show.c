@@ -246,7 +246,7 @@ upstream_id(const struct core_http *h, struct buf *b)
 }
 
 struct hash
-core_http_digest(const struct core_http *h)
+core_http_digest(const struct core_http *h, struct digest_parts *parts)
 {
 	AUTO_BUF struct buf fields = BUF(4 * HTTP_HEAD_MAX);
 	AUTO_BUF struct buf id = BUF(2048);
@@ -272,5 +272,5 @@ core_http_digest(const struct core_http *h)
 	digest_field(d, DIGEST_HEADERS, buf_str(&fields));
 	digest_field(d, DIGEST_BODY, buf_str(&body));
 	digest_field(d, DIGEST_EFFECTS, buf_str(&effects));
-	return digest_end(d);
+	return digest_end_parts(d, parts);
 }

@@ -194,8 +194,8 @@ core_lift_missing(
 	memcpy(d->slots, l->slots, sizeof(d->slots));
 	for (size_t i = 0; i < l->nsigned; i++)
 		if (counts(l, i, LIFT_START))
-			g[n++] =
-			    (struct policy_grant){str_z(l->sigs[i].person), str_z(l->sigs[i].role)};
+			g[n++] = (struct policy_grant){
+			    .person = str_z(l->sigs[i].person), .role = str_z(l->sigs[i].role)};
 	*ret_n = policy_slots_open(d, g, n, owner, out);
 	return true;
 }

@@ -148,6 +148,11 @@ request_fields(struct core_request *rq, const struct rec *r)
 	rq->deferred = json_bool(json_get(input, "deferred"));
 	rels_read(rq, json_get(input, "relations"));
 	rq->max_rows = max != NULL ? json_int(max) : -1;
+	rq->verify = json_bool(json_get(r->data, "verify"));
+	if (field(r, "preview").n != 0)
+		rq->preview = str_dup(field(r, "preview"));
+	if (!digest_parts_read(field(r, "fields"), &rq->parts))
+		return false;
 	rq->within_s = json_int(json_get(r->data, "within"));
 	rq->use_within_s = json_int(json_get(r->data, "use_within"));
 	rq->body_bytes = (uint64_t)json_int(json_get(r->data, "body_bytes"));

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "broker/core_act.h"
+#include "broker/core_attempt.h"
 #include "broker/core_cancel.h"
 #include "broker/core_cred.h"
 #include "broker/core_data.h"

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "broker/core_approve.h"
+#include "broker/core_attempt.h"
 #include "broker/core_data.h"
 #include "broker/core_facts.h"
 #include "broker/core_http.h"
@@ -198,6 +199,7 @@ core_run_free(struct core_run *run)
 		target_free(&run->targets[i]);
 	free(run->targets);
 	core_patch_free(run);
+	core_attempt_free(run);
 	secret_free(run->key);
 	free(run->agent);
 	free(run->owner);

@@ -14,7 +14,7 @@
 
 void
 core_approve_grant_add(struct core_request *rq, struct str person, struct str role,
-    const struct sig_pubkey *key, int64_t at_us, bool deny)
+    const struct sig_pubkey *key, bool verified, int64_t at_us, bool deny)
 {
 	struct approval_grant *g;
 
@@ -25,7 +25,8 @@ core_approve_grant_add(struct core_request *rq, struct str person, struct str ro
 	    .role = str_mem(str_dup(role), role.n),
 	    .ns = STR("cofferdam-approval"),
 	    .at_us = at_us,
-	    .deny = deny};
+	    .deny = deny,
+	    .verified = verified};
 	if (key != NULL)
 		g->key = *key;
 }

@@ -197,8 +197,7 @@ core_act_head(const struct core_run *run, const struct core_action *a, struct bu
 /* --- digest ---------------------------------------------------------------------- */
 
 struct hash
-core_act_digest(
-    const struct core_conn *conn, const struct core_action *a, const struct core_txn *txn)
+core_act_digest(const struct core_conn *conn, struct core_action *a, const struct core_txn *txn)
 {
 	AUTO_BUF struct buf params = BUF(SHOW_MAX);
 	AUTO_BUF struct buf pins = BUF(65536);
@@ -232,5 +231,5 @@ core_act_digest(
 	digest_field(d, DIGEST_PARAMETERS, buf_str(&params));
 	digest_field(d, DIGEST_SESSION, buf_str(&pins));
 	digest_field(d, DIGEST_EFFECTS, buf_str(&effects));
-	return digest_end(d);
+	return digest_end_parts(d, &a->parts);
 }

@@ -59,6 +59,7 @@ core_sign_statement(const struct core_request *rq, const char *decision, struct 
 	    .role = role,
 	    .approver = person,
 	    .max_rows = rq->max_rows,
+	    .preview = str_z(rq->preview),
 	    .not_before_us = rq->not_before_us,
 	    .approve_by_us = rq->approve_by_us,
 	    .use_within_s = rq->use_within_s,
@@ -80,7 +81,7 @@ struct sign {
 	const char *decision;
 	char id[CORE_ID_SIZE];
 	char *person, *role;
-	struct sig_pubkey key;
+	struct sig_sshsig by;
 	int64_t at_us;
 	char *rejected; /* why; NULL: it counts */
 };
@@ -97,6 +98,13 @@ sign_free(struct sign *s)
 }
 DEFINE_AUTO(sign, struct sign, sign_free)
 
+/* Only hardware tells. */
+static bool
+verified(const struct sig_sshsig *by)
+{
+	return by->key.hardware && (by->flags & SIG_VERIFIED) != 0;
+}
+
 static void
 sign_settle(struct sign *s, struct core_request *rq)
 {
@@ -104,8 +112,8 @@ sign_settle(struct sign *s, struct core_request *rq)
 	    "%s by %s", strcmp(s->decision, "deny") == 0 ? "denied" : "revoked", s->person);
 
 	if (strcmp(s->decision, "approve") == 0) {
-		core_approve_grant_add(
-		    rq, str_z(s->person), str_z(s->role), &s->key, s->at_us, false);
+		core_approve_grant_add(rq, str_z(s->person), str_z(s->role), &s->by.key,
+		    verified(&s->by), s->at_us, false);
 		core_approve_settle(rq);
 	} else {
 		core_approve_state(
@@ -205,7 +213,7 @@ struct check {
 	struct str person, role, signature;
 	const char *decision;
 	struct hash statement;
-	struct sig_pubkey key;
+	struct sig_sshsig by;
 	bool key_known;
 };
 
@@ -217,7 +225,6 @@ reject(struct check *k, struct err *why)
 	bool approve = strcmp(k->decision, "approve") == 0;
 	AUTO_BUF struct buf bytes = BUF(STATEMENT_MAX);
 	struct core_statement st;
-	struct sig_sshsig sig;
 	const char *reason =
 	    core_sign_person(k->rq->run->core->policy, k->person, k->signature, &q, why);
 	int rc;
@@ -230,15 +237,18 @@ reject(struct check *k, struct err *why)
 	if (rc != 0)
 		return "statement";
 	k->statement = hash_sha256(buf_str(&bytes));
-	reason = core_sign_verify(q, k->signature, buf_str(&bytes), &sig, &k->key_known, why);
-	if (k->key_known)
-		k->key = sig.key;
+	reason = core_sign_verify(q, k->signature, buf_str(&bytes), &k->by, &k->key_known, why);
 	if (reason != NULL)
 		return reason;
-	if (approve && str_eqz(k->person, k->rq->run->owner)) {
-		(void)err_set(why, ERR_SIGNATURE, "%.*s owns the run and cannot approve it",
-		    STR_ARG(k->person));
+	if (approve && core_approve_is_own(k->rq, k->person)) {
+		(void)err_set(why, ERR_SIGNATURE,
+		    "%.*s owns the run or started it, and cannot approve it", STR_ARG(k->person));
 		return "separation_of_duties";
+	}
+	if (approve && k->rq->verify && !verified(&k->by)) {
+		(void)err_set(why, ERR_SIGNATURE,
+		    "the policy asks for a hardware key with user verification (PIN or finger)");
+		return "verification";
 	}
 	if (approve && (!policy_person_has_role(q, k->role) || !in_slots(k->rq, k->role))) {
 		(void)err_set(why, ERR_SIGNATURE,
@@ -278,7 +288,8 @@ claim_take(struct core_request *rq, const struct core_claim *cl)
 		return false;
 	}
 	if (strcmp(cl->decision, "approve") == 0 && !granted_before(rq, k.person))
-		core_approve_grant_add(rq, k.person, k.role, &k.key, cl->at_us, false);
+		core_approve_grant_add(
+		    rq, k.person, k.role, &k.by.key, verified(&k.by), cl->at_us, false);
 	return true;
 }
 
@@ -325,7 +336,7 @@ sign_new(const struct core_call *call, const struct check *k)
 	memcpy(s->id, k->rq->id, sizeof(s->id));
 	s->person = str_dup(k->person);
 	s->role = str_dup(k->role);
-	s->key = k->key;
+	s->by = k->by;
 	s->at_us = clock_wall_us();
 	return s;
 }
@@ -340,7 +351,7 @@ record_rejected(struct core_call *call, const struct check *k, const char *reaso
 	char fp[64] = "";
 
 	if (k->key_known)
-		sig_pubkey_fingerprint(&k->key, fp);
+		sig_pubkey_fingerprint(&k->by.key, fp);
 	s->rejected = xasprintf("rejected: %s: %s", reason, why->msg);
 	log_warn("request %s: signature for %.*s %s", k->rq->id, STR_ARG(k->person), s->rejected);
 	core_data_rejected(&b, k->rq->id,
@@ -372,12 +383,13 @@ record_signed(
 	AUTO_BUF struct buf b = BUF(CORE_RECORD_DATA_MAX);
 	char fp[64];
 
-	sig_pubkey_fingerprint(&k->key, fp);
+	sig_pubkey_fingerprint(&k->by.key, fp);
 	core_data_grant(
 	    &b, &(struct core_data_grant){.id = rq->id,
 		    .person = k->person,
 		    .role = k->role,
 		    .key = str_z(fp),
+		    .by = &k->by,
 		    .signature = k->signature,
 		    .statement = k->statement,
 		    .at_us = s->at_us,

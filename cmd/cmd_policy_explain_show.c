@@ -160,6 +160,8 @@ jcs_decision(struct jcs *j, const struct decision *d)
 		jcs_second(j, "until", d->until_us);
 	jcs_int(j, "use_within", d->use_within_s);
 	jcs_z(j, "verdict", verdict_name(d->verdict));
+	if (d->verify)
+		jcs_bool(j, "verify", true);
 	jcs_int(j, "within", d->within_s);
 	jcs_close(j);
 }

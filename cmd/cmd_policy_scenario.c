@@ -120,6 +120,7 @@ ask(struct scenario *s, struct err *err)
 	    .not_before_us = s->signed_us,
 	    .approve_by_us = s->signed_us + d.within_s * SECOND,
 	    .use_within_s = d.use_within_s,
+	    .verify = d.verify,
 	    .nslots = d.nslots};
 	(void)memcpy(s->pending.slots, d.slots, sizeof(d.slots));
 	return 0;

@@ -85,7 +85,8 @@ read_lists(const struct json *input, const struct json *decision, struct replay_
 	ret->in.nrelations = json_count(rel);
 	for (size_t i = 0; i < json_count(g); i++)
 		ret->grants[i] = (struct policy_grant){replay_attribute(json_at(g, i), "person"),
-		    replay_attribute(json_at(g, i), "role")};
+		    replay_attribute(json_at(g, i), "role"),
+		    json_bool(json_get(json_at(g, i), "verified"))};
 	ret->ngrants = json_count(g);
 	return true;
 }

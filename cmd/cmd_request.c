@@ -60,6 +60,7 @@ request_statement(
 	    .role = role,
 	    .approver = person,
 	    .max_rows = json_int(json_get(o, "max_rows")),
+	    .preview = json_str(json_get(o, "preview")),
 	    .not_before_us = json_int(json_get(o, "not_before_us")),
 	    .approve_by_us = json_int(json_get(o, "approve_by_us")),
 	    .use_within_s = json_int(json_get(o, "use_within")),

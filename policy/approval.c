@@ -55,9 +55,12 @@ grant_fault(const struct approval_check *c, const struct approval_grant *g)
 		return APPROVAL_REASON_namespace;
 	if (!person_has_key(q, &g->key) || key_is_revoked(c, &g->key))
 		return APPROVAL_REASON_key_revoked;
-	/* The owner may not give, but may always refuse. */
-	if (!g->deny && (c->pending->owner.p == NULL || str_eq(q->id, c->pending->owner)))
+	/* The owner may not give, but may always refuse; nor may whoever started it. */
+	if (!g->deny && (c->pending->owner.p == NULL || str_eq(q->id, c->pending->owner) ||
+			    str_eq(q->id, c->pending->invoker)))
 		return APPROVAL_REASON_separation_of_duties;
+	if (!g->deny && c->pending->verify && !g->verified)
+		return APPROVAL_REASON_verification;
 	if (!g->deny &&
 	    (g->at_us < c->pending->not_before_us || g->at_us > c->pending->approve_by_us))
 		return APPROVAL_REASON_expired;
@@ -81,7 +84,8 @@ slots_filled(const struct approval_check *c, const struct policy_grant *grants, 
 		for (size_t s = 0; q != NULL && s < nslots && nheld < ARRAY_LEN(held); s++)
 			if (policy_person_has_role(q, slots[s].role) &&
 			    (grants[i].role.n == 0 || str_eq(grants[i].role, slots[s].role)))
-				held[nheld++] = (struct policy_grant){q->id, slots[s].role};
+				held[nheld++] =
+				    (struct policy_grant){q->id, slots[s].role, grants[i].verified};
 	}
 	return policy_slots_open(&d, held, nheld, c->pending->owner, open) == 0;
 }
@@ -110,7 +114,7 @@ sift_grants(const struct approval_check *c, struct approval_result *r, struct si
 				s->first_fault = fault;
 			continue;
 		}
-		r->counted[r->ncounted++] = (struct policy_grant){g->person, g->role};
+		r->counted[r->ncounted++] = (struct policy_grant){g->person, g->role, g->verified};
 		if (r->quorum_us == 0 &&
 		    slots_filled(c, r->counted, r->ncounted, c->pending->slots, c->pending->nslots))
 			r->quorum_us = g->at_us;

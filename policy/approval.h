@@ -26,6 +26,7 @@
 	X(namespace)		/* a grant was signed for another purpose */                       \
 	X(not_a_person)		/* a grant by a key or name that is nobody's in the policy */      \
 	X(separation_of_duties) /* the run's owner signed for their own run */                     \
+	X(verification)		/* signed without the user verification that was asked for */      \
 	X(quorum)		/* people are still missing */
 
 enum approval_reason {
@@ -39,12 +40,15 @@ const char *approval_reason_name(enum approval_reason r); /* "digest_mismatch" *
 struct approval_pending {
 	struct hash action, policy; /* digests, as in the statement */
 	struct str owner;	    /* of the run */
-	int64_t not_before_us;	    /* when it was asked */
-	int64_t approve_by_us;	    /* not_before + within */
-	int64_t use_within_s;	    /* after quorum; 0: until approve_by */
+	struct str
+	    invoker; /* whose login started it, by the policy now; may be the owner, or empty */
+	int64_t not_before_us; /* when it was asked */
+	int64_t approve_by_us; /* not_before + within */
+	int64_t use_within_s;  /* after quorum; 0: until approve_by */
 	size_t nslots;
 	struct policy_slot slots[POLICY_SLOTS_MAX]; /* asked for at that time */
 	bool consumed;
+	bool verify; /* only verified signatures count */
 };
 
 /* One signature that came in and verified; in order of arrival. */
@@ -55,6 +59,7 @@ struct approval_grant {
 	struct str ns;	       /* namespace it verified in */
 	int64_t at_us;	       /* when core took it */
 	bool deny;	       /* a signed no */
+	bool verified;	       /* by a hardware key that verified the person */
 };
 
 struct approval_check {

@@ -257,6 +257,7 @@ struct policy_slot {
 /* One grant: a person who signed for a role. */
 struct policy_grant {
 	struct str person, role;
+	bool verified; /* by a hardware key that verified the person: PIN or finger */
 };
 
 #define DECISION_RULES_MAX 32
@@ -274,6 +275,7 @@ struct decision {
 	struct policy_slot slots[POLICY_SLOTS_MAX];
 	int64_t within_s, use_within_s; /* the smallest of the joined; 0 none */
 	int64_t max_rows;		/* the smallest; -1 none */
+	bool verify;			/* only verified grants count */
 	struct str calendar;   /* of the first deciding rule that names one; empty if none */
 	bool calendar_unknown; /* outside `valid` or the clock is unknown */
 	int64_t until_us;      /* next transition of that calendar; 0 unknown */

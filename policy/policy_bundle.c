@@ -281,7 +281,8 @@ put_slots(struct jcs *j, const struct rule *r)
 	jcs_array_end(j);
 }
 
-/* Keys ascend: approve forbid id limits override overrun permit require use_within why within. */
+/* Keys ascend: approve forbid id limits override overrun permit require use_within verify why
+ * within. */
 static void
 put_rule(struct jcs *j, const struct policy *p, const struct rule *r)
 {
@@ -309,6 +310,8 @@ put_rule(struct jcs *j, const struct policy *p, const struct rule *r)
 	if (r->kind == RULE_REQUIRE) {
 		put_cond(j, p, "require", &r->cond);
 		put_duration(j, "use_within", r->use_within_s);
+		if (r->verify)
+			jcs_bool(j, "verify", true);
 	}
 	put_text(j, "why", r->why);
 	if (r->kind == RULE_REQUIRE)

@@ -50,6 +50,7 @@ join(struct decision *d, const struct decision *later)
 	d->within_s = smaller(d->within_s, later->within_s, 0);
 	d->use_within_s = smaller(d->use_within_s, later->use_within_s, 0);
 	d->max_rows = smaller(d->max_rows, later->max_rows, -1);
+	d->verify |= later->verify;
 	d->unsatisfiable |= later->unsatisfiable;
 	if (later->verdict != VERDICT_NEEDS_APPROVAL)
 		return;

@@ -17,6 +17,7 @@ struct tally {
 	struct policy_slot slots[POLICY_SLOTS_MAX];
 	size_t nslots;
 	int64_t within_s, use_within_s, max_rows;
+	bool verify;
 };
 
 /* The rule whose calendar explains the verdict. */
@@ -89,6 +90,7 @@ judge_require(struct judge *j, const struct rule *rule, const struct cond_match 
 	j->t.within_s = smaller(j->t.within_s, rule->within_s, 0);
 	j->t.use_within_s = smaller(j->t.use_within_s, rule->use_within_s, 0);
 	j->t.max_rows = smaller(j->t.max_rows, rule->max_rows, -1);
+	j->t.verify |= rule->verify;
 }
 
 static void
@@ -222,7 +224,8 @@ deny_default(const struct judge *j, struct decision *d)
 		d->shut = j->shut.rule->id;
 }
 
-/* Roles by person of the grants that count: enrolled, holding the role, not the owner. */
+/* Roles by person of the grants that count: enrolled, holding the role, not the owner; verified
+ * where that is asked. */
 static size_t
 grants_roles(const struct judge *j, const struct decision *d, const struct policy_grant *grants,
     size_t ngrants, uint16_t *roles)
@@ -232,7 +235,8 @@ grants_roles(const struct judge *j, const struct decision *d, const struct polic
 		const struct policy_person *q = policy_person(j->p, grants[i].person);
 		uint16_t held;
 
-		if (q == NULL || j->in->owner.p == NULL || str_eq(q->id, j->in->owner))
+		if (q == NULL || j->in->owner.p == NULL || str_eq(q->id, j->in->owner) ||
+		    (d->verify && !grants[i].verified))
 			continue;
 		held = policy_roles_mask(q, d->slots, d->nslots);
 		for (size_t s = 0; s < d->nslots; s++)
@@ -241,6 +245,16 @@ grants_roles(const struct judge *j, const struct decision *d, const struct polic
 		roles[q - j->p->people] |= held;
 	}
 	return j->p->npeople;
+}
+
+/* A key that could sign here. */
+static bool
+has_key(const struct policy_person *q, bool verify)
+{
+	for (size_t i = 0; i < q->nkeys; i++)
+		if (!verify || q->keys[i].hardware)
+			return true;
+	return false;
 }
 
 /* Could anybody still give what is required? */
@@ -252,7 +266,8 @@ quorum_possible(const struct judge *j, const struct decision *d, uint16_t *roles
 	for (size_t i = 0; i < j->p->npeople; i++) {
 		const struct policy_person *q = &j->p->people[i];
 
-		roles[i] = q->nkeys == 0 || (j->in->owner.p != NULL && str_eq(q->id, j->in->owner))
+		roles[i] = !has_key(q, d->verify) ||
+				   (j->in->owner.p != NULL && str_eq(q->id, j->in->owner))
 			       ? 0
 			       : policy_roles_mask(q, d->slots, d->nslots);
 	}
@@ -272,6 +287,7 @@ judge_grants(
 	d->within_s = j->t.within_s;
 	d->use_within_s = j->t.use_within_s;
 	d->max_rows = j->t.max_rows;
+	d->verify = j->t.verify;
 	set_rules(d, j->t.require, j->t.nrequire);
 	set_calendar(d, j->p, &j->require, j->in);
 	d->why = j->first_require->why;

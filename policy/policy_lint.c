@@ -66,6 +66,7 @@ asks_more(void *ctx, const struct space_point *pt)
 	const struct rule *rule = &p->rules[l->rule];
 	struct policy_slot slots[POLICY_SLOTS_MAX];
 	int64_t within = 0, use = 0, rows = -1;
+	bool verify = false;
 	size_t n = 0;
 
 	for (size_t i = 0; i < p->nrules; i++) {
@@ -79,6 +80,7 @@ asks_more(void *ctx, const struct space_point *pt)
 		use = use == 0 || o->use_within_s < use ? o->use_within_s : use;
 		if (o->max_rows >= 0 && (rows < 0 || o->max_rows < rows))
 			rows = o->max_rows;
+		verify |= o->verify;
 	}
 	for (size_t i = 0; i < rule->nslots; i++) {
 		size_t k = 0;
@@ -88,7 +90,8 @@ asks_more(void *ctx, const struct space_point *pt)
 		if (k == n || slots[k].count < rule->slots[i].count)
 			return l->found = true;
 	}
-	l->found = rule->within_s < within || rule->use_within_s < use ||
+	l->found = (rule->verify && !verify) || rule->within_s < within ||
+		   rule->use_within_s < use ||
 		   (rule->max_rows >= 0 && (rows < 0 || rule->max_rows < rows));
 	return l->found;
 }

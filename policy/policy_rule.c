@@ -12,7 +12,7 @@
 struct rule_read {
 	struct rule rule;
 	const struct json *permit, *require, *forbid, *approve, *limits, *within, *use_within,
-	    *override, *overrun;
+	    *override, *overrun, *verify;
 };
 
 static int
@@ -42,7 +42,7 @@ static const struct read_field rule_fields[] = {
     {"forbid", read_here, AT(forbid), false}, {"approve", read_here, AT(approve), false},
     {"limits", read_here, AT(limits), false}, {"within", read_here, AT(within), false},
     {"use_within", read_here, AT(use_within), false}, {"override", read_here, AT(override), false},
-    {"overrun", read_here, AT(overrun), false},
+    {"overrun", read_here, AT(overrun), false}, {"verify", read_here, AT(verify), false},
     {"belt", read_belt, AT(rule.belt), false}, /* "I know that another rule covers this one" */
 };
 #undef AT
@@ -144,6 +144,17 @@ finish_permit(struct reader *r, struct rule_read *t, struct err *err)
 	return 0;
 }
 
+/* What is not asked for is left out: one way to write it. */
+static int
+read_verify(struct reader *r, const struct json *v, struct rule *ret, struct err *err)
+{
+	if (!json_bool(v))
+		return json_err(r->doc, v, err, ERR_INVALID,
+		    "verify must be true, or not be there: then any enrolled key may sign");
+	ret->verify = true;
+	return 0;
+}
+
 static int
 finish_require(struct reader *r, struct rule_read *t, struct err *err)
 {
@@ -167,6 +178,8 @@ finish_require(struct reader *r, struct rule_read *t, struct err *err)
 	if (rc == 0 && t->limits != NULL)
 		rc = read_object(
 		    r, t->limits, "limits", limits_fields, ARRAY_LEN(limits_fields), &t->rule, err);
+	if (rc == 0 && t->verify != NULL)
+		rc = read_verify(r, t->verify, &t->rule, err);
 	return rc;
 }
 
@@ -220,6 +233,8 @@ refuse_foreign_keys(struct reader *r, const struct rule_read *t, struct err *err
 		rc = refuse_for(r, t, t->use_within, "use_within", "require", err);
 	if (rc == 0 && t->rule.kind != RULE_REQUIRE)
 		rc = refuse_for(r, t, t->limits, "limits", "require", err);
+	if (rc == 0 && t->rule.kind != RULE_REQUIRE)
+		rc = refuse_for(r, t, t->verify, "verify", "require", err);
 	if (rc == 0 && t->rule.kind == RULE_PERMIT)
 		rc = refuse_for(r, t, t->overrun, "overrun", "require and forbid", err);
 	return rc;

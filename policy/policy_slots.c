@@ -136,7 +136,7 @@ policy_slots_open(const struct decision *d, const struct policy_grant *grants, s
 		while (k < npeople && !str_eq(people[k], grants[i].person))
 			k++;
 		if ((k == npeople && npeople == ARRAY_LEN(people)) || owner.p == NULL ||
-		    str_eq(grants[i].person, owner))
+		    str_eq(grants[i].person, owner) || (d->verify && !grants[i].verified))
 			continue;
 		if (k == npeople) {
 			roles[npeople] = 0;

@@ -90,7 +90,7 @@ sign_one(const struct signing *s, size_t slot, unsigned *left, struct policy_req
 		left[slot]--;
 		if (rest_is_possible(s, left)) {
 			r->grants[r->ngrants++] =
-			    (struct policy_grant){s->p->people[i].id, s->slots[slot].role};
+			    (struct policy_grant){s->p->people[i].id, s->slots[slot].role, true};
 			return true;
 		}
 		s->roles[i] = held;

@@ -50,6 +50,9 @@ limits_put(const struct statement *s, struct buf *out)
 		buf_printf(out, "max-rows: %lld\n", (long long)s->max_rows);
 	else
 		buf_put_z(out, "max-rows: none\n");
+	buf_put_z(out, "preview: ");
+	enc_percent(out, s->preview.n != 0 ? s->preview : STR("none"));
+	buf_put_c(out, '\n');
 	buf_printf(out, "not-before: %s\napprove-by: %s\nuse-within: %lld\nuses: 1\n", from, by,
 	    (long long)s->use_within_s);
 }
@@ -104,9 +107,13 @@ statement_bytes(const struct statement *s, struct buf *out, struct err *err)
 		    STR_ARG(s->decision));
 	if (s->show.n == 0)
 		return err_set(err, ERR_INVALID, "approval statement: show is empty");
+	if (s->preview.n > STATEMENT_FIELD_MAX)
+		return err_set(err, ERR_INVALID,
+		    "approval statement: preview has %zu bytes, limit %d", s->preview.n,
+		    STATEMENT_FIELD_MAX);
 	if (s->use_within_s < 0 || s->approve_by_us < s->not_before_us)
 		return err_set(err, ERR_INVALID, "approval statement: times are out of order");
-	buf_put_z(&b, "cofferdam-approval v1\n");
+	buf_put_z(&b, "cofferdam-approval v2\n");
 	rc = statement_lines("approval", lines, ARRAY_LEN(lines), &b, err);
 	if (rc != 0)
 		return rc;

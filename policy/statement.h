@@ -35,7 +35,8 @@ struct statement {
 	struct str action, policy; /* sha256:<hex> */
 	struct str log_head;	   /* ORIGIN SIZE ROOT(base64) */
 	struct str agent, run, owner, target, effects, rule, role, approver;
-	int64_t max_rows; /* -1: "none" */
+	int64_t max_rows;   /* -1: "none" */
+	struct str preview; /* what the target said of it beforehand; empty: "none" */
 	int64_t not_before_us, approve_by_us;
 	int64_t use_within_s;
 	struct str show; /* the action as text, raw bytes; encoded here */

@@ -126,7 +126,7 @@ forbid_wins_over_permit_and_over_approvals(void **state UNUSED)
 		"5m") "," FORBID("a", "{\"effects\":{\"any\":[\"drop\"]}}") "," FORBID("b",
 		"{\"env\":\"prod\",\"effects\":{\"any\":[\"drop\"]}}") TAIL);
 	struct policy_input in = action(p, "db", EFFECT_drop | EFFECT_delete, NOON);
-	const struct policy_grant g = {STR("alice"), STR("dba")};
+	const struct policy_grant g = {STR("alice"), STR("dba"), false};
 	struct decision d;
 
 	policy_eval(p, &in, &g, 1, &d);
@@ -428,12 +428,12 @@ slots_are_filled_by_distinct_people_in_whatever_order(void **state UNUSED)
 	AUTO(policy) struct policy *p = help_policy(TWO);
 	const struct str alice = STR("alice"), bob = STR("bob"), dave = STR("dave");
 	const struct str dba = STR("dba"), oncall = STR("oncall"), any = STR("");
-	const struct policy_grant both[] = {{alice, dba}, {alice, oncall}};
-	const struct policy_grant good[] = {{alice, oncall}, {dave, dba}};
-	const struct policy_grant moved[] = {{alice, any}, {dave, any}};
-	const struct policy_grant moved_back[] = {{dave, any}, {alice, any}};
-	const struct policy_grant foreign[] = {{dave, dba}, {STR("eve"), oncall}};
-	const struct policy_grant lied[] = {{dave, oncall}, {bob, dba}};
+	const struct policy_grant both[] = {{alice, dba, false}, {alice, oncall, false}};
+	const struct policy_grant good[] = {{alice, oncall, false}, {dave, dba, false}};
+	const struct policy_grant moved[] = {{alice, any, false}, {dave, any, false}};
+	const struct policy_grant moved_back[] = {{dave, any, false}, {alice, any, false}};
+	const struct policy_grant foreign[] = {{dave, dba, false}, {STR("eve"), oncall, false}};
+	const struct policy_grant lied[] = {{dave, oncall, false}, {bob, dba, false}};
 
 	assert_int_equal(with_grants(p, "bob", NULL, 0), VERDICT_NEEDS_APPROVAL);
 	assert_int_equal(with_grants(p, "bob", both, 2), VERDICT_NEEDS_APPROVAL);
@@ -449,7 +449,8 @@ static void
 the_owner_does_not_count_and_no_owner_means_nobody_does(void **state UNUSED)
 {
 	AUTO(policy) struct policy *p = help_policy(TWO);
-	const struct policy_grant g[] = {{STR("bob"), STR("oncall")}, {STR("dave"), STR("dba")}};
+	const struct policy_grant g[] = {
+	    {STR("bob"), STR("oncall"), false}, {STR("dave"), STR("dba"), false}};
 
 	assert_int_equal(with_grants(p, "bob", g, 2), VERDICT_NEEDS_APPROVAL);
 	assert_int_equal(with_grants(p, "alice", g, 2), VERDICT_ALLOW);
@@ -509,7 +510,8 @@ open_slots_are_told_by_role(void **state UNUSED)
 {
 	AUTO(policy) struct policy *p = help_policy(TWO);
 	struct policy_input in = action(p, "db", EFFECT_delete, NOON);
-	const struct policy_grant g[] = {{STR("alice"), STR("dba")}, {STR("bob"), STR("oncall")}};
+	const struct policy_grant g[] = {
+	    {STR("alice"), STR("dba"), false}, {STR("bob"), STR("oncall"), false}};
 	struct policy_slot open[POLICY_SLOTS_MAX];
 	struct decision d = judge(p, &in);
 
@@ -639,7 +641,8 @@ a_bundle_gives_the_verdicts_of_its_source(void **state UNUSED)
 	AUTO(policy) struct policy *q = NULL;
 	AUTO_BUF struct buf bundle = BUF(JSON_SIZE_MAX);
 	const struct str rel[] = {STR("public.users"), STR("hr.pay")};
-	const struct policy_grant g[] = {{STR("alice"), STR("dba")}, {STR("bob"), STR("oncall")}};
+	const struct policy_grant g[] = {
+	    {STR("alice"), STR("dba"), false}, {STR("bob"), STR("oncall"), false}};
 	size_t seen[3] = {0};
 	uint64_t seed = 42;
 

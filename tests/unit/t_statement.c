@@ -27,6 +27,7 @@ example(void)
 	    .role = STR("dba"),
 	    .approver = STR("alice"),
 	    .max_rows = 100,
+	    .preview = STR("plan-rows=1 plan-cost=8.30 count=1"),
 	    .not_before_us = 1773230405000000,
 	    .approve_by_us = 1773232205999999,
 	    .use_within_s = 300,
@@ -45,7 +46,7 @@ the_bytes_are_those_of_the_format(void **state UNUSED)
 	assert_int_equal(statement_bytes(&s, &b, NULL), 0);
 	text = buf_dup_z(&b);
 	assert_string_equal(text,
-	    "cofferdam-approval v1\n"
+	    "cofferdam-approval v2\n"
 	    "decision: approve\n"
 	    "broker: sha256:" H32(
 		"11") "\n"
@@ -65,6 +66,7 @@ the_bytes_are_those_of_the_format(void **state UNUSED)
 					  "role: dba\n"
 					  "approver: alice\n"
 					  "max-rows: 100\n"
+					  "preview: plan-rows=1 plan-cost=8.30 count=1\n"
 					  "not-before: 2026-03-11T12:00:05Z\n"
 					  "approve-by: 2026-03-11T12:30:05Z\n"
 					  "use-within: 300\n"
@@ -75,7 +77,7 @@ the_bytes_are_those_of_the_format(void **state UNUSED)
 	h = hash_sha256(buf_str(&b));
 	hash_hex(&h, hex);
 	assert_string_equal(
-	    hex, "82f5a61e47e37a36ffdb4cf06ed14bda89c877d97e15ad2749b38ff6b0001625");
+	    hex, "0f61cd05f2e1f8e88bb1a2bd51236e56121639c6000a832485640a9856c25d38");
 }
 
 static void
