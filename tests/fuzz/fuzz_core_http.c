@@ -96,6 +96,7 @@ setup(void)
 	run->agent = xstrdup("a");
 	run->owner = xstrdup("bob");
 	run->key = secret_new(BLOB_KEY_LEN);
+	run->targets = xcalloc(CORE_SLOTS_MAX, sizeof(*run->targets));
 	TAILQ_INIT(&run->requests);
 	TAILQ_INIT(&run->asks);
 	TAILQ_INSERT_TAIL(&core->runs, run, link);

@@ -177,7 +177,8 @@ static void
 the_index_changes_no_decision(void **state UNUSED)
 {
 	const struct str rel[] = {STR("public.users"), STR("hr.pay")};
-	const struct policy_grant g[] = {{STR("alice"), STR("dba")}, {STR("bob"), STR("oncall")}};
+	const struct policy_grant g[] = {
+	    {STR("alice"), STR("dba"), false}, {STR("bob"), STR("oncall"), false}};
 	AUTO_FREE struct decision *a = xcalloc(1, sizeof(*a)), *b = xcalloc(1, sizeof(*b));
 	size_t seen[3] = {0}, indexed = 0;
 	uint64_t seed = 11;

@@ -166,7 +166,7 @@ make_grants(struct policy_grant grants[6])
 	size_t n = rnd(6);
 
 	for (size_t i = 0; i < n; i++)
-		grants[i] = (struct policy_grant){people[rnd(4)], roles[rnd(3)]};
+		grants[i] = (struct policy_grant){people[rnd(4)], roles[rnd(3)], false};
 	return n;
 }
 
