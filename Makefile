@@ -66,7 +66,7 @@ endif
 # --- what is built -------------------------------------------------------------------
 # Libraries: one per module or process prefix; *_main.c stays out, so tests can link them.
 src	= $(filter-out %_main.c,$(wildcard $(1)))
-LIBS	= common policy policypg audit writer brokerp front core upstream parser console agent sandbox super inside cli
+LIBS	= common policy policypg audit writer brokerp front core upstream parser console courier agent sandbox super inside cli
 SRC_common	= $(call src,common/*.c)
 SRC_policypg	= $(call src,policy/facts_*.c)
 SRC_policy	= $(filter-out $(SRC_policypg),$(call src,policy/*.c))
@@ -77,6 +77,7 @@ SRC_front	= $(call src,broker/front_*.c)
 SRC_core	= $(call src,broker/core_*.c)
 SRC_upstream	= $(call src,broker/upstream_*.c)
 SRC_console	= $(call src,broker/console_*.c)
+SRC_courier	= $(call src,broker/courier_*.c)
 SRC_parser	= $(call src,broker/parser_*.c)
 SRC_sandbox	= $(call src,agent/sandbox/sandbox*.c)
 SRC_super	= $(call src,agent/sandbox/super_*.c agent/sandbox/native_*.c agent/sandbox/oci_*.c agent/sandbox/filter*.c)
@@ -87,7 +88,7 @@ lib	= $(foreach l,$(1),$(B)/lib$(l).a)
 
 # Programs: main file, our libraries (in link order), foreign libraries.
 PROGS	= cofferdam-broker cofferdam-front cofferdam-core cofferdam-upstream cofferdam-writer \
-	  cofferdam-parser cofferdam-console cofferdam-agent cofferdam-sandbox cofferdam-inside cofferdam-init cofferdam-cmd cofferdam-ics cofferdam
+	  cofferdam-parser cofferdam-console cofferdam-courier cofferdam-agent cofferdam-sandbox cofferdam-inside cofferdam-init cofferdam-cmd cofferdam-ics cofferdam
 MAIN_cofferdam-broker	= broker/broker_main.c
 USE_cofferdam-broker	= brokerp common
 EXT_cofferdam-broker	= -lcjson -lseccomp -lsodium -lcrypto
@@ -109,6 +110,9 @@ EXT_cofferdam-parser	= -lpg_query -lcjson -lseccomp -lsodium -lcrypto -lm -lpthr
 MAIN_cofferdam-console	= broker/console_main.c
 USE_cofferdam-console	= console common
 EXT_cofferdam-console	= -lssl -lcrypto -lcjson -lseccomp -lsodium
+MAIN_cofferdam-courier	= broker/courier_main.c
+USE_cofferdam-courier	= courier upstream audit common
+EXT_cofferdam-courier	= -lcurl -lssl -lcrypto -lcares -lz -lcjson -lseccomp -lsodium
 MAIN_cofferdam-agent	= agent/agent_main.c
 USE_cofferdam-agent	= agent sandbox common
 EXT_cofferdam-agent	= -lcjson -lseccomp -lsodium -lcrypto
@@ -217,7 +221,7 @@ $(B)/broker/console_page.o: $(B)/broker/console_assets.h
 # --- tests ---------------------------------------------------------------------------
 UNIT	= $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/t_*.c))
 FUZZ	= $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
-TESTLIBS = $(call lib,core front console upstream writer audit parser policypg policy brokerp agent cli super sandbox inside common)
+TESTLIBS = $(call lib,core front console courier upstream writer audit parser policypg policy brokerp agent cli super sandbox inside common)
 TESTEXT	= -lcurl -lssl -lcrypto -lcares -lz -lcjson -lseccomp -lsodium -lpg_query -lm -lpthread
 $(B)/t_%: $(B)/tests/unit/t_%.o $(TESTLIBS)
 	$(call say,LD,$@)$(CC) $(LD_) $(LDFLAGS) -o $@ $< -Wl,--start-group $(TESTLIBS) -Wl,--end-group $(TESTEXT) -lcmocka

@@ -1,13 +1,14 @@
 /*
  * cofferdam-writer: the only process that writes the decision log and the only one that can sign
- * its heads. Takes records from core and sealed frames from upstream; both may be taken over, so
- * it decides number, time, chain and batch itself and checks the form of what it is handed. It must
- * never acknowledge what is not durable, and never go on after a failed write: it ends, and the
- * next start reads the disk.
+ * its heads. Takes records from core and sealed frames from upstream, and lets the courier read
+ * along; all of them may be taken over, so it decides number, time, chain and batch itself and
+ * checks the form of what it is handed. It must never acknowledge what is not durable, and never go
+ * on after a failed write: it ends, and the next start reads the disk.
  */
 #include <inttypes.h>
 #include <poll.h>
 
+#include "audit/writer_follow.h"
 #include "audit/writer_live.h"
 #include "audit/writer_start.h"
 #include "audit/writer_store.h"
@@ -38,6 +39,7 @@ struct writer {
 	struct signer *signer;
 	struct store *store;
 	struct live *live;
+	struct follow *follow; /* the courier reads along */
 	struct ipc *core;
 	struct ipc *upstream, *last_upstream; /* last: of one that ended, not yet read to its end */
 	struct ack *ack;
@@ -153,6 +155,8 @@ commit(struct writer *w)
 		w->last_ms = loop_now_ms(w->loop);
 	w->nacks = 0;
 	w->deferred = 0;
+	if (w->follow != NULL)
+		follow_committed(w->follow);
 	if (w->sign_timer == NULL)
 		w->sign_timer = loop_timer_add(w->loop, SIGN_MS, on_sign_timer, w);
 }
@@ -345,6 +349,16 @@ greet_core(struct writer *w)
 	buf_lz(&b, time);
 	buf_lstr(&b, buf_str(&vkey));
 	ipc_send(w->core, MSG_W_LIVE_END, &b, NULL, 0);
+	follow_tell(w->follow);
+}
+
+static void
+on_took(void *arg, const struct buf *body)
+{
+	const struct writer *w = arg;
+
+	if (w->core != NULL)
+		ipc_send(w->core, MSG_W_DELIVERED, body, NULL, 0);
 }
 
 /* The first use: wires come before serve(), but only once confined. */
@@ -355,7 +369,11 @@ open_store(struct writer *w, struct err *err)
 	    .boot = w->start.boot, .software = SOFTWARE, .record = on_record, .arg = w};
 	int r = w->store != NULL ? 0 : store_open(w->start.logdir, w->signer, &o, &w->store, err);
 
-	return r != 0 ? err_wrap(err, "decision log") : 0;
+	if (r != 0)
+		return err_wrap(err, "decision log");
+	if (w->follow == NULL)
+		w->follow = follow_new(w->loop, w->start.logdir, w->store, on_took, w);
+	return 0;
 }
 
 static int
@@ -364,11 +382,16 @@ on_wire(void *arg, enum ipc_role peer, struct str run UNUSED, int fd, struct err
 	struct writer *w = arg;
 	int r = open_store(w, err);
 
-	if (r == 0 && peer != IPC_ROLE_CORE && peer != IPC_ROLE_UPSTREAM)
+	if (r == 0 && peer != IPC_ROLE_CORE && peer != IPC_ROLE_UPSTREAM &&
+	    peer != IPC_ROLE_COURIER)
 		r = err_set(err, ERR_PROTOCOL, "no wire to %s", ipc_role_name(peer));
 	if (r != 0) {
 		(void)close(fd);
 		return r;
+	}
+	if (peer == IPC_ROLE_COURIER) {
+		follow_wire(w->follow, fd);
+		return 0;
 	}
 	if (peer == IPC_ROLE_UPSTREAM) {
 		/* What the last one sent before it ended is read to its end. */
@@ -441,6 +464,7 @@ main(void)
 	ipc_free(w.core);
 	ipc_free(w.upstream);
 	ipc_free(w.last_upstream);
+	follow_free(w.follow);
 	store_free(w.store);
 	signer_free(w.signer);
 	live_free(w.live);

@@ -35,6 +35,12 @@ store_pending(const struct store *s)
 	return s->lines.n + s->frames.n;
 }
 
+struct store_durable
+store_durable(const struct store *s)
+{
+	return (struct store_durable){s->segdir, s->seg_first, s->seg_size, store_size(s)};
+}
+
 uint64_t
 store_unsigned(const struct store *s)
 {

@@ -32,6 +32,7 @@ static const struct {
     {IPC_ROLE_FRONT, "front", "cofferdam-front"},
     {IPC_ROLE_PARSER, "parser", "cofferdam-parser"},
     {IPC_ROLE_CONSOLE, "console", "cofferdam-console"},
+    {IPC_ROLE_COURIER, "courier", "cofferdam-courier"},
 };
 
 struct child *
@@ -138,8 +139,9 @@ back_off(struct child *c)
 	c->delay = c->delay == 0 ? DELAY_MIN : c->delay * 2 < DELAY_MAX ? c->delay * 2 : DELAY_MAX;
 	if (oldest != 0 && now - oldest <= BROKER_DEATHS_MS) {
 		log_error("%s died %d times in %d s; it is started again every %d s only, and "
-			  "nothing passes meanwhile",
-		    c->name, BROKER_DEATHS, BROKER_DEATHS_MS / 1000, BROKER_SLOW_MS / 1000);
+			  "%s meanwhile",
+		    c->name, BROKER_DEATHS, BROKER_DEATHS_MS / 1000, BROKER_SLOW_MS / 1000,
+		    c->role == IPC_ROLE_COURIER ? "nobody is told" : "nothing passes");
 		c->delay = BROKER_SLOW_MS;
 	}
 	return c->delay;

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/json.h"
+#include "common/jcs.h"
 #include "common/log.h"
 #include "common/xalloc.h"
 
@@ -95,6 +95,22 @@ console(struct parse *p, const struct json *v, struct err *err)
 	return broker_console_parse(p->doc, v, &p->c->console, err);
 }
 
+static int
+webhooks(struct parse *p, const struct json *v, struct err *err)
+{
+	AUTO_BUF struct buf text = BUF(CONFIG_MAX);
+	struct jcs j;
+	int rc = webhooks_parse(p->doc, v, &p->c->webhooks, err);
+
+	if (rc != 0 || p->c->webhooks.n == 0)
+		return rc;
+	jcs_init(&j, &text);
+	rc = jcs_value(&j, NULL, v, err);
+	if (rc == 0)
+		p->c->webhooks_json = buf_dup_z(&text);
+	return rc;
+}
+
 static const struct {
 	const char *key;
 	bool required;
@@ -106,6 +122,7 @@ static const struct {
     {"log_level", false, log_level},
     {"uid_base", false, uid_base},
     {"console", false, console},
+    {"webhooks", false, webhooks},
 };
 
 static int
@@ -184,6 +201,8 @@ broker_config_free(struct broker_config *c)
 	free(c->clock);
 	free(c->log_level);
 	broker_console_free(&c->console);
+	free(c->webhooks_json);
+	webhooks_free(&c->webhooks);
 	*c = (struct broker_config){0};
 }
 

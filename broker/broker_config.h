@@ -5,6 +5,7 @@
 #include "broker/broker_console.h"
 #include "broker/broker_state.h"
 #include "common/log.h"
+#include "common/webhook.h"
 
 #define BROKER_UID_BASE 63100
 
@@ -14,6 +15,8 @@ struct broker_config {
 	char *log_level; /* "error", "warn", "info" or "debug" */
 	uint32_t uid_base;
 	struct broker_console console; /* origin NULL: there is none */
+	struct webhooks webhooks;
+	char *webhooks_json; /* the same, as the courier gets it; NULL: none */
 };
 
 /* Reads broker.json beneath the state directory. Unknown keys are errors. */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "broker/broker_parent.h"
+#include "broker/broker_webhook.h"
 
 #include "common/log.h"
 #include "common/proc.h"
@@ -59,6 +60,8 @@ prepare(struct broker *b, const char *path, struct err *err)
 	if (rc == 0)
 		rc = broker_state_check(&b->state, &b->ids, err);
 	if (rc == 0)
+		rc = broker_webhooks_check(&b->state, &b->config.webhooks, err);
+	if (rc == 0)
 		rc = broker_state_lock(&b->state, err);
 	if (rc == 0)
 		rc = broker_state_hand_over(&b->state, &b->ids, err);
@@ -76,17 +79,27 @@ prepare(struct broker *b, const char *path, struct err *err)
 }
 
 /* Who is asked by others comes first; the order matters for the first second only. */
+static bool
+is_wanted(const struct broker *b, enum ipc_role role)
+{
+	return role == IPC_ROLE_CONSOLE	  ? b->console >= 0
+	       : role == IPC_ROLE_COURIER ? b->config.webhooks.n != 0
+					  : true;
+}
+
 static int
 children_new(struct broker *b, struct err *err)
 {
-	static const enum ipc_role order[] = {
-	    IPC_ROLE_WRITER, IPC_ROLE_UPSTREAM, IPC_ROLE_CORE, IPC_ROLE_FRONT, IPC_ROLE_CONSOLE};
+	static const enum ipc_role order[] = {IPC_ROLE_WRITER, IPC_ROLE_UPSTREAM, IPC_ROLE_CORE,
+	    IPC_ROLE_FRONT, IPC_ROLE_CONSOLE, IPC_ROLE_COURIER};
 	struct child *c[ARRAY_LEN(order)];
-	size_t n = ARRAY_LEN(order) - (b->console < 0);
+	size_t n = 0;
 
-	for (size_t i = 0; i < n; i++) {
-		c[i] = broker_child_new(b, order[i], "", err);
-		if (c[i] == NULL)
+	for (size_t i = 0; i < ARRAY_LEN(order); i++) {
+		if (!is_wanted(b, order[i]))
+			continue;
+		c[n] = broker_child_new(b, order[i], "", err);
+		if (c[n++] == NULL)
 			return err->code;
 	}
 	for (size_t i = 0; i < n; i++)

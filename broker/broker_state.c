@@ -52,6 +52,7 @@ static const struct entry entries[] = {
     {"keys/blob", true, 0700, IPC_ROLE_CORE},
     {"log", true, 0700, IPC_ROLE_WRITER},
     {"policy", true, 0700, IPC_ROLE_NONE},
+    {"courier", true, 0700, IPC_ROLE_COURIER},
     {"run", true, 0700, IPC_ROLE_NONE},
 };
 
@@ -234,6 +235,7 @@ int
 broker_state_open(const char *path, struct broker_state *ret, struct err *err)
 {
 	static const struct entry top = {"", true, 0700, IPC_ROLE_NONE};
+	static const char *const made[] = {"run", "courier"};
 	static const struct broker_ids nobody;
 	struct broker_state s = {.path = xstrdup(path), .dir = -1, .run = -1, .lock = -1};
 	struct stat st;
@@ -246,8 +248,9 @@ broker_state_open(const char *path, struct broker_state *ret, struct err *err)
 		rc = stat_check(&s, &top, &st, &nobody, err);
 		if (rc == 0)
 			rc = version_check(&s, err);
-		if (rc == 0 && mkdirat(s.dir, "run", 0700) != 0 && errno != EEXIST)
-			rc = err_sys(err, ERR_SYSTEM, errno, "%s/run", path);
+		for (size_t i = 0; rc == 0 && i < ARRAY_LEN(made); i++)
+			if (mkdirat(s.dir, made[i], 0700) != 0 && errno != EEXIST)
+				rc = err_sys(err, ERR_SYSTEM, errno, "%s/%s", path, made[i]);
 		if (rc == 0)
 			rc = broker_state_file(&s, "run", O_RDONLY | O_DIRECTORY, &s.run, err);
 	}
@@ -375,7 +378,8 @@ broker_state_hand_over(const struct broker_state *s, const struct broker_ids *id
 	static const struct {
 		const char *path;
 		enum ipc_role to;
-	} owned[] = {{"log", IPC_ROLE_WRITER}, {"keys/blob", IPC_ROLE_CORE}};
+	} owned[] = {{"log", IPC_ROLE_WRITER}, {"keys/blob", IPC_ROLE_CORE},
+	    {"courier", IPC_ROLE_COURIER}};
 
 	for (size_t i = 0; ids->root && i < ARRAY_LEN(owned); i++) {
 		struct hand_over h = {s, ids->uid[owned[i].to], ids->gid[owned[i].to]};

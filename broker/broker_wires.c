@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "broker/broker_parent.h"
+#include "broker/broker_webhook.h"
 
 #include "common/log.h"
 #include "common/xalloc.h"
@@ -27,6 +28,7 @@ static const struct {
     {IPC_ROLE_UPSTREAM, IPC_ROLE_WRITER},
     {IPC_ROLE_CORE, IPC_ROLE_PARSER},
     {IPC_ROLE_CONSOLE, IPC_ROLE_CORE},
+    {IPC_ROLE_COURIER, IPC_ROLE_WRITER},
 };
 
 /* Who gets which file or directory of the state. Front, upstream, parser and console: none. */
@@ -42,6 +44,7 @@ static const struct {
     {IPC_ROLE_WRITER, O_RDONLY | O_DIRECTORY, "log", "log"},
     {IPC_ROLE_WRITER, O_RDONLY, "log-key", "keys/log/seed"},
     {IPC_ROLE_WRITER, O_RDONLY, "log-vkey", "keys/log/vkey"},
+    {IPC_ROLE_COURIER, O_RDONLY | O_DIRECTORY, "courier", "courier"},
 };
 
 /* Configuration strings were checked to need no escape (broker_config.c); a path was not. */
@@ -64,8 +67,8 @@ static void
 send_config(struct child *c)
 {
 	const struct broker *b = c->b;
-	AUTO_BUF struct buf json = BUF(8192);
-	AUTO_BUF struct buf body = BUF(8300);
+	AUTO_BUF struct buf json = BUF((size_t)128 << 10);
+	AUTO_BUF struct buf body = BUF((size_t)129 << 10);
 
 	buf_printf(&json, "{\"name\":\"%s\",\"origin\":", c->name);
 	put_json_str(&json, b->config.origin);
@@ -86,6 +89,8 @@ send_config(struct child *c)
 		buf_printf(&json, ",\"console_tls\":%s",
 		    b->config.console.cert != NULL ? "true" : "false");
 	}
+	if (c->role == IPC_ROLE_COURIER)
+		buf_printf(&json, ",\"webhooks\":%s", b->config.webhooks_json);
 	if (b->ids.root)
 		buf_printf(
 		    &json, ",\"uid\":%u,\"gid\":%u", b->ids.uid[c->role], b->ids.gid[c->role]);
@@ -224,6 +229,24 @@ send_core_only(struct child *core)
 	send_policy(core);
 }
 
+/* Secrets, addresses and CAs of its webhooks: "secret:NAME", ... */
+static void
+send_courier_only(struct child *courier)
+{
+	const struct webhooks *w = &courier->b->config.webhooks;
+
+	for (size_t i = 0; i < w->n * BROKER_WEBHOOK_FILES; i++) {
+		AUTO_FREE char *name = NULL;
+		AUTO_FD int fd = -1;
+		struct err err = {0};
+
+		if (broker_webhook_file(&courier->b->state, w, i, &name, &fd, &err) != 0)
+			log_error("%s", err.msg); /* it sends nothing there, and says so */
+		else if (fd >= 0)
+			send_fd(courier, name, fd);
+	}
+}
+
 static void
 send_wire(struct child *to, enum ipc_role peer, const char *run, int fd)
 {
@@ -273,6 +296,8 @@ broker_wires_configure(struct child *c)
 		send_core_only(c);
 	if (c->role == IPC_ROLE_CONSOLE)
 		send_console_only(c);
+	if (c->role == IPC_ROLE_COURIER)
+		send_courier_only(c);
 	send_wires(c);
 	ipc_send(c->wire, MSG_P_GO, NULL, NULL, 0);
 	if (c->role == IPC_ROLE_CORE)

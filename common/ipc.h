@@ -24,11 +24,12 @@ enum ipc_role {
 	IPC_ROLE_UPSTREAM = 5,
 	IPC_ROLE_WRITER = 6,
 	IPC_ROLE_CONSOLE = 7,
-	IPC_ROLE_AGENT = 8,
-	IPC_ROLE_CLI = 9,
+	IPC_ROLE_COURIER = 8,
+	IPC_ROLE_AGENT = 9,
+	IPC_ROLE_CLI = 10,
 	IPC_ROLE_ANY = 255,
 };
-#define IPC_CHILDREN (IPC_ROLE_CONSOLE + 1) /* the parent's children are below */
+#define IPC_CHILDREN (IPC_ROLE_COURIER + 1) /* the parent's children are below */
 enum {
 #define X(name, id, from, to, max, nfds) MSG_##name = (id),
 #include "common/ipc_msg.tbl"

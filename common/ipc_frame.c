@@ -19,6 +19,7 @@
 #define UPSTREAM IPC_ROLE_UPSTREAM
 #define WRITER IPC_ROLE_WRITER
 #define CONSOLE IPC_ROLE_CONSOLE
+#define COURIER IPC_ROLE_COURIER
 #define AGENT IPC_ROLE_AGENT
 #define CLI IPC_ROLE_CLI
 #define ANY IPC_ROLE_ANY
@@ -50,6 +51,7 @@ static const char *const role_names[] = {
     [IPC_ROLE_UPSTREAM] = "upstream",
     [IPC_ROLE_WRITER] = "writer",
     [IPC_ROLE_CONSOLE] = "console",
+    [IPC_ROLE_COURIER] = "courier",
     [IPC_ROLE_AGENT] = "agent",
     [IPC_ROLE_CLI] = "cli",
 };
@@ -83,7 +85,8 @@ role_fits(enum ipc_role wanted, enum ipc_role is)
 	case IPC_ROLE_PARSER:
 	case IPC_ROLE_UPSTREAM:
 	case IPC_ROLE_WRITER:
-	case IPC_ROLE_CONSOLE: return wanted == is || wanted == IPC_ROLE_ANY;
+	case IPC_ROLE_CONSOLE:
+	case IPC_ROLE_COURIER: return wanted == is || wanted == IPC_ROLE_ANY;
 	case IPC_ROLE_PARENT:
 	case IPC_ROLE_AGENT:
 	case IPC_ROLE_CLI: return wanted == is;

@@ -359,6 +359,12 @@ on_parent_msg(void *arg, struct ipc *w, uint16_t type, struct rd *body, int *fds
 	fatal("%s", err->msg);
 }
 
+static bool
+connects(enum ipc_role role)
+{
+	return role == IPC_ROLE_UPSTREAM || role == IPC_ROLE_COURIER;
+}
+
 int
 proc_main(const struct proc_ops *ops, struct loop *loop, void *arg)
 {
@@ -376,7 +382,7 @@ proc_main(const struct proc_ops *ops, struct loop *loop, void *arg)
 	self = (struct proc){.ops = ops, .loop = loop, .arg = arg, .ruleset = -1};
 	/* Before the first secret arrives. */
 	if (proc_harden(&err) != 0 ||
-	    proc_landlock_open(ops->self == IPC_ROLE_UPSTREAM, &self.ruleset, &err) != 0)
+	    proc_landlock_open(connects(ops->self), &self.ruleset, &err) != 0)
 		fatal_err(&err);
 	self.parent = ipc_new(
 	    loop, PROC_PARENT_FD, ops->self, IPC_ROLE_PARENT, on_parent_msg, on_parent_gone, &self);

@@ -38,7 +38,7 @@ struct proc_ops {
 	/*
 	 * Names of the system calls beyond the common set, NULL last. Landlock needs no list: a
 	 * directory that came by P_FD may be read and written beneath, nothing else of the file
-	 * system is reachable; TCP connect is left to upstream alone.
+	 * system is reachable; TCP connect is left to upstream and courier alone.
 	 */
 	const char *const *syscalls;
 };

@@ -11,6 +11,9 @@
 #include "common/banned.h"
 
 #define ANSWER_DEFAULT_S 300
+#define OFFHOST_DEFAULT_S 30
+#define OFFHOST_MAX_S 50 /* the person's command waits for it */
+#define OFFHOST_NAME_MAX 32
 
 static int
 read_verified(struct reader *r, const struct json *v, void *out, struct err *err)
@@ -36,6 +39,30 @@ read_answer(struct reader *r, const struct json *v, void *out, struct err *err)
 	return read_duration(r, v, "answer_within", 0, LIFT_GLASS_MAX_S, out, err);
 }
 
+/* The name of a webhook in broker.json, which this cannot see. */
+static int
+read_offhost(struct reader *r, const struct json *v, void *out, struct err *err)
+{
+	struct str s = json_str(v), *ret = out;
+	bool ok = s.n != 0 && s.n <= OFFHOST_NAME_MAX;
+
+	for (size_t i = 0; i < s.n; i++)
+		ok = ok && ((s.p[i] >= 'a' && s.p[i] <= 'z') || (s.p[i] >= '0' && s.p[i] <= '9') ||
+			       s.p[i] == '-');
+	if (!ok)
+		return json_err(r->doc, v, err, ERR_INVALID,
+		    "offhost is the name of a webhook in broker.json: 1 to %d of a-z, 0-9 and '-'",
+		    OFFHOST_NAME_MAX);
+	*ret = arena_str(r->p->mem, s);
+	return 0;
+}
+
+static int
+read_offhost_within(struct reader *r, const struct json *v, void *out, struct err *err)
+{
+	return read_duration(r, v, "offhost_within", 1, OFFHOST_MAX_S, out, err);
+}
+
 static int
 read_glass(struct reader *r, const struct json *v, void *out, struct err *err)
 {
@@ -43,6 +70,9 @@ read_glass(struct reader *r, const struct json *v, void *out, struct err *err)
 	    {"answer_within", read_answer, offsetof(struct emergency, glass_answer_s), false},
 	    {"key", read_verified, offsetof(struct emergency, glass_verified), false},
 	    {"max", read_max, offsetof(struct emergency, glass_max_s), false},
+	    {"offhost", read_offhost, offsetof(struct emergency, glass_offhost), false},
+	    {"offhost_within", read_offhost_within, offsetof(struct emergency, glass_offhost_s),
+		false},
 	};
 
 	return read_object(r, v, "breakglass", fields, ARRAY_LEN(fields), out, err);
@@ -99,6 +129,7 @@ policy_emergency_defaults(struct policy *p)
 {
 	p->emergency.glass_max_s = LIFT_GLASS_MAX_S;
 	p->emergency.glass_answer_s = ANSWER_DEFAULT_S;
+	p->emergency.glass_offhost_s = OFFHOST_DEFAULT_S;
 }
 
 static void
@@ -123,6 +154,10 @@ policy_emit_emergency(const struct policy *p, struct jcs *j)
 	put_duration(j, "answer_within", e->glass_answer_s);
 	jcs_z(j, "key", e->glass_verified ? "verified" : "any");
 	put_duration(j, "max", e->glass_max_s);
+	if (e->glass_offhost.n != 0) {
+		jcs_str(j, "offhost", e->glass_offhost);
+		put_duration(j, "offhost_within", e->glass_offhost_s);
+	}
 	jcs_close(j);
 	if (e->freeze_roles.n != 0) {
 		jcs_array(j, "freeze");
@@ -142,5 +177,7 @@ policy_emergency(const struct policy *p)
 	    .freeze_roles = e->freeze_roles.v,
 	    .glass_verified = e->glass_verified,
 	    .glass_max_s = e->glass_max_s,
-	    .glass_answer_s = e->glass_answer_s};
+	    .glass_answer_s = e->glass_answer_s,
+	    .glass_offhost = e->glass_offhost,
+	    .glass_offhost_s = e->glass_offhost_s};
 }

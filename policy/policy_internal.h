@@ -113,6 +113,8 @@ struct emergency {
 	struct strs freeze_roles;
 	bool glass_verified;
 	int64_t glass_max_s, glass_answer_s;
+	struct str glass_offhost;
+	int64_t glass_offhost_s;
 };
 
 struct policy {

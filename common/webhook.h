@@ -1,0 +1,54 @@
+/*
+ * One webhook as broker.json has it: read by the parent, which refuses what is not right, and by
+ * the courier, which gets the same text. docs/webhooks.md tells what each key means.
+ */
+#ifndef COMMON_WEBHOOK_H
+#define COMMON_WEBHOOK_H
+
+#include "common/http.h"
+#include "common/json.h"
+
+#define WEBHOOKS_MAX 16
+#define WEBHOOK_EVENTS_MAX 32
+#define WEBHOOK_NETS_MAX 16
+#define WEBHOOK_NAME_MAX 32
+#define WEBHOOK_URL_MAX 2048
+#define WEBHOOK_TYPES_MAX 64 /* of all events of one webhook, an alarm counted by its types */
+
+struct webhook {
+	char *name;			  /* [a-z0-9-] */
+	char *url, *url_file;		  /* one of the two; the file has the URL in one line */
+	char *secret_file, *ca_file;	  /* beneath the state directory; NULL: none */
+	char *link;			  /* where people look: the console; NULL: none */
+	char *events[WEBHOOK_EVENTS_MAX]; /* "approval.request", "freeze.*", "alarm" */
+	char *networks[WEBHOOK_NETS_MAX]; /* besides public addresses */
+	size_t nevents, nnetworks;
+	bool slack, text; /* form; show */
+	int64_t retry_for_s, timeout_s;
+};
+struct webhooks {
+	size_t n;
+	struct webhook v[WEBHOOKS_MAX];
+};
+
+/* The array "webhooks"; ERR_CONFIG names key, value and limit. */
+int webhooks_parse(
+    const struct json_doc *doc, const struct json *v, struct webhooks *ret, struct err *err);
+void webhooks_free(struct webhooks *w);
+
+/* Does a record of that type go to it? */
+bool webhook_wants(const struct webhook *h, struct str type);
+/* The types and prefixes ("freeze.*") that its events stand for, alarms resolved; borrowed. */
+size_t webhook_types(const struct webhook *h, const char *out[WEBHOOK_TYPES_MAX]);
+/* Is `type` the pattern, or beneath it? */
+bool webhook_type_fits(struct str pattern, struct str type);
+
+/* https alone, without user information and fragment. */
+struct webhook_url {
+	char host[HTTP_HOST_SIZE];
+	uint16_t port;
+	char target[WEBHOOK_URL_MAX + 2]; /* path and query */
+};
+int webhook_url_parse(struct str url, struct webhook_url *ret, struct err *err);
+
+#endif
