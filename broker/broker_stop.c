@@ -11,9 +11,8 @@
 
 #include "common/banned.h"
 
-static const enum ipc_role stages[] = {
-    IPC_ROLE_CONSOLE, IPC_ROLE_FRONT, IPC_ROLE_UPSTREAM, IPC_ROLE_CORE, IPC_ROLE_COURIER,
-    IPC_ROLE_WRITER};
+static const enum ipc_role stages[] = {IPC_ROLE_CONSOLE, IPC_ROLE_FRONT, IPC_ROLE_UPSTREAM,
+    IPC_ROLE_CORE, IPC_ROLE_COURIER, IPC_ROLE_WRITER};
 
 static struct child *
 stage_child(const struct broker *b)

@@ -82,7 +82,8 @@ send_config(struct child *c)
 		buf_put_z(&json, ",\"programs\":");
 		put_json_str(&json, dir);
 	}
-	if ((c->role == IPC_ROLE_CORE || c->role == IPC_ROLE_CONSOLE) &&
+	if ((c->role == IPC_ROLE_CORE || c->role == IPC_ROLE_CONSOLE ||
+		c->role == IPC_ROLE_COURIER) &&
 	    b->config.console.origin != NULL) {
 		buf_put_z(&json, ",\"console\":");
 		put_json_str(&json, b->config.console.origin);

@@ -220,6 +220,7 @@ struct core {
 	char *policy_refused;	       /* content of a record that is still to be written */
 	int64_t last_us;	       /* the clock never goes behind it */
 	struct rates *rates;	       /* core_rate.c */
+	struct core_offhost *offhost;  /* NULL: nothing was told or waits */
 	struct core_logins *logins;
 	struct vault *vault;
 	struct secret *vault_key, *fp_key;

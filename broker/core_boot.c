@@ -82,6 +82,7 @@ core_free(struct core *c)
 	while (!TAILQ_EMPTY(&c->runs))
 		core_run_free(TAILQ_FIRST(&c->runs));
 	core_lift_free_all(c);
+	core_lift_sign_free(c);
 	while (!TAILQ_EMPTY(&c->agents))
 		core_peer_free(TAILQ_FIRST(&c->agents));
 	while (!TAILQ_EMPTY(&c->people))

@@ -122,6 +122,7 @@ void core_lift_reply(struct core *c, uint64_t peer, struct core_lift *l);
 int core_lift_verb_sign(struct core_call *call, struct err *err);
 /* Signatures that came back from the log, once the policy is known. */
 void core_lift_check_log(struct core *c);
+void core_lift_sign_free(struct core *c); /* signatures that wait to be shipped; at the end */
 
 /* --- core_lift_data.c: records, and what people are shown -------------------------------- */
 

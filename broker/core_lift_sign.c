@@ -8,6 +8,7 @@
 
 #include "broker/core_data.h"
 #include "broker/core_lift.h"
+#include "broker/core_offhost.h"
 #include "broker/core_peer.h"
 #include "broker/core_run.h"
 #include "broker/core_sign.h"
@@ -145,6 +146,43 @@ reply_after(const struct sign *s)
 }
 
 static void
+take(struct sign *s, struct core_lift *l)
+{
+	if (l != NULL) {
+		core_lift_signed_add(l, &s->s);
+		core_lift_settle(l);
+	}
+	reply_after(s);
+}
+
+/* The policy wants a break-glass on record elsewhere before it acts. */
+static bool
+must_ship(const struct core_lift *l)
+{
+	return l->kind == LIFT_KIND_BREAKGLASS && !l->begun && l->core->policy != NULL &&
+	       policy_emergency(l->core->policy).glass_offhost.n != 0;
+}
+
+static void
+shipped(void *arg, const char *why)
+{
+	AUTO(sign) struct sign *s = arg;
+	struct core_lift *l = core_lift_find(s->core, str_z(s->id));
+
+	if (l != NULL && !l->busy)
+		l = NULL; /* the log was read again meanwhile, and this one looked at */
+	if (l != NULL)
+		l->busy = false;
+	if (why == NULL) {
+		take(s, l);
+		return;
+	}
+	core_control_reply(s->core, s->peer, ERR_UNAVAILABLE, str_z(why));
+	if (l != NULL)
+		core_lift_end(l, "it was not shipped in time");
+}
+
+static void
 sign_acked(void *arg, const struct core_ack *ack)
 {
 	AUTO(sign) struct sign *s = arg;
@@ -161,12 +199,15 @@ sign_acked(void *arg, const struct core_ack *ack)
 			      "freeze that is not on the record is forgotten when it comes back: "
 			      "start it again then")
 			: STR("the decision log is not available: the signature does not count"));
+	} else if (l != NULL && s->s.decision == LIFT_START && must_ship(l)) {
+		struct policy_emergency e = policy_emergency(l->core->policy);
+
+		l->busy = true;
+		core_offhost_wait(
+		    s->core, e.glass_offhost, ack->seq, e.glass_offhost_s, shipped, s);
+		(void)TAKE_PTR(s);
 	} else {
-		if (l != NULL) {
-			core_lift_signed_add(l, &s->s);
-			core_lift_settle(l);
-		}
-		reply_after(s);
+		take(s, l);
 	}
 }
 
@@ -410,6 +451,18 @@ unchecked(const struct core *c)
 	return NULL;
 }
 
+static void
+drop(void *arg)
+{
+	sign_free(arg);
+}
+
+void
+core_lift_sign_free(struct core *c)
+{
+	core_offhost_free(c, drop);
+}
+
 void
 core_lift_check_log(struct core *c)
 {
@@ -420,6 +473,11 @@ core_lift_check_log(struct core *c)
 		/* A freeze holds all the same: what only tightens needs no proof. */
 		if (!claims_take(l) && l->kind != LIFT_KIND_FREEZE) {
 			core_lift_end(l, "a signature does not verify");
+			continue;
+		}
+		/* Nobody knows any more whether it was shipped in time. */
+		if (must_ship(l) && core_lift_people(l, LIFT_START, NULL) != 0) {
+			core_lift_end(l, "interrupted before it was known to be shipped");
 			continue;
 		}
 		core_lift_timer(l);

@@ -71,7 +71,7 @@ struct hook {
 
 struct courier {
 	struct loop *loop;
-	char *origin;
+	char *origin, *console; /* console: its address, "" none */
 	struct webhooks conf;
 	size_t nhooks;
 	struct hook hooks[WEBHOOKS_MAX];

@@ -189,7 +189,7 @@ static bool
 take_next(struct hook *h, struct err *err)
 {
 	struct courier_event e = {.origin = str_z(h->c->origin),
-	    .link = str_z(h->conf->link),
+	    .link = str_z(h->conf->link != NULL ? h->conf->link : h->c->console),
 	    .text = h->conf->text,
 	    .slack = h->conf->slack};
 	struct str body = rd_lstr(&h->at);

@@ -56,6 +56,7 @@ courier_config(struct courier *c, const struct json *config, struct err *err)
 	if (origin.n == 0 || origin.n > 200)
 		return err_set(err, ERR_CONFIG, "origin is missing");
 	c->origin = str_dup(origin);
+	c->console = str_dup(json_str(json_get(config, "console")));
 	/* Read from a document of its own, whose places the messages name. */
 	jcs_init(&j, &text);
 	rc = jcs_value(&j, NULL, json_get(config, "webhooks"), err);
@@ -219,4 +220,5 @@ courier_free(struct courier *c)
 	webhooks_free(&c->conf);
 	cleanup_close_fd(&c->dir);
 	free(c->origin);
+	free(c->console);
 }

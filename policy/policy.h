@@ -190,8 +190,9 @@ struct policy_emergency {
 	int64_t glass_max_s;	/* at most this long */
 	int64_t glass_answer_s; /* so long a second person may answer before it acts for a run of
 				   the one who broke the glass */
-	struct str glass_offhost; /* the webhook that must have its record before it acts; "" none */
-	int64_t glass_offhost_s;  /* so long that may take */
+	struct str
+	    glass_offhost;	 /* the webhook that must have its record before it acts; "" none */
+	int64_t glass_offhost_s; /* so long that may take */
 };
 struct policy_emergency policy_emergency(const struct policy *p);
 

@@ -53,6 +53,12 @@ table() {
 	console  holds  lacks policy_.*          the console has no policy
 	console  holds  lacks sig_.*             the console verifies nothing: core does
 	console  import has   SSL_.*             the console speaks TLS
+	courier  needs  has   libcurl.*          the courier connects, by libcurl
+	courier  import lacks $START             the courier starts nothing
+	courier  import lacks getaddrinfo|gethostbyname|pthread_create|accept4?|bind|listen the courier listens to nobody, leaves no name to the C library
+	courier  holds  lacks policy_.*|sig_.*   the courier has no policy and verifies nothing
+	courier  holds  lacks blob_.*|signer_.*|store_.*|core_.*|vault_.* the courier opens no content, signs no head, writes no log
+	courier  holds  lacks upstream_hub_.*|upstream_act.*|upstream_scram.*|upstream_http_send.* of upstream it has the rules for addresses and certificates alone
 	writer   import lacks $NET|accept4?      the writer has no socket
 	writer   import lacks $TLS               the writer speaks no TLS
 	writer   import lacks $START             the writer starts nothing
@@ -97,7 +103,7 @@ report() { # ok|not ok, sentence, detail
 	[ -z "${3:-}" ] || echo "# ${3//$'\n'/$'\n'# }"
 }
 
-programs='broker front core upstream writer parser console agent sandbox inside cmd ics cofferdam'
+programs='broker front core upstream writer parser console courier agent sandbox inside cmd ics cofferdam'
 echo "1..$(($(table | wc -l) + $(wc -w <<<"$programs") + 1))"
 while read -r prog where verb re sentence; do
 	file=$B/cofferdam-$prog

@@ -77,7 +77,7 @@ teardown(void **state UNUSED)
 	    "log/link", "log", "policy/active",
 	    "policy/0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef.json",
 	    "policy/44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a.json",
-	    "policy", "run/LOCK", "run/broker.pid", "run", ""};
+	    "policy", "run/LOCK", "run/broker.pid", "run", "courier", ""};
 
 	for (size_t i = 0; i < ARRAY_LEN(paths); i++)
 		if (remove(at(paths[i])) != 0 && errno != ENOENT)
@@ -127,13 +127,14 @@ a_closed_directory_of_this_version_is_accepted(void **state UNUSED)
 }
 
 static void
-a_missing_run_directory_is_made(void **state UNUSED)
+a_missing_run_or_courier_directory_is_made(void **state UNUSED)
 {
 	struct stat st;
 
 	assert_int_equal(rmdir(at("run")), 0);
 	assert_accepted();
 	assert_int_equal(stat(at("run"), &st), 0);
+	assert_int_equal(stat(at("courier"), &st), 0);
 	assert_int_equal(st.st_mode & 07777, 0700);
 }
 
@@ -469,7 +470,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    T(a_closed_directory_of_this_version_is_accepted),
-	    T(a_missing_run_directory_is_made),
+	    T(a_missing_run_or_courier_directory_is_made),
 	    T(a_looser_mode_is_refused_and_a_closer_one_is_not),
 	    T(a_newer_version_is_refused),
 	    T(a_version_that_is_not_a_line_with_a_number_is_refused),
