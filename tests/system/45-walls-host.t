@@ -20,7 +20,7 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [TOP + "/tests/lib", TOP + "/tests/walls"]
 import walls
 from harness import BUILD, Tap, Temp, wait_for
-from walls import gone, marked, ours
+from walls import gone, kill, marked, ours
 
 walls.outer()
 tempfile.tempdir = "/var/tmp"
@@ -167,7 +167,7 @@ for who, victim in (("the command", "cofferdam"), ("its first process", "cofferd
     n = len(marked(MARK))
     for pid, comm, _ in ours():
         if comm == victim:
-            os.kill(pid, signal.SIGKILL)
+            kill(pid)
     p.wait()
     tap.ok(n >= 1 and gone(MARK) and wait_for(lambda: not ours(), 10), "L6: %s killed with SIGKILL: nothing of the sandbox lives" % who, ours())
     tap.ok(wait_for(lambda: not walls.groups(), 10), "L6: nor is a group of it left", walls.groups())
@@ -176,7 +176,7 @@ box.call("spawn", NAME, "--", "python3", "-c", RENAME)
 wait_for(lambda: marked(MARK), 10)
 for pid, comm, _ in ours():
     if comm == "cofferdam-sandb":
-        os.kill(pid, signal.SIGKILL)
+        kill(pid)
 tap.ok(gone(MARK) and wait_for(lambda: not ours(), 10), "L6: a named sandbox's supervisor killed: nothing lives", ours())
 tap.ok(wait_for(lambda: not walls.groups(), 10), "L6: nor is a group left", walls.groups())
 r = box.call("list", "--json")

@@ -11,7 +11,7 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [TOP + "/tests/lib", TOP + "/tests/walls"]
 import walls
 from harness import BUILD, Tap, Temp, wait_for
-from walls import gone, marked, ours
+from walls import gone, kill, marked, ours
 
 walls.outer()
 tempfile.tempdir = "/var/tmp"
@@ -42,14 +42,6 @@ def state():
 
 def settled(before, what):
     tap.ok(wait_for(lambda: state() == before, 15), what, "before %r\nafter  %r\n%r" % (before, state(), ours()))
-
-
-
-def kill(pid):
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
 
 
 box.run("true")

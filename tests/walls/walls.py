@@ -125,6 +125,14 @@ def ours():
     return [p for p in processes() if p[1] in ("cofferdam-sandb", "cofferdam-init", "init", "cofferdam")]
 
 
+def kill(pid):
+    """SIGKILL to one that may just have gone, with the one that was killed before it."""
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
 def groups():
     """Directories that sandboxes made beneath the test's own groups."""
     return [os.path.join(base, d) for top in GROUPS for base, dirs, _ in os.walk(top) for d in dirs]
