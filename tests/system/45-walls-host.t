@@ -7,7 +7,6 @@ Runs inside outer namespaces of its own, as 43-walls.t does.
 import ctypes
 import json
 import os
-import signal
 import socket
 import struct
 import subprocess
