@@ -510,8 +510,11 @@ live_are_open_runs_their_approvals_and_actions_without_outcome(void **state)
 	assert_int_equal(append(f, "outcome", "r-1", "{\"action\":\"a-2\"}"), 0);
 	assert_int_equal(append(f, "run.end", "r-2", "{}"), 0);
 	assert_live(f, "policy.load/ ");
+	/* The one that was withdrawn stays: its successor is held to its serial and owners. */
 	assert_int_equal(append(f, "policy.unload", "", "{}"), 0);
-	assert_live(f, "");
+	assert_live(f, "policy.load/ policy.unload/ ");
+	assert_int_equal(append(f, "policy.load", "", "{\"digest\":\"3\"}"), 0);
+	assert_live(f, "policy.load/ ");
 }
 
 static void
