@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cmd/cmd.h"
+#include "cmd/cmd_courier.h"
 #include "cmd/cmd_file.h"
 #include "cmd/cmd_lift.h"
 #include "cmd/cmd_request.h"
@@ -143,11 +144,27 @@ print_status(const struct look_args *a, const struct json *o, struct err *err)
 	return 0;
 }
 
+/* What core says, and beside it the courier, which core knows nothing of. */
+static int
+print_both(const struct json *o, const struct json *courier, struct err *err)
+{
+	AUTO_BUF struct buf b = BUF((size_t)8 << 20);
+	struct jcs j;
+	int rc;
+
+	jcs_init(&j, &b);
+	rc = courier_status_add(&j, o, courier, err);
+	if (rc == 0)
+		(void)printf("%.*s\n", STR_ARG(buf_str(&b)));
+	return rc;
+}
+
 /* Exit 0 only when actions can pass. */
 int
 cmd_status(int argc, char **argv)
 {
-	AUTO(json) struct json_doc *doc = NULL;
+	AUTO(json) struct json_doc *doc = NULL, *courier = NULL;
+	const struct json *k = NULL;
 	struct look_args a = {0};
 	struct err err;
 	int rc;
@@ -156,10 +173,16 @@ cmd_status(int argc, char **argv)
 		return usage(argv[0], " [--json]");
 	rc = control_call(a.state, "status", STR("{}"), &doc, &err);
 	if (rc == 0)
-		rc = a.json ? print_json(json_root(doc), &err)
+		rc = courier_status_read(a.state, &courier, &err);
+	if (rc == 0 && courier != NULL)
+		k = json_root(courier);
+	if (rc == 0)
+		rc = a.json ? print_both(json_root(doc), k, &err)
 			    : print_status(&a, json_root(doc), &err);
 	if (rc != 0)
 		return cmd_fail(&err);
+	if (!a.json)
+		courier_status_print(k);
 	return serving(json_root(doc)) ? CMD_OK : CMD_FAILED;
 }
 

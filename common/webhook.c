@@ -22,13 +22,14 @@ static const char *const families[] = {
     "approval", "freeze", "exception", "breakglass", "run", "policy", "log"};
 
 static const char *const types[] = {"approval.armed", "approval.consumed", "approval.deny",
-    "approval.expired", "approval.grant", "approval.rejected", "approval.request", "approval.void",
-    "breakglass.begin", "breakglass.end", "breakglass.rejected", "breakglass.request",
-    "breakglass.review", "breakglass.sign", "exception.begin", "exception.end",
-    "exception.rejected", "exception.request", "exception.sign", "exception.use", "freeze.begin",
-    "freeze.end", "freeze.rejected", "freeze.request", "freeze.sign", "log.close", "log.full",
-    "log.heartbeat", "log.open", "log.recovered", "log.segment", "policy.load", "policy.refused",
-    "policy.unload", "run.end", "run.revoke", "run.start", "run.targets"};
+    "approval.expired", "approval.grant", "approval.mismatch", "approval.rejected",
+    "approval.request", "approval.void", "breakglass.begin", "breakglass.end",
+    "breakglass.rejected", "breakglass.request", "breakglass.review", "breakglass.sign",
+    "exception.begin", "exception.end", "exception.rejected", "exception.request", "exception.sign",
+    "exception.use", "freeze.begin", "freeze.end", "freeze.rejected", "freeze.request",
+    "freeze.sign", "log.close", "log.full", "log.heartbeat", "log.open", "log.recovered",
+    "log.segment", "policy.load", "policy.refused", "policy.unload", "run.alarm", "run.end",
+    "run.revoke", "run.start", "run.targets"};
 
 /* What somebody should look at now. */
 static const char *const alarms[] = {"approval.rejected", "breakglass.begin", "breakglass.rejected",
