@@ -179,16 +179,31 @@ replace(const struct courier *c, const char *name, struct str text, bool durable
 	return 0;
 }
 
+static void
+on_status(void *arg)
+{
+	struct courier *c = arg;
+	AUTO_BUF struct buf b = BUF(FILE_MAX);
+	struct err err = {0};
+
+	courier_status_put(c, clock_wall_us(), &b);
+	if (replace(c, "status.json", buf_str(&b), false, &err) != 0)
+		log_error("%s", err.msg);
+	c->status = loop_timer_add(c->loop, STATUS_IDLE_MS, on_status, c);
+	c->status_idle = true;
+}
+
 int
 courier_load(struct courier *c, struct err *err)
 {
 	AUTO_BUF struct buf text = BUF(FILE_MAX);
-	AUTO_FD int fd = openat(c->dir, "cursors", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	AUTO_FD int fd = -1;
 	ssize_t n;
 	int rc;
 
 	c->loaded = true;
-	courier_status_soon(c);
+	on_status(c); /* at once: what lies there is of the one before */
+	fd = openat(c->dir, "cursors", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0 && errno == ENOENT)
 		return 0;
 	n = fd >= 0 ? read(fd, buf_grow(&text, FILE_MAX), FILE_MAX) : -1;
@@ -227,20 +242,6 @@ courier_save_soon(struct courier *c)
 {
 	if (c->save == NULL && c->loaded)
 		c->save = loop_timer_add(c->loop, SAVE_MS, on_save, c);
-}
-
-static void
-on_status(void *arg)
-{
-	struct courier *c = arg;
-	AUTO_BUF struct buf b = BUF(FILE_MAX);
-	struct err err = {0};
-
-	courier_status_put(c, clock_wall_us(), &b);
-	if (replace(c, "status.json", buf_str(&b), false, &err) != 0)
-		log_error("%s", err.msg);
-	c->status = loop_timer_add(c->loop, STATUS_IDLE_MS, on_status, c);
-	c->status_idle = true;
 }
 
 void
