@@ -159,7 +159,7 @@ run 2 "usage:" "a statement and a request together are refused" \
 run 2 "usage:" "so is a request without a path" explain docs/examples/policy.json --target infra --method GET
 
 run 0 "policy ops-example serial 1" "the policy that docs show passes its check" check docs/examples/policy.json
-[ "$(wc -l <"$tmp/out")" -eq 4 ]
+[ "$(wc -l <"$tmp/out")" -eq 5 ] && grep -q "3 of 3 theorems hold" "$tmp/out"
 ok $? "without a warning"
 run 0 "# 13 run, 0 failed" "and its cases" test docs/examples/policy.json
 
