@@ -403,26 +403,7 @@ static const struct {
 	unsigned depth;
 	const char *fields[10];
 } lines[] = {
-    {"agent.model", "the model wrote", 0, {"turn", "model"}},
-    {"agent.exec", "the agent ran", 1, {"turn", "language"}},
-    {"agent.result", "the agent got back", 1, {"turn", "cause", "value", "total_bytes"}},
-    {"agent.note", "the agent notes", 1, {"turn"}},
-    {"approval.grant", "approved", 2, {"id", "person", "role", "key", "counter", "statement"}},
-    {"approval.deny", "denied", 2, {"id", "person", "role", "key", "statement", "reason"}},
-    {"approval.rejected", "signature rejected", 2, {"id", "person", "key", "reason"}},
-    {"approval.armed", "approval armed", 2, {"id", "use_by"}},
-    {"approval.consumed", "approval consumed", 2, {"id", "action"}},
-    {"approval.expired", "approval expired", 2, {"id"}},
-    {"approval.void", "approval void", 2, {"id", "person", "reason"}},
-    {"approval.mismatch", "not what was approved", 2, {"field", "id", "action"}},
-    {"exception.use", "exception used", 2, {"id", "used", "action"}},
-    {"policy.load", "policy loaded", 0, {"policy", "serial", "clock", "digest"}},
-    {"policy.refused", "policy refused", 0, {"policy", "serial", "reason"}},
-    {"policy.unload", "policy withdrawn: everything is refused", 0, {0}},
-    {"run.targets", "the run's targets change", 0, {"gone", "added"}},
-    {"run.alarm", "ALARM: tries at what was refused", 0, {"attempts", "target", "action"}},
-    {"run.revoke", "the run is revoked", 0, {"by", "reason"}},
-    {"run.end", "run ends", 0, {"status", "text"}},
+#include "audit/replay_lines.tbl"
 };
 
 static bool

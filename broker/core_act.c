@@ -12,6 +12,7 @@
 #include "broker/core_cancel.h"
 #include "broker/core_data.h"
 #include "broker/core_lease.h"
+#include "broker/core_preview.h"
 #include "broker/core_run.h"
 #include "common/log.h"
 #include "common/pgwire.h"
@@ -21,10 +22,16 @@
 
 /* --- end ------------------------------------------------------------------------- */
 
-/* What was judged of it is forgotten. */
+/* What was judged of it is forgotten; a request that nobody has seen, too. */
 static void
 unjudge(struct core_act *act)
 {
+	const struct core_action *last =
+	    act->nactions != 0 ? act->actions[act->nactions - 1] : NULL;
+
+	if (act->phase == CORE_PHASE_PREVIEW && last != NULL && last->request_new &&
+	    core_request_open(last->request))
+		core_approve_state(last->request, CORE_RQ_VOID, "not_recorded");
 	for (size_t i = 0; i < act->nactions; i++) {
 		core_record_forget(act->tickets[i]);
 		core_action_free(act->actions[i]);
@@ -52,6 +59,7 @@ core_act_free(struct core_act *act)
 	unjudge(act);
 	if (act->request != NULL)
 		core_approve_forget(act->request);
+	core_preview_free(act->preview);
 	core_txn_reset(&act->txn);
 	buf_free(&act->msgs);
 	free(act);
@@ -272,6 +280,27 @@ core_act_proceed(struct core_act *act)
 /* --- facts ----------------------------------------------------------------------- */
 
 static void
+judged(struct core_act *act)
+{
+	core_act_judge(act);
+	if (!core_preview_begin(act))
+		record(act);
+}
+
+void
+core_act_previewed(struct core_act *act)
+{
+	if (!outdated(act)) {
+		record(act);
+		return;
+	}
+	unjudge(act);
+	core_stmts_rollback(&act->conn->stmts);
+	core_txn_copy(&act->txn, &act->conn->txn);
+	judged(act);
+}
+
+static void
 facts_settled(void *arg)
 {
 	struct core_act *act = arg;
@@ -280,10 +309,8 @@ facts_settled(void *arg)
 	for (size_t i = 0; i < act->nfacts; i++)
 		if (act->facts[i]->status != CORE_FACTS_PENDING)
 			act->asks[i] = NULL;
-	if (--act->waiting != 0)
-		return;
-	core_act_judge(act);
-	record(act);
+	if (--act->waiting == 0)
+		judged(act);
 }
 
 /* --- PG_ACT ---------------------------------------------------------------------- */
@@ -323,10 +350,8 @@ begin(struct core_act *act)
 	}
 	core_txn_copy(&act->txn, &conn->txn);
 	core_act_ask(act, facts_settled);
-	if (act->waiting != 0)
-		return;
-	core_act_judge(act);
-	record(act);
+	if (act->waiting == 0)
+		judged(act);
 }
 
 int

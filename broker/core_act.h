@@ -12,6 +12,7 @@ enum core_act_kind { CORE_ACT_QUERY = 1, CORE_ACT_SYNC = 2, CORE_ACT_FLUSH = 3, 
 
 enum core_act_phase {
 	CORE_PHASE_FACTS,
+	CORE_PHASE_PREVIEW, /* the target is asked about it, before people are */
 	CORE_PHASE_RECORD,  /* waits for acks */
 	CORE_PHASE_SENT,    /* waits for U_DONE */
 	CORE_PHASE_OUTCOME, /* waits for the outcome's ack */
@@ -34,6 +35,7 @@ struct core_act {
 	struct core_ticket
 	    *tickets[CORE_ACT_MESSAGES + 1]; /* of the action records, then of the outcomes */
 	struct core_request *request;	     /* whose approval.request is awaited */
+	struct core_preview *preview;	     /* owned; NULL: none under way */
 	struct core_txn txn;		     /* running, over the act */
 	uint32_t effects;		     /* of all allowed actions */
 	bool failed;			     /* a record could not be written */
@@ -73,6 +75,8 @@ int core_act_head(const struct core_run *run, const struct core_action *a, struc
 /* core_act_effects.c */
 void core_act_facts(struct core_action *a, struct core_facts *f);
 void core_act_executes(const struct core_stmts *s, struct core_action *a);
+/* core_preview.c asked the target, or could not: the act goes on to its records. */
+void core_act_previewed(struct core_act *act);
 /* A record of an action or outcome is durable, or is not: with the last one the act goes on. */
 void core_act_acked(void *arg, const struct core_ack *ack);
 void core_act_proceed(struct core_act *act);

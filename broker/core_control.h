@@ -13,7 +13,8 @@ struct core_call {
 };
 enum { CORE_CALL_LATER = 1 }; /* returned by a verb: core_control_reply comes when it is settled */
 
-/* One verb, by whoever may ask it; of those that the console may ask on behalf of a person, alone. */
+/* One verb, by whoever may ask it; of those that the console may ask on behalf of a person, alone.
+ */
 int core_control_verb(struct core_call *call, struct str verb, bool console, struct err *err);
 #define CORE_CONTROL_RESULT_MAX ((size_t)3 << 20)
 

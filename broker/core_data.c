@@ -261,6 +261,8 @@ core_data_outcome(struct buf *out, const struct core_data_outcome *d)
 		jcs_str_lossy(&j, "peer", d->peer);
 	if (d->peer_cert.n != 0)
 		jcs_str_lossy(&j, "peer_cert", d->peer_cert);
+	if (d->preview.n != 0)
+		jcs_str_lossy(&j, "preview", d->preview);
 	put_count(&j, "rows", d->rows);
 	put_hash(&j, "sent", d->sent);
 	jcs_str_lossy(&j, "sqlstate", d->sqlstate);

@@ -35,6 +35,7 @@ struct core_data_outcome {
 	uint64_t copied_bytes;
 	unsigned shared;	    /* actions in the same exchange, when more than one */
 	struct str peer, peer_cert; /* connect: who answered */
+	struct str preview;	    /* what the target had said of it before people signed */
 };
 void core_data_outcome(struct buf *out, const struct core_data_outcome *d);
 

@@ -103,6 +103,7 @@ core_action_free(struct core_action *a)
 	core_facts_unref(a->facts);
 	core_lift_beside_free(a->beside);
 	free(a->show);
+	free(a->preview);
 	free(a->sqlstate);
 	free(a->message);
 	free(a->detail);
@@ -332,6 +333,8 @@ try_armed(struct core_run *run, struct core_request *rq, const struct policy_inp
 	if (r->verdict == VERDICT_ALLOW && r->decision.verdict == VERDICT_ALLOW) {
 		eval_with(run->core, in, a, r->counted, r->ncounted);
 		a->consume = a->d.verdict == VERDICT_ALLOW;
+		free(a->preview);
+		a->preview = rq->preview != NULL ? xstrdup(rq->preview) : NULL;
 		return rq;
 	}
 	more = r->decision.verdict != VERDICT_ALLOW;

@@ -96,6 +96,7 @@ struct core_action {
 			      `beside` */
 	size_t ngrants;
 	struct policy_grant grants[APPROVAL_GRANTS_MAX];
+	char *preview;		      /* of the request that it uses; owned, NULL: none */
 	struct core_request *request; /* asked for, still pending, or to be consumed */
 	bool request_new, consume;
 	bool linked;

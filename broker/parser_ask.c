@@ -115,6 +115,7 @@ facts(const struct question *q, struct buf *out, struct err *err)
 	    [PARSER_DIALECT_AWS] = {facts_aws_query, facts_aws_body},
 	    [PARSER_DIALECT_MCP] = {NULL, mcp},
 	    [PARSER_DIALECT_REDIS] = {facts_redis, NULL},
+	    [PARSER_DIALECT_COUNT] = {facts_sql_count, NULL},
 	};
 
 	if (q->dialect < ARRAY_LEN(dialects) && q->body && dialects[q->dialect].body != NULL)

@@ -21,6 +21,7 @@ enum {
 	PARSER_DIALECT_AWS = 6,	       /* X_ASK: a query string; X_BODY */
 	PARSER_DIALECT_MCP = 7,	       /* X_BODY */
 	PARSER_DIALECT_REDIS = 8,      /* X_ASK */
+	PARSER_DIALECT_COUNT = 9,      /* X_ASK: SQL, and the answer is a query that counts */
 };
 
 /* Stack, and the clock's signal; before anything is parsed. */

@@ -151,6 +151,10 @@ tell_done(struct upstream_hub *h, uint64_t id, struct upstream_act *a, uint8_t h
 	AUTO_BUF struct buf b = BUF(U_DONE_MAX);
 	struct hash data = {0};
 
+	if (a->preview) {
+		upstream_preview_tell(h, id, a, how);
+		return;
+	}
 	buf_u64(&b, id);
 	buf_u64(&b, a->id);
 	buf_u8(&b, how);
@@ -205,6 +209,12 @@ upstream_act_done(struct upstream_conn *c)
 }
 
 void
+upstream_act_drop(struct upstream_conn *c)
+{
+	act_free(TAKE_PTR(c->act));
+}
+
+void
 upstream_act_lost(struct upstream_conn *c, const char *sqlstate, const char *message)
 {
 	AUTO(act) struct upstream_act *a = TAKE_PTR(c->act);
@@ -230,6 +240,8 @@ upstream_act_next(struct upstream_conn *c, struct err *err)
 		upstream_act_phase(c, ACT_RUN, &sync);
 		return 0;
 	}
+	if (a->preview)
+		return upstream_preview_next(c, err);
 	if (a->wrap)
 		return upstream_wrap_next(c, err);
 	c->skip = a->plan.skip;
@@ -335,6 +347,7 @@ act_new(const struct upstream_send *s)
 	a->wrap = s->wrap != 0;
 	a->hold_all = s->hold_all != 0 || a->wrap;
 	a->copy_in = s->copy_in != 0;
+	a->preview = s->preview;
 	a->token = str_dup(s->token);
 	a->sent = hash_sha256(STR(""));
 	buf_init(&a->messages, IPC_BODY_MAX);
@@ -382,6 +395,8 @@ start(struct upstream_conn *c, struct err *err)
 	if (a->kind < ACT_QUERY || a->kind > ACT_CUT)
 		return err_set(err, ERR_PROTOCOL, "kind %u", (unsigned)a->kind);
 	rc = check(a, err);
+	if (rc == 0 && a->preview)
+		return upstream_preview_begin(c, err);
 	if (rc != 0 || skipped(c))
 		return rc;
 	if (a->wrap && c->txn != 'E')

@@ -13,6 +13,7 @@ struct upstream_send { /* U_SEND, read; all borrowed */
 	uint64_t max_rows;
 	struct str messages, token;
 	struct pgwire_error refusal; /* what the token's syntax error becomes */
+	bool preview;		     /* U_PREVIEW: the broker's own, answered to core */
 };
 
 enum act_phase {
@@ -20,7 +21,8 @@ enum act_phase {
 	ACT_BEGIN,   /* own BEGIN before them */
 	ACT_COMMIT,
 	ACT_ROLLBACK,
-	ACT_POISON, /* own token after them: the limit was passed inside a client's transaction */
+	ACT_PREVIEW, /* U_PREVIEW's messages; ACT_ROLLBACK follows */
+	ACT_POISON,  /* own token after them: the limit was passed inside a client's transaction */
 };
 
 enum act_over {
@@ -37,6 +39,7 @@ struct upstream_act {
 	enum act_kind kind;
 	enum act_phase phase;
 	bool wrap, hold_all;
+	bool preview;	/* nothing of its answer goes to front */
 	bool copy_in;	/* the server may ask for COPY data */
 	bool sync_owed; /* its Sync is kept back until it is known whether the server does */
 	bool waits;	/* not begun: a cancel of the one before is under way */
@@ -87,9 +90,17 @@ void upstream_wrap_begin(struct upstream_conn *c);
 /* After the client's messages, and after each own phase: the next step. */
 int upstream_wrap_next(struct upstream_conn *c, struct err *err);
 
+/* --- upstream_preview.c: statements of the broker's own, read and rolled back */
+int upstream_preview_begin(struct upstream_conn *c, struct err *err);
+/* After the messages, and after the rollback. */
+int upstream_preview_next(struct upstream_conn *c, struct err *err);
+void upstream_preview_tell(
+    struct upstream_hub *h, uint64_t id, const struct upstream_act *a, uint8_t how);
+
 /* --- shared by the two: in upstream_act.c */
 void upstream_act_run(struct upstream_conn *c);
 void upstream_act_done(struct upstream_conn *c);
+void upstream_act_drop(struct upstream_conn *c); /* its end was told */
 void upstream_act_phase(struct upstream_conn *c, enum act_phase phase, const struct buf *messages);
 
 #endif

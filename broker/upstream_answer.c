@@ -69,6 +69,8 @@ upstream_answer_put(struct upstream_conn *c, struct str bytes, bool tail)
 {
 	struct upstream_act *a = c->act;
 
+	if (a->preview)
+		return;
 	if (a->hold_all) {
 		hold(a, bytes);
 		return;
@@ -89,6 +91,10 @@ upstream_answer_put(struct upstream_conn *c, struct str bytes, bool tail)
 void
 upstream_act_body(struct upstream_conn *c, struct str bytes)
 {
+	if (c->act->preview) {
+		hold(c->act, bytes);
+		return;
+	}
 	/* Of an own statement only what the server adds by itself is for the client. */
 	if (c->act->phase == ACT_RUN ||
 	    (bytes.n != 0 && (bytes.p[0] == 'N' || bytes.p[0] == 'A' || bytes.p[0] == 'S')))

@@ -224,12 +224,27 @@ on_copy(struct upstream_hub *h, struct rd *b, struct err *err)
 	return 0;
 }
 
+static int
+on_preview(struct upstream_hub *h, struct rd *body, struct err *err)
+{
+	struct upstream_send s = {.kind = ACT_SYNC, .preview = true};
+
+	s.id = rd_u64(body);
+	s.act = rd_u64(body);
+	s.messages = rd_lstr(body);
+	if (!rd_end(body))
+		return err_set(err, ERR_PROTOCOL, "malformed U_PREVIEW");
+	upstream_act_send(h, &s);
+	return 0;
+}
+
 static const struct {
 	uint16_t type;
 	int (*fn)(struct upstream_hub *h, struct rd *body, struct err *err);
 } messages[] = {
     {MSG_U_OPEN, on_open},
     {MSG_U_SEND, on_send},
+    {MSG_U_PREVIEW, on_preview},
     {MSG_U_CLOSE, on_close},
     {MSG_U_CANCEL, on_cancel},
     {MSG_FU_PAUSE, on_pause},

@@ -194,6 +194,7 @@ upstream_wrap_next(struct upstream_conn *c, struct err *err)
 	case ACT_COMMIT:
 	case ACT_ROLLBACK: return after_end(c);
 	case ACT_POISON: return finish(c, a->plan.skip);
+	case ACT_PREVIEW: break; /* never under a limit */
 	}
 	return err_set(err, ERR_INTERNAL, "phase %d", (int)a->phase);
 }

@@ -92,6 +92,12 @@ void pgwire_put_parse(struct buf *b, struct str name, struct str sql);
 /* Parse, Bind, Execute, Close of a named statement and portal: leaves the client's unnamed ones
  * alone. */
 void pgwire_put_own_statement(struct buf *b, struct str name, struct str sql);
+/*
+ * The same with parameters: `types` raw type numbers of a Parse, `values` a Bind's formats and
+ * values as they stand there; the result comes as text.
+ */
+void pgwire_put_own_bound(
+    struct buf *b, struct str name, struct str sql, struct str types, struct str values);
 void pgwire_put_sync(struct buf *b);
 void pgwire_put_flush(struct buf *b);
 void pgwire_put_copy_data(struct buf *b, struct str data);

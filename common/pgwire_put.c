@@ -198,16 +198,20 @@ put_close(struct buf *b, char kind, struct str name)
 }
 
 void
-pgwire_put_own_statement(struct buf *b, struct str name, struct str sql)
+pgwire_put_own_bound(
+    struct buf *b, struct str name, struct str sql, struct str types, struct str values)
 {
-	size_t at;
+	size_t at = put_begin(b, 'P');
 
-	pgwire_put_parse(b, name, sql);
+	put_z(b, name);
+	put_z(b, sql);
+	buf_u16(b, (uint16_t)(types.n / 4));
+	buf_put_str(b, types);
+	put_end(b, at);
 	at = put_begin(b, 'B');
 	put_z(b, name);
 	put_z(b, name);
-	buf_u16(b, 0);
-	buf_u16(b, 0);
+	buf_put_str(b, values);
 	buf_u16(b, 0);
 	put_end(b, at);
 	at = put_begin(b, 'E');
@@ -216,6 +220,12 @@ pgwire_put_own_statement(struct buf *b, struct str name, struct str sql)
 	put_end(b, at);
 	put_close(b, 'P', name);
 	put_close(b, 'S', name);
+}
+
+void
+pgwire_put_own_statement(struct buf *b, struct str name, struct str sql)
+{
+	pgwire_put_own_bound(b, name, sql, STR(""), STR("\0\0\0\0"));
 }
 
 void

@@ -87,6 +87,9 @@ enum target_kind {
 };
 enum target_model { TARGET_MODEL_NONE = 0, TARGET_MODEL_ANTHROPIC, TARGET_MODEL_OPENAI };
 
+/* What the broker may ask a target before people are asked; docs/format-approval.md 5. */
+enum target_preview { PREVIEW_NONE = 0, PREVIEW_PLAN, PREVIEW_COUNT };
+
 /* What a field of GraphQL does, said by the policy: "mutation.volumeDelete", "query.variables". */
 struct policy_graphql_field {
 	struct str name;
@@ -125,6 +128,7 @@ struct policy_target {
 	struct str address; /* "address": numeric, where `host` really is; empty: resolve host */
 	enum target_kind kind;
 	uint16_t max_connections; /* of one run; 0: the broker's default */
+	enum target_preview preview;
 	uint16_t port;		  /* 0: a target without a host, for test and explain only */
 	bool tls_verify; /* "tls":"verify-full" (the default); false for "off" (loopback hosts only)
 			  */

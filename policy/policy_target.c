@@ -155,6 +155,19 @@ read_connections(struct reader *r, const struct json *v, void *out, struct err *
 }
 
 static int
+read_preview(struct reader *r, const struct json *v, void *out, struct err *err)
+{
+	enum target_preview *ret = out;
+
+	if (!str_eqz(json_str(v), "plan") && !str_eqz(json_str(v), "count"))
+		return json_err(r->doc, v, err, ERR_INVALID,
+		    "preview must be plan or count, or not be there: then the target is asked "
+		    "nothing before people are");
+	*ret = str_eqz(json_str(v), "plan") ? PREVIEW_PLAN : PREVIEW_COUNT;
+	return 0;
+}
+
+static int
 read_tls(struct reader *r, const struct json *v, void *out, struct err *err)
 {
 	bool *ret = out;
@@ -194,6 +207,7 @@ static const struct read_field target_fields[] = {
     {"address", read_address, AT(pub.address), false},
     {"port", read_port, AT(pub.port), false},
     {"max_connections", read_connections, AT(pub.max_connections), false},
+    {"preview", read_preview, AT(pub.preview), false},
     {"origin", policy_read_origin, AT(origin), false},
     {"database", read_text, AT(pub.database), false},
     {"user", read_text, AT(pub.user), false},
@@ -231,6 +245,7 @@ static const struct {
 } target_only[] = {
     {"database", 1u << TARGET_POSTGRES},
     {"max_connections", 1u << TARGET_POSTGRES},
+    {"preview", 1u << TARGET_POSTGRES},
     {"user", 1u << TARGET_POSTGRES},
     {"origin", HTTP_KINDS},
     {"accounts", AWS},

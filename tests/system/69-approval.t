@@ -1,0 +1,293 @@
+#!/usr/bin/python3
+"""Approvals over the real broker and a real PostgreSQL: what the target says beforehand, what is near to what was
+signed, tries after a refusal, quorums that cannot be met, keys that verify their person, keys of our own.
+
+What the field cases say of approvals (APR-01 to APR-04, INC-03) stands in 65-field-cases.t; here the records that
+came with them later.
+"""
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from authenticator import UP, UV, SecurityKey
+from harness import CLI, HostRun, Pg, Stack, Tap, Temp, must, run, wait_for
+from libpq import Conn
+
+tap = Tap()
+temp = Temp("approval")
+pg = Pg(temp)
+TABLES = ("orders", "big", "slow", "alarm", "over", "alone", "careful")
+pg.admin("".join("CREATE TABLE %s(id int PRIMARY KEY, v int); INSERT INTO %s SELECT g, g FROM generate_series(1,%d) g;"
+                 "ALTER TABLE %s OWNER TO agent;" % (t, t, 20000 if t == "big" else 50, t) for t in TABLES))
+pg.log_statements()
+st = Stack(temp, pg, start=False)
+with open(st.policy_file, encoding="utf-8") as f:
+    BASE = json.load(f)
+TARGET = BASE["targets"]["crm-db"]
+PEOPLE = json.loads(json.dumps(BASE["people"]))
+sk = SecurityKey("p256")
+PEOPLE["dana"]["keys"].append(sk.line())
+native = temp.path + "/omar.key"
+r = subprocess.run([CLI, "key", "new", native, "--fd", "0"], input="correct horse", capture_output=True, text=True, check=False)
+tap.ok(r.returncode == 0 and r.stdout.startswith("cofferdam-ed25519 "), "key new prints the line for the policy", r.stderr)
+tap.eq((os.stat(native).st_mode & 0o777, open(native + ".pub", encoding="ascii").read()), (0o600, r.stdout),
+       "the secret half is for its owner alone")
+tap.has(run([CLI, "key", "show", native]).stdout, r.stdout.strip(), "key show prints the line again")
+tap.ok(run([CLI, "key", "new", native, "--no-passphrase"]).returncode != 0, "a key that is there is not written over")
+PEOPLE["omar"]["keys"].append(r.stdout.strip())
+PEOPLE["ada"] = {"roles": ["only"], "login": ["unix:ada"], "keys": []}
+ASK = {"approve": [{"role": "dba", "count": 1}, {"role": "oncall", "count": 1}], "within": "30m", "use_within": "10m"}
+RULES = BASE["rules"] + [
+    dict(ASK, id="careful", require={"relation": ["public.careful"]}, verify=True, approve=[{"role": "dba", "count": 1}]),
+    {"id": "no-alarm", "forbid": {"relation": ["public.alarm", "public.over"], "effects": {"any": ["drop"]}}, "override": "never"},
+    dict(ASK, id="short", require={"relation": ["public.slow"], "effects": {"any": ["@destructive"]}}, within="1s")]
+st.build_policy({"serial": 2, "people": PEOPLE, "rules": RULES, "attempts": {"alarm": 2, "end": 6},
+                 "targets": {"crm-db": dict(TARGET, preview="count"), "plan-db": dict(TARGET, preview="plan"),
+                             "mute-db": TARGET}})
+st.start()
+hr = HostRun(st)
+
+
+def connect(target="crm-db"):
+    return Conn(hr.dsn(pg, target=target))
+
+
+def request_of(r):
+    m = re.search(r"request ([a-z2-7]{26})", r.hint or "")
+    return m.group(1) if m else None
+
+
+def shown(rid):
+    return json.loads(st.cli("show", rid, "--json").stdout)
+
+
+def preview(r):
+    return shown(request_of(r)).get("preview")
+
+
+def approve(rid, *people):
+    return [st.sign("approve", rid, p).returncode for p in people]
+
+
+c = connect()
+
+# --- preview --------------------------------------------------------------------------------------------
+r = c.query("DELETE FROM orders WHERE id <= 3")
+rid = request_of(r)
+tap.ok(re.fullmatch(r"plan-rows=\d+ count=3", preview(r) or ""), "the plan's estimate and the exact count stand in the request",
+       shown(rid))
+tap.has(st.cli("show", rid).stdout, "count=3", "a person is shown them")
+out = st.sign("approve", rid, "dana").stdout
+tap.ok(re.search(r"^preview: plan-rows=\d+ count=3$", out, re.M), "and they stand in what is signed", out)
+tap.eq(approve(rid, "omar"), [0], "a second person signs")
+before = len(st.records("outcome"))
+tap.eq(c.query("DELETE FROM orders WHERE id <= 3").tag, "DELETE 3", "it runs")
+done = [x["data"] for x in st.records("outcome")][-1]
+tap.eq((done.get("preview"), done["rows"]), (shown(rid)["preview"], 3), "the outcome has the truth beside the preview")
+asked = [x["data"] for x in st.records("preview")]
+tap.eq((len(asked), asked[0]["origin"], asked[0]["id"], asked[0]["count"]), (1, "broker", rid, True),
+       "what the broker asked is on the record, as its own")
+seq = {x["type"]: i for i, x in enumerate(st.records()) if x["data"].get("id") == rid}
+tap.ok(seq["preview"] < seq["approval.request"], "before people are asked")
+log = pg.server_log()
+tap.ok("SELECT count(*) FROM (SELECT 1 FROM orders WHERE id <= 3 LIMIT 10001) AS counted" in log, "the count was built from the tree",
+       log[-1500:])
+tap.ok(log.index("BEGIN READ ONLY") < log.index("EXPLAIN (FORMAT JSON) DELETE FROM orders") < log.index("DELETE FROM orders WHERE id <= 3\n"
+       if "DELETE FROM orders WHERE id <= 3\n" in log else "ROLLBACK"), "inside a transaction that cannot write")
+r = c.execute_params("DELETE FROM orders WHERE id > $1 AND v < $2", [10, 13]) if hasattr(c, "execute_params") else None
+if r is None:
+    c.prepare("d", "DELETE FROM orders WHERE id > $1 AND v < 13")
+    r = c.execute("d", 10)
+tap.ok(re.fullmatch(r"plan-rows=\d+ count=2", preview(r) or ""), "parameters are counted with their values", shown(request_of(r)))
+r = c.query("UPDATE big SET v = 0 WHERE id = 5 OR id > 0")
+tap.ok((preview(r) or "").endswith("count=over-10000"), "a large count ends at its limit", preview(r))
+r = c.query("DELETE FROM orders USING big WHERE orders.id = big.id")
+tap.ok(re.fullmatch(r"plan-rows=\d+", preview(r) or ""), "two tables have a plan, and no count", preview(r))
+r = c.query("DELETE FROM orders WHERE v = ANY (SELECT v FROM big WHERE v < 5)")
+tap.ok((preview(r) or "").endswith("count=1"), "a sub-query in the condition is counted", preview(r))
+r = c.query("DELETE FROM orders WHERE nothing = 1")
+tap.eq(preview(r), "plan-failed=42703", "what has no plan says so, and goes before people")
+tap.eq(c.query("SELECT count(*) FROM orders").rows[0][0], "47", "the session goes on after it")
+r = c.query("TRUNCATE big")
+tap.eq(preview(r), None, "what has no plan at all is not asked about")
+c.query("BEGIN")
+r = c.query("DELETE FROM orders WHERE id = 30")
+tap.eq(preview(r), None, "nothing is asked inside the client's transaction")
+c.query("ROLLBACK")
+for target, want in (("plan-db", r"plan-rows=1"), ("mute-db", None)):
+    other = connect(target)
+    got = preview(other.query("DELETE FROM orders WHERE id = 31"))
+    tap.ok(got is None if want is None else re.fullmatch(want, got or ""), "target %s: as its policy says" % target, got)
+# A table that is locked: the preview gives up, the request does not.
+holder = pg.admin  # a session of its own holds the lock
+lock = subprocess.Popen(["psql", "-X", "-q", "-h", temp.path, pg.database], stdin=subprocess.PIPE) if False else None
+
+# --- what is near to what was signed ------------------------------------------------------------------------
+c = connect("mute-db")
+
+
+def mismatches():
+    return [x["data"] for x in st.records("approval.mismatch")]
+
+
+r = c.query("DELETE FROM orders WHERE id = 40")
+armed = request_of(r)
+tap.eq(approve(armed, "dana", "omar"), [0, 0], "a delete is armed")
+for what, sql, field in (("another id", "DELETE FROM orders WHERE id = 41", "operation"),
+                         ("the same with a comment", "DELETE FROM orders WHERE id = 40 --", "operation")):
+    n = len(mismatches())
+    r = c.query(sql)
+    got = mismatches()[n:]
+    tap.eq([(x["field"], x["id"]) for x in got], [(field, armed)], "%s is not it, and the record says in what" % what)
+    tap.ok(request_of(r) not in (None, armed), "it is a request of its own", r)
+n = len(mismatches())
+connect("plan-db").query("DELETE FROM orders WHERE id = 40")
+tap.eq([x["field"] for x in mismatches()[n:]], ["target"], "the same text elsewhere differs in its target")
+n = len(mismatches())
+c.query("DROP TABLE careful")
+tap.eq(mismatches()[n:], [], "something else altogether is no near miss")
+c.query("BEGIN")
+c.query("DELETE FROM orders WHERE id = 40")
+tap.eq([x["field"] for x in mismatches()[n:]], ["session"], "inside a transaction it differs in its session")
+c.query("ROLLBACK")
+tap.eq(c.query("DELETE FROM orders WHERE id = 40").tag, "DELETE 1", "the exact statement runs")
+
+# --- tries after a refusal ------------------------------------------------------------------------------------
+def alarms():
+    return [x["data"] for x in st.records("run.alarm")]
+
+
+def attempts():
+    return [a["decision"].get("attempt") for a in st.acts()]
+
+
+c = connect("mute-db")
+for i in range(4):
+    c.query("DROP TABLE alarm -- %d" % i)
+tap.eq(attempts()[-4:], [None, 1, 2, 3], "tries at what was refused are counted")
+tap.eq([(x["attempts"], x["target"]) for x in alarms()], [(2, "mute-db")], "after two of them an alarm is on the record")
+c.query("SELECT count(*) FROM alarm")
+tap.eq(attempts()[-1], None, "what is let through is no try")
+c.query("DROP TABLE over")
+tap.eq(attempts()[-1], None, "nor is another object")
+r = c.query("DELETE FROM slow WHERE id = 1")
+rid = request_of(r)
+again = c.query("DELETE FROM slow WHERE id = 1")
+tap.eq((request_of(again), attempts()[-1]), (rid, None), "sending again what is pending is no try")
+wait_for(lambda: shown(rid)["state"] == "expired", 10)
+c.query("TRUNCATE slow")
+tap.eq(attempts()[-1], 1, "another way to what nobody answered is one")
+
+# --- a quorum that cannot be met -----------------------------------------------------------------------------
+st.reload({"people": PEOPLE, "attempts": {"alarm": 2, "end": 6},
+           "targets": {"crm-db": dict(TARGET, preview="count"), "mute-db": TARGET, "plan-db": TARGET},
+           "rules": RULES + [dict(ASK, id="alone", require={"relation": ["public.alone"]}, approve=[{"role": "oncall", "count": 2}])]})
+c = connect("mute-db")
+r = c.query("DELETE FROM alone WHERE id = 1")
+tap.has(r.hint or "", "nobody can give this approval", "the client is told at once that nobody can approve")
+listed = json.loads(st.cli("pending", "--json").stdout)
+tap.eq([(u["target"], u["needs"]) for u in listed["unmet"]], [("mute-db", "dba:1, oncall:2")], "pending says so, too")
+tap.ok(not [p for p in listed["pending"] if "alone" in p["show"]], "and there is no request to sign")
+
+# --- verified signatures -----------------------------------------------------------------------------------------
+r = c.query("DELETE FROM careful WHERE id = 1")
+rid = request_of(r)
+out = st.sign("approve", rid, "dana")
+tap.ok(out.returncode != 0 and "user verification" in out.stdout, "a key of software is not enough where the rule says verify", out.stdout)
+
+
+def statement(rid, person, role):
+    """What `approve` prints before it signs."""
+    out = run([CLI, "approve", rid, "--as", person, "--role", role, "--state", st.state], stdin=subprocess.DEVNULL).stdout
+    return re.search(r"^the statement that is signed:\n(.*?^end\n)", out, re.S | re.M).group(1).encode()
+
+
+def send(rid, person, role, signature):
+    import struct
+    import socket
+    from harness import ipc_version
+    args = json.dumps({"id": rid, "person": person, "role": role, "signature": signature}).encode()
+    body = struct.pack(">I", ipc_version()) + b"".join(struct.pack(">I", len(x)) + x for x in (b"approve", args))
+    s = socket.socket(socket.AF_UNIX)
+    s.connect(st.state + "/run/control.sock")
+    s.sendall(struct.pack(">IHH", len(body), 95, 0) + body)
+    data = b""
+    while len(data) < 8 or len(data) < 8 + struct.unpack(">I", data[:4])[0]:
+        data += s.recv(65536)
+    code, n = struct.unpack(">II", data[8:16])
+    return code, data[16:16 + n].decode()
+
+
+text = statement(rid, "dana", "dba")
+code, says = send(rid, "dana", "dba", sk.sshsig(text))
+tap.ok(code != 0 and "user verification" in says, "a touched key that did not verify its person neither", says)
+code, says = send(rid, "dana", "dba", sk.sshsig(text, flags=0))
+tap.ok(code != 0 and "not touched" in says, "one without touch neither", says)
+code, says = send(rid, "dana", "dba", sk.sshsig(text, flags=UP | UV))
+tap.ok(code == 0, "one that verified its person is", says)
+g = [x["data"] for x in st.records("approval.grant")][-1]
+tap.eq((g["flags"], g["counter"]), (5, 3), "flags and counter are on the record")
+tap.eq([x["data"]["reason"] for x in st.records("approval.rejected")][-3:], ["verification", "verification", "signature"],
+       "so is what did not count")
+st.sign("approve", rid, "omar")
+tap.ok(wait_for(lambda: shown(rid)["state"], 5) == "pending", "the other role needs a verified key as well")
+
+# --- keys of our own ------------------------------------------------------------------------------------------------
+r = c.query("DELETE FROM orders WHERE id = 45")
+rid = request_of(r)
+
+
+def typed(argv, *lines):
+    """The command under a terminal of its own, which is given these lines when it asks."""
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.execv(argv[0], argv)
+    out = b""
+    for line in lines:
+        while b"secret: " not in out.split(b"\n")[-1]:
+            out += os.read(fd, 4096)
+        os.write(fd, line.encode() + b"\n")
+        out += b"\n"
+    try:
+        while True:
+            part = os.read(fd, 4096)
+            if not part:
+                break
+            out += part
+    except OSError:
+        pass
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), out.decode(errors="replace")
+
+
+SIGN = [CLI, "approve", rid, "--as", "omar", "--key", native, "--yes", "--state", st.state]
+status, out = typed(SIGN, "wrong")
+tap.ok(status != 0 and "passphrase is wrong" in out, "a wrong passphrase signs nothing", out)
+status, out = typed(SIGN, "correct horse")
+tap.ok(status == 0 and "missing dba:1" in out, "a key of `cofferdam key new` signs, its passphrase typed on the terminal", out)
+r2 = run([CLI, *SIGN[1:]], stdin=subprocess.DEVNULL, start_new_session=True)
+tap.ok(r2.returncode != 0 and "there is none" in r2.stdout, "without a terminal it says so", r2.stdout)
+tap.eq(approve(rid, "dana"), [0], "an SSH key signs beside it")
+tap.eq(c.query("DELETE FROM orders WHERE id = 45").tag, "DELETE 1", "and it runs")
+with open(native, encoding="ascii") as f:
+    damaged = f.read().replace("argon2id 3", "argon2id 4", 1)
+with open(native + ".bad", "w", encoding="ascii") as f:
+    f.write(damaged)
+status, out = typed([x if x != native else native + ".bad" for x in SIGN], "correct horse")
+tap.ok(status != 0 and "was changed" in out, "what stands open in the file is under its seal", out)
+
+# --- all of it survives a restart --------------------------------------------------------------------------------------
+r = c.query("DELETE FROM careful WHERE id = 2")
+kept = request_of(r)
+was = shown(kept)
+hr.end()
+st.stop()
+st.start()
+tap.eq(st.verify().returncode, 0, "the log verifies")
+replay = st.cli("replay", "whatif")
+tap.ok(replay.returncode == 0, "and replays to the same verdicts", replay.stdout[-800:])
+st.stop()
+tap.done()
