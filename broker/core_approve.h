@@ -28,7 +28,7 @@ const char *core_request_state_name(enum core_request_state s);
 /* A signature as the log has it: it counts once core_sign_check_log() has verified it. */
 struct core_claim {
 	const char *decision; /* approve, deny, revoke */
-	char *person, *role, *signature;
+	char *person, *role, *signature, *note;
 	int64_t at_us;
 	uint64_t seq;
 };
@@ -109,11 +109,13 @@ void core_approve_schema_changed(const struct core_from *f, const struct core_re
 void core_approve_grant_add(struct core_request *rq, struct str person, struct str role,
     const struct sig_pubkey *key, bool verified, int64_t at_us, bool deny);
 void core_approve_settle(struct core_request *rq);
+/* "now": what the whole policy says of an open request at this moment. */
+void core_approve_now(const struct core_request *rq, struct jcs *j);
 /* What came from the log, after its signatures were checked: grants whose arming is not on the
  * record, and arming without grants. */
 void core_approve_settle_all(struct core *c);
 void core_approve_claim_add(struct core_request *rq, const char *decision, struct str person,
-    struct str role, struct str signature, int64_t at_us, uint64_t seq);
+    struct str role, struct str signature, struct str note, int64_t at_us, uint64_t seq);
 void core_approve_claims_free(struct core_request *rq);
 /* Start or restart the timer of an open request. */
 void core_approve_timer(struct core_request *rq);

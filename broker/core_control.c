@@ -109,6 +109,7 @@ pending_put(struct jcs *j, const struct core_request *rq)
 	effect_put(&effects, rq->effects);
 	jcs_open(j, NULL);
 	put_us(j, "approve_by", rq->approve_by_us);
+	put_us(j, "asked", rq->not_before_us);
 	jcs_str(j, "effects", buf_str(&effects));
 	jcs_z(j, "id", rq->id);
 	put_missing(j, rq);
@@ -196,6 +197,7 @@ verb_show(struct core_call *call, struct err *err)
 	jcs_int(j, "max_rows", rq->max_rows);
 	put_missing(j, rq);
 	jcs_int(j, "not_before_us", rq->not_before_us);
+	core_approve_now(rq, j);
 	jcs_str(j, "owner", st.s.owner);
 	jcs_str(j, "policy", st.s.policy);
 	if (rq->preview != NULL)

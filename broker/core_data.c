@@ -11,8 +11,8 @@
 
 #include "common/banned.h"
 
-static void
-put_time(struct jcs *j, const char *key, int64_t us)
+void
+core_data_time(struct jcs *j, const char *key, int64_t us)
 {
 	char t[CLOCK_TEXT_SIZE];
 
@@ -20,8 +20,8 @@ put_time(struct jcs *j, const char *key, int64_t us)
 	jcs_z(j, key, t);
 }
 
-static void
-put_hash(struct jcs *j, const char *key, const struct hash *h)
+void
+core_data_hash(struct jcs *j, const char *key, const struct hash *h)
 {
 	if (h != NULL)
 		jcs_hex(j, key, h->b, HASH_LEN);
@@ -30,8 +30,8 @@ put_hash(struct jcs *j, const char *key, const struct hash *h)
 }
 
 /* Counts from another process: what a record cannot hold is shown as the largest it can. */
-static void
-put_count(struct jcs *j, const char *key, uint64_t n)
+void
+core_data_count(struct jcs *j, const char *key, uint64_t n)
 {
 	const uint64_t max = (UINT64_C(1) << 53) - 1;
 
@@ -66,7 +66,7 @@ core_data_input(struct jcs *j, const char *key, const struct policy_input *in)
 	jcs_open(j, key);
 	put_attr(j, "agent", in->agent);
 	if (in->began_us != 0)
-		put_time(j, "began", in->began_us);
+		core_data_time(j, "began", in->began_us);
 	if (in->deferred)
 		jcs_bool(j, "deferred", true);
 	effect_jcs(j, "effects", in->effects);
@@ -126,7 +126,7 @@ put_decision(struct jcs *j, const struct core_from *f, const struct core_action 
 	jcs_open(j, "decision");
 	if (a->request != NULL)
 		jcs_z(j, "approval", core_request_id(a->request));
-	put_time(j, "at", a->now.us);
+	core_data_time(j, "at", a->now.us);
 	if (a->attempt != 0)
 		jcs_int(j, "attempt", a->attempt);
 	if (d->calendar.n != 0)
@@ -147,7 +147,7 @@ put_decision(struct jcs *j, const struct core_from *f, const struct core_action 
 		jcs_int(j, "link", (int64_t)a->link);
 	if (d->max_rows >= 0 && p != NULL)
 		jcs_int(j, "max_rows", d->max_rows);
-	put_hash(j, "policy", p != NULL ? policy_digest(p) : NULL);
+	core_data_hash(j, "policy", p != NULL ? policy_digest(p) : NULL);
 	jcs_str_lossy(j, "reason",
 	    d->verdict != VERDICT_ALLOW && a->message != NULL ? str_z(a->message)
 							      : str_z(said.text));
@@ -157,7 +157,7 @@ put_decision(struct jcs *j, const struct core_from *f, const struct core_action 
 	jcs_array_end(j);
 	core_data_slots(j, "slots", d->slots, d->nslots);
 	if (d->until_us != 0)
-		put_time(j, "until", d->until_us);
+		core_data_time(j, "until", d->until_us);
 	jcs_z(j, "verdict", verdict_name(d->verdict));
 	jcs_close(j);
 }
@@ -200,7 +200,7 @@ put_request(struct jcs *j, const struct core_data_action *d)
 	if (d->cancels != NULL)
 		jcs_z(j, "cancels", d->cancels);
 	jcs_int(j, "conn", (int64_t)(d->from->id & ((UINT64_C(1) << 53) - 1)));
-	put_hash(j, "digest", &a->digest);
+	core_data_hash(j, "digest", &a->digest);
 	effect_jcs(j, "effects", a->effects);
 	if (d->http != NULL)
 		core_http_data_facts(d->http, j);
@@ -214,10 +214,10 @@ put_request(struct jcs *j, const struct core_data_action *d)
 	jcs_str_lossy(j, "operation",
 	    d->http != NULL ? core_http_method(d->http) : str_z(core_op_name(a->op)));
 	jcs_z(j, "protocol", d->from->protocol);
-	put_hash(j, "sent", d->sent);
+	core_data_hash(j, "sent", d->sent);
 	jcs_z(j, "target", core_from_target(d->from));
 	if (d->http == NULL) {
-		put_hash(j, "text_sha256", &text);
+		core_data_hash(j, "text_sha256", &text);
 		jcs_z(j, "txn", state);
 		effect_jcs(j, "txn_effects", a->txn_effects);
 	}
@@ -247,14 +247,14 @@ core_data_outcome(struct buf *out, const struct core_data_outcome *d)
 	jcs_open(&j, NULL);
 	jcs_z(&j, "action", d->action);
 	jcs_int(&j, "action_seq", (int64_t)d->seq);
-	put_count(&j, "answer_bytes", d->answer_bytes);
+	core_data_count(&j, "answer_bytes", d->answer_bytes);
 	if (d->copied != NULL) {
 		jcs_open(&j, "copy");
-		put_count(&j, "bytes", d->copied_bytes);
-		put_hash(&j, "sha256", d->copied);
+		core_data_count(&j, "bytes", d->copied_bytes);
+		core_data_hash(&j, "sha256", d->copied);
 		jcs_close(&j);
 	}
-	put_count(&j, "duration_us", d->duration_us);
+	core_data_count(&j, "duration_us", d->duration_us);
 	if (d->shared > 1)
 		jcs_int(&j, "exchange", d->shared);
 	if (d->peer.n != 0)
@@ -263,117 +263,11 @@ core_data_outcome(struct buf *out, const struct core_data_outcome *d)
 		jcs_str_lossy(&j, "peer_cert", d->peer_cert);
 	if (d->preview.n != 0)
 		jcs_str_lossy(&j, "preview", d->preview);
-	put_count(&j, "rows", d->rows);
-	put_hash(&j, "sent", d->sent);
+	core_data_count(&j, "rows", d->rows);
+	core_data_hash(&j, "sent", d->sent);
 	jcs_str_lossy(&j, "sqlstate", d->sqlstate);
 	jcs_z(&j, "status", d->status);
 	jcs_str_lossy(&j, "tag", d->tag);
-	jcs_close(&j);
-}
-
-/* --- approvals ------------------------------------------------------------------- */
-
-void
-core_data_request(
-    struct buf *out, const struct core_request *rq, const struct blob_ref *show, struct str frame)
-{
-	AUTO_FREE struct str *rels = NULL;
-	struct policy_input in = core_approve_input(rq, &rels);
-	AUTO_BUF struct buf b64 = BUF(2 * CORE_SHOW_FRAME_MAX);
-	AUTO_BUF struct buf parts = BUF(DIGEST_PARTS_HEX);
-	struct jcs j;
-
-	jcs_init(&j, out);
-	jcs_open(&j, NULL);
-	put_hash(&j, "action", &rq->action);
-	jcs_str_lossy(&j, "agent", str_z(rq->run->agent));
-	put_time(&j, "approve_by", rq->approve_by_us);
-	if (rq->body) {
-		put_count(&j, "body_bytes", rq->body_bytes);
-		put_hash(&j, "body_sha256", &rq->body_sha256);
-	}
-	effect_jcs(&j, "effects", rq->effects);
-	digest_parts_put(&parts, &rq->parts);
-	jcs_str(&j, "fields", buf_str(&parts));
-	jcs_z(&j, "first", rq->first);
-	jcs_z(&j, "id", rq->id);
-	core_data_input(&j, "input", &in);
-	if (rq->max_rows >= 0)
-		jcs_int(&j, "max_rows", rq->max_rows);
-	put_time(&j, "not_before", rq->not_before_us);
-	jcs_z(&j, "owner", rq->run->owner);
-	put_hash(&j, "policy", &rq->policy);
-	if (rq->preview != NULL)
-		jcs_str_lossy(&j, "preview", str_z(rq->preview));
-	jcs_z(&j, "rule", rq->rule);
-	blob_ref_jcs(&j, "show", show);
-	if (frame.n <= CORE_SHOW_FRAME_MAX) {
-		enc_base64(&b64, frame);
-		jcs_str(&j, "show_frame", buf_str(&b64));
-	}
-	core_data_slots(&j, "slots", rq->slots, rq->nslots);
-	jcs_z(&j, "target", rq->target);
-	jcs_int(&j, "use_within", rq->use_within_s);
-	if (rq->verify)
-		jcs_bool(&j, "verify", true);
-	jcs_int(&j, "within", rq->within_s);
-	jcs_close(&j);
-}
-
-/* `key` sorts before or after "id" as it may. */
-void
-core_data_id(struct buf *out, const char *id, const char *key, const char *value)
-{
-	bool before = key != NULL && strcmp(key, "id") < 0;
-	struct jcs j;
-
-	jcs_init(&j, out);
-	jcs_open(&j, NULL);
-	if (before)
-		jcs_z(&j, key, value);
-	jcs_z(&j, "id", id);
-	if (key != NULL && !before)
-		jcs_z(&j, key, value);
-	jcs_close(&j);
-}
-
-void
-core_data_grant(struct buf *out, const struct core_data_grant *g)
-{
-	struct jcs j;
-
-	jcs_init(&j, out);
-	jcs_open(&j, NULL);
-	put_time(&j, "at", g->at_us);
-	if (g->by->key.hardware) {
-		jcs_int(&j, "counter", g->by->counter);
-		jcs_int(&j, "flags", g->by->flags);
-	}
-	jcs_z(&j, "id", g->id);
-	jcs_str(&j, "key", g->key);
-	jcs_str(&j, "person", g->person);
-	if (g->reason.n != 0)
-		jcs_str(&j, "reason", g->reason);
-	jcs_str_lossy(&j, "role", g->role);
-	jcs_str_lossy(&j, "signature", g->signature);
-	put_hash(&j, "statement", &g->statement);
-	jcs_close(&j);
-}
-
-void
-core_data_rejected(
-    struct buf *out, const char *id, struct str person, struct str key, const char *reason)
-{
-	struct jcs j;
-
-	jcs_init(&j, out);
-	jcs_open(&j, NULL);
-	jcs_z(&j, "id", id);
-	if (key.n != 0)
-		jcs_str_lossy(&j, "key", key);
-	if (person.n != 0)
-		jcs_str_lossy(&j, "person", person);
-	jcs_z(&j, "reason", reason);
 	jcs_close(&j);
 }
 
@@ -483,7 +377,7 @@ core_data_policy_load(struct buf *out, const struct policy *p, const struct blob
 	jcs_open(&j, NULL);
 	blob_ref_jcs(&j, "bundle", bundle);
 	jcs_z(&j, "clock", policy_clock(p) == CLOCK_MODE_TRUSTED ? "trusted" : "kernel-sync");
-	put_hash(&j, "digest", policy_digest(p));
+	core_data_hash(&j, "digest", policy_digest(p));
 	if (owners != NULL)
 		jcs_int(&j, "owners", owners->count);
 	jcs_str(&j, "policy", policy_name(p));
@@ -500,7 +394,7 @@ core_data_policy_refused(struct buf *out, const struct policy *p, const char *re
 	jcs_init(&j, out);
 	jcs_open(&j, NULL);
 	if (p != NULL) {
-		put_hash(&j, "digest", policy_digest(p));
+		core_data_hash(&j, "digest", policy_digest(p));
 		jcs_str(&j, "policy", policy_name(p));
 	}
 	jcs_str_lossy(&j, "reason", str_z(reason));

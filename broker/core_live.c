@@ -196,8 +196,8 @@ claim_read(const struct rec *r, struct core_request *rq, const char *decision)
 
 	if (!time_field(r, "at", &at))
 		at = 0;
-	core_approve_claim_add(
-	    rq, decision, field(r, "person"), field(r, "role"), field(r, "signature"), at, r->seq);
+	core_approve_claim_add(rq, decision, field(r, "person"), field(r, "role"),
+	    field(r, "signature"), field(r, "note"), at, r->seq);
 }
 
 static const struct {

@@ -33,7 +33,7 @@ core_approve_grant_add(struct core_request *rq, struct str person, struct str ro
 
 void
 core_approve_claim_add(struct core_request *rq, const char *decision, struct str person,
-    struct str role, struct str signature, int64_t at_us, uint64_t seq)
+    struct str role, struct str signature, struct str note, int64_t at_us, uint64_t seq)
 {
 	if (rq->nclaims >= APPROVAL_GRANTS_MAX)
 		return;
@@ -42,6 +42,7 @@ core_approve_claim_add(struct core_request *rq, const char *decision, struct str
 	    .person = str_dup(person),
 	    .role = str_dup(role),
 	    .signature = str_dup(signature),
+	    .note = str_dup(note),
 	    .at_us = at_us,
 	    .seq = seq};
 }
@@ -53,6 +54,7 @@ core_approve_claims_free(struct core_request *rq)
 		free(rq->claims[i].person);
 		free(rq->claims[i].role);
 		free(rq->claims[i].signature);
+		free(rq->claims[i].note);
 	}
 	free(rq->claims);
 	rq->claims = NULL;
@@ -74,22 +76,30 @@ arm(struct core_request *rq, const struct approval_result *r)
 	core_approve_timer(rq);
 }
 
-void
-core_approve_settle(struct core_request *rq)
+/* Judged at this moment as if the action came; what r borrows lasts as long as *ret_beside. */
+static void
+judge_now(const struct core_request *rq, struct approval_result *r, struct core_beside **ret_beside)
 {
-	AUTO_FREE struct approval_result *r = xcalloc(1, sizeof(*r));
 	AUTO_FREE struct str *rels = NULL;
 	const struct core_txn no_txn = {.state = 'I'};
 	struct policy_input in = core_approve_input(rq, &rels);
 	struct core *c = rq->run->core;
+
+	in.at = core_now(c);
+	*ret_beside = core_lift_beside(rq->run, str_z(rq->target), &no_txn, in.at);
+	core_lift_beside_input(*ret_beside, &in);
+	core_approve_judge(c, rq, &rq->action, &in, r);
+}
+
+void
+core_approve_settle(struct core_request *rq)
+{
+	AUTO_FREE struct approval_result *r = xcalloc(1, sizeof(*r));
 	struct core_beside *beside;
 
-	if (!core_request_open(rq) || c->policy == NULL)
+	if (!core_request_open(rq) || rq->run->core->policy == NULL)
 		return;
-	in.at = core_now(c);
-	beside = core_lift_beside(rq->run, str_z(rq->target), &no_txn, in.at);
-	core_lift_beside_input(beside, &in);
-	core_approve_judge(c, rq, &rq->action, &in, r);
+	judge_now(rq, r, &beside);
 	core_lift_beside_free(beside); /* what is used of r below does not borrow from it */
 	if (r->ended)
 		core_approve_end_for(rq, r->reason);
@@ -97,6 +107,29 @@ core_approve_settle(struct core_request *rq)
 		arm(rq, r);
 	else if (r->quorum_us == 0 && rq->state == CORE_RQ_ARMED)
 		core_approve_end(rq, CORE_RQ_VOID, "armed without its signatures");
+}
+
+void
+core_approve_now(const struct core_request *rq, struct jcs *j)
+{
+	AUTO_FREE struct approval_result *r = xcalloc(1, sizeof(*r));
+	struct core_beside *beside;
+	char t[CLOCK_TEXT_SIZE];
+
+	if (!core_request_open(rq) || rq->run->core->policy == NULL)
+		return;
+	judge_now(rq, r, &beside);
+	jcs_open(j, "now");
+	if (r->decision.calendar.n != 0)
+		jcs_str(j, "calendar", r->decision.calendar);
+	jcs_z(j, "text", r->decision.text);
+	if (r->decision.until_us != 0) {
+		clock_format_s(r->decision.until_us, t);
+		jcs_z(j, "until", t);
+	}
+	jcs_z(j, "verdict", verdict_name(r->decision.verdict));
+	jcs_close(j);
+	core_lift_beside_free(beside);
 }
 
 static struct core_request *

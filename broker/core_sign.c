@@ -80,7 +80,7 @@ struct sign {
 	uint64_t peer;
 	const char *decision;
 	char id[CORE_ID_SIZE];
-	char *person, *role;
+	char *person, *role, *note;
 	struct sig_sshsig by;
 	int64_t at_us;
 	char *rejected; /* why; NULL: it counts */
@@ -93,6 +93,7 @@ sign_free(struct sign *s)
 		return;
 	free(s->person);
 	free(s->role);
+	free(s->note);
 	free(s->rejected);
 	free(s);
 }
@@ -108,8 +109,9 @@ verified(const struct sig_sshsig *by)
 static void
 sign_settle(struct sign *s, struct core_request *rq)
 {
-	AUTO_FREE char *by = xasprintf(
-	    "%s by %s", strcmp(s->decision, "deny") == 0 ? "denied" : "revoked", s->person);
+	AUTO_FREE char *by =
+	    xasprintf("%s by %s%s%s", strcmp(s->decision, "deny") == 0 ? "denied" : "revoked",
+		s->person, s->note[0] != '\0' ? ": " : "", s->note);
 
 	if (strcmp(s->decision, "approve") == 0) {
 		core_approve_grant_add(rq, str_z(s->person), str_z(s->role), &s->by.key,
@@ -210,7 +212,7 @@ core_sign_verify(const struct policy_person *q, struct str signature, struct str
 
 struct check {
 	const struct core_request *rq;
-	struct str person, role, signature;
+	struct str person, role, signature, note;
 	const char *decision;
 	struct hash statement;
 	struct sig_sshsig by;
@@ -232,6 +234,7 @@ reject(struct check *k, struct err *why)
 	if (reason != NULL)
 		return reason;
 	core_sign_statement(k->rq, k->decision, k->role, k->person, &st);
+	st.s.note = k->note;
 	rc = statement_bytes(&st.s, &bytes, why);
 	core_sign_statement_free(&st);
 	if (rc != 0)
@@ -278,6 +281,7 @@ claim_take(struct core_request *rq, const struct core_claim *cl)
 	    .person = str_z(cl->person),
 	    .role = str_z(cl->role),
 	    .signature = str_z(cl->signature),
+	    .note = str_z(cl->note),
 	    .decision = cl->decision};
 	struct err why = {0};
 	const char *reason = reject(&k, &why);
@@ -336,6 +340,7 @@ sign_new(const struct core_call *call, const struct check *k)
 	memcpy(s->id, k->rq->id, sizeof(s->id));
 	s->person = str_dup(k->person);
 	s->role = str_dup(k->role);
+	s->note = str_dup(k->note);
 	s->by = k->by;
 	s->at_us = clock_wall_us();
 	return s;
@@ -391,6 +396,7 @@ record_signed(
 		    .key = str_z(fp),
 		    .by = &k->by,
 		    .signature = k->signature,
+		    .note = k->note,
 		    .statement = k->statement,
 		    .at_us = s->at_us,
 		    .reason = strcmp(k->decision, "revoke") == 0 ? STR("revoked") : STR("")});
@@ -417,6 +423,7 @@ sign(struct core_call *call, const char *decision, struct err *err)
 	    .person = json_str(json_get(call->args, "person")),
 	    .role = json_str(json_get(call->args, "role")),
 	    .signature = json_str(json_get(call->args, "signature")),
+	    .note = json_str(json_get(call->args, "note")),
 	    .decision = decision};
 	struct err why = {0};
 	const char *reason;
@@ -428,6 +435,9 @@ sign(struct core_call *call, const char *decision, struct err *err)
 		    rq->busy ? "taking another signature, try again"
 			     : core_request_state_name(rq->state),
 		    rq->reason != NULL ? ": " : "", rq->reason != NULL ? rq->reason : "");
+	if (k.note.n > STATEMENT_NOTE_MAX || !str_is_ascii_print(k.note))
+		return err_set(err, ERR_INVALID, "a reason has up to %d bytes of printable ASCII",
+		    STATEMENT_NOTE_MAX);
 	if (k.signature.n > SIG_SSHSIG_MAX)
 		return err_set(err, ERR_TOO_LARGE, "signature has %zu bytes, limit %d",
 		    k.signature.n, SIG_SSHSIG_MAX);

@@ -17,6 +17,7 @@ int cmd_run(int argc, char **argv);
 int cmd_policy(int argc, char **argv);
 int cmd_credential(int argc, char **argv);
 int cmd_key(int argc, char **argv);
+int cmd_control_pipe(int argc, char **argv);
 int cmd_pending(int argc, char **argv);
 int cmd_show(int argc, char **argv);
 int cmd_approve(int argc, char **argv); /* also deny, and revoke of a request: argv[0] tells */

@@ -18,7 +18,7 @@
 #include "common/banned.h"
 
 struct sign_args {
-	const char *decision, *state, *id, *person, *key, *role;
+	const char *decision, *state, *id, *person, *key, *role, *reason;
 	bool yes;
 };
 
@@ -27,9 +27,11 @@ args_read(int argc, char **argv, struct sign_args *a)
 {
 	static const struct option options[] = {
 	    {"state", required_argument, NULL, 's'},
+	    {"via", required_argument, NULL, 's'},
 	    {"as", required_argument, NULL, 'a'},
 	    {"key", required_argument, NULL, 'k'},
 	    {"role", required_argument, NULL, 'r'},
+	    {"reason", required_argument, NULL, 'w'},
 	    {"yes", no_argument, NULL, 'y'},
 	    {0},
 	};
@@ -42,6 +44,7 @@ args_read(int argc, char **argv, struct sign_args *a)
 		case 'a': a->person = optarg; break;
 		case 'k': a->key = optarg; break;
 		case 'r': a->role = optarg; break;
+		case 'w': a->reason = optarg; break;
 		case 'y': a->yes = true; break;
 		default: return false;
 		}
@@ -49,7 +52,7 @@ args_read(int argc, char **argv, struct sign_args *a)
 	if (optind + 1 != argc)
 		return false;
 	a->id = argv[optind];
-	return a->person != NULL;
+	return a->person != NULL && (a->reason == NULL || strcmp(a->decision, "approve") != 0);
 }
 
 /* --- one decision ---------------------------------------------------------------- */
@@ -99,6 +102,7 @@ send_signature(const struct sign_args *a, struct str role, struct str signature,
 	jcs_init(&j, &args);
 	jcs_open(&j, NULL);
 	jcs_str_lossy(&j, "id", str_z(a->id));
+	jcs_str_lossy(&j, "note", str_z(a->reason));
 	jcs_str_lossy(&j, "person", str_z(a->person));
 	jcs_str_lossy(&j, "role", role);
 	jcs_str_lossy(&j, "signature", signature);
@@ -141,6 +145,7 @@ decide(const struct sign_args *a, struct err *err)
 	role = role_for(a, json_root(shown));
 	st = request_statement(
 	    json_root(shown), a->decision, role, str_z(a->person), buf_str(&action));
+	st.note = str_z(a->reason);
 	rc = statement_bytes(&st, &bytes, err);
 	if (rc != 0)
 		return rc;
@@ -164,9 +169,9 @@ cmd_approve(int argc, char **argv)
 
 	if (!args_read(argc, argv, &a)) {
 		(void)fprintf(stderr,
-		    "usage: cofferdam %s [--state DIR] ID --as PERSON [--key FILE] [--role ROLE] "
-		    "[--yes]\n",
-		    argv[0]);
+		    "usage: cofferdam %s [--state DIR | --via URL] ID --as PERSON [--key FILE] "
+		    "[--role ROLE]%s [--yes]\n",
+		    argv[0], strcmp(argv[0], "approve") == 0 ? "" : " [--reason TEXT]");
 		return CMD_USAGE;
 	}
 	return decide(&a, &err) == 0 ? CMD_OK : cmd_fail(&err);

@@ -5,6 +5,7 @@
 #include "cmd/cmd_control.h"
 
 #include "cmd/cmd_file.h"
+#include "cmd/cmd_via.h"
 #include "common/ipc.h"
 #include "common/log.h"
 #include "common/xalloc.h"
@@ -49,14 +50,17 @@ control_call(
 	AUTO_BUF struct buf out = BUF(1 << 18);
 	AUTO_BUF struct buf in = BUF(IPC_BODY_MAX);
 	AUTO_FREE char *text = NULL;
-	AUTO_FD int fd = -1;
+	AUTO_FD int own = -1;
+	int fd = -1;
 	struct rd r;
 	struct str result;
 	uint32_t code;
-	int rc = ipc_connect(path, &fd, err);
+	int rc = via_is(state) ? via_connect(state, &fd, err) : ipc_connect(path, &own, err);
 
 	if (rc != 0)
-		return err_wrap(err, "no broker answers at %s", path);
+		return via_is(state) ? rc : err_wrap(err, "no broker answers at %s", path);
+	if (own >= 0)
+		fd = own;
 	buf_u32(&out, IPC_VERSION);
 	buf_lz(&out, verb);
 	buf_lstr(&out, args);

@@ -33,6 +33,7 @@ static const struct cmd cmds[] = {
     {"freeze", cmd_freeze, NULL, "stop changes now; two people lift it"},
     {"exception", cmd_exception, NULL, "let one rule's refusals pass, signed"},
     {"breakglass", cmd_breakglass, NULL, "in an emergency, reviewed afterwards"},
+    {"control-pipe", cmd_control_pipe, NULL, "the broker's end of --via, for sshd"},
     {"run-end", cmd_run_end, NULL, "end a run now: nothing more of it passes"},
     {"log", cmd_log, NULL, "check and print the decision log"},
     {"replay", cmd_replay, NULL, "the decision path, and what another policy says"},
@@ -43,8 +44,8 @@ print_usage(FILE *f)
 {
 	(void)fprintf(f, "usage: cofferdam COMMAND [--state DIR] [ARGUMENTS]\n\n");
 	for (size_t i = 0; i < ARRAY_LEN(cmds); i++)
-		(void)fprintf(f, "  %-11s %s\n", cmds[i].name, cmds[i].summary);
-	(void)fprintf(f, "  %-11s %s\n\nEach takes --help. See cofferdam(1).\n", "version",
+		(void)fprintf(f, "  %-12s %s\n", cmds[i].name, cmds[i].summary);
+	(void)fprintf(f, "  %-12s %s\n\nEach takes --help. See cofferdam(1).\n", "version",
 	    "print the version");
 }
 

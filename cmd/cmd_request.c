@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "cmd/cmd_show.h"
 #include "common/clock.h"
 #include "common/hash.h"
 #include "common/jcs.h"
@@ -85,24 +86,6 @@ line_list(const struct json *o, const char *label, const char *key)
 	(void)printf("%-12s %s\n", label, z[0] != '\0' ? z : "nobody");
 }
 
-/* Line by line, each encoded: the layout of a statement stays readable. */
-static void
-block(struct str text)
-{
-	struct str l;
-
-	while (str_cut(&text, '\n', &l)) {
-		AUTO_FREE char *z = log_vis(l);
-
-		(void)printf("    %s\n", z);
-	}
-	if (text.n != 0) {
-		AUTO_FREE char *z = log_vis(text);
-
-		(void)printf("    %s\n", z);
-	}
-}
-
 static void
 grants(const struct json *o)
 {
@@ -114,6 +97,20 @@ grants(const struct json *o)
 
 		(void)printf("%-12s %s as %s\n", "signed by", person, role);
 	}
+}
+
+/* What the whole policy says of it at this moment: a freeze may have begun, or be near. */
+static void
+now(const struct json *n)
+{
+	AUTO_FREE char *text = control_text(n, "text"), *calendar = control_text(n, "calendar"),
+		       *until = control_text(n, "until");
+
+	if (text[0] != '\0')
+		(void)printf("%-12s %s\n", "now", text);
+	if (calendar[0] != '\0')
+		(void)printf("%-12s %s changes %s\n", "calendar", calendar,
+		    until[0] != '\0' ? until : "at a time that is not known");
 }
 
 int
@@ -139,19 +136,24 @@ request_print(const struct json *o, struct err *err)
 	line(o, "agent", "agent");
 	if (json_int(json_get(o, "max_rows")) >= 0)
 		(void)printf("%-12s %" PRId64 "\n", "max rows", json_int(json_get(o, "max_rows")));
+	line(o, "preview", "preview");
+	if (json_bool(json_get(o, "verify")))
+		(void)printf(
+		    "%-12s with a hardware key that verifies the person\n", "to be signed");
 	if (use_by != NULL)
 		(void)printf("%-12s %s, once\n", "use by", until);
 	else
 		(void)printf("%-12s %s, then within %" PRId64 " s\n", "sign by", until,
 		    json_int(json_get(o, "use_within")));
+	now(json_get(o, "now"));
 	grants(o);
 	line_list(o, "missing", "missing");
 	(void)printf("action (%zu bytes):\n", action.n);
-	block(buf_str(&action));
+	show_block(buf_str(&action));
 	if (says.n != 0) {
 		(void)printf(
 		    "agent says (an argument of the agent, not part of what is signed):\n");
-		block(says);
+		show_block(says);
 	}
 	return 0;
 }

@@ -1,5 +1,5 @@
 /*
- * `cofferdam status | pending | show | run-end`: what the broker says of itself. Runs as the
+ * `cofferdam status | show | run-end`: what the broker says of itself. Runs as the
  * person; prints encoded text only.
  */
 #include <getopt.h>
@@ -28,6 +28,7 @@ args_read(int argc, char **argv, bool id, struct look_args *a)
 {
 	static const struct option options[] = {
 	    {"state", required_argument, NULL, 's'},
+	    {"via", required_argument, NULL, 's'},
 	    {"json", no_argument, NULL, 'j'},
 	    {0},
 	};
@@ -184,52 +185,6 @@ cmd_status(int argc, char **argv)
 	if (!a.json)
 		courier_status_print(k);
 	return serving(json_root(doc)) ? CMD_OK : CMD_FAILED;
-}
-
-static void
-print_pending(const struct json *o)
-{
-	const struct json *list = json_get(o, "pending");
-
-	if (json_count(list) == 0)
-		(void)printf("nothing waits for people\n");
-	for (size_t i = 0; i < json_count(list); i++) {
-		const struct json *r = json_at(list, i);
-		AUTO_FREE char *id = control_text(r, "id"), *state = control_text(r, "state"),
-			       *target = control_text(r, "target"),
-			       *effects = control_text(r, "effects"),
-			       *show = control_text(r, "show"),
-			       *missing = control_list(r, "missing"),
-			       *sign_by = control_text(r, "approve_by"),
-			       *use_by = control_text(r, "use_by"),
-			       *owner = control_text(r, "owner");
-
-		(void)printf("%s  %s\n  %s on %s, run of %s, ", id, state, effects, target, owner);
-		if (use_by[0] != '\0')
-			(void)printf("to be used until %s", use_by);
-		else
-			(void)printf("to be signed until %s, missing %s", sign_by,
-			    missing[0] != '\0' ? missing : "nobody");
-		(void)printf("\n  %s\n", show);
-	}
-}
-
-int
-cmd_pending(int argc, char **argv)
-{
-	AUTO(json) struct json_doc *doc = NULL;
-	struct look_args a = {0};
-	struct err err;
-	int rc;
-
-	if (!args_read(argc, argv, false, &a))
-		return usage(argv[0], " [--json]");
-	rc = control_call(a.state, "pending", STR("{}"), &doc, &err);
-	if (rc == 0 && a.json)
-		rc = print_json(json_root(doc), &err);
-	else if (rc == 0)
-		print_pending(json_root(doc));
-	return rc == 0 ? CMD_OK : cmd_fail(&err);
 }
 
 int

@@ -96,6 +96,7 @@ statement_bytes(const struct statement *s, struct buf *out, struct err *err)
 	    {"rule", s->rule, STATEMENT_LIST_MAX},
 	    {"role", s->role, STATEMENT_FIELD_MAX},
 	    {"approver", s->approver, STATEMENT_FIELD_MAX},
+	    {"note", s->note.n != 0 ? s->note : STR("none"), STATEMENT_NOTE_MAX},
 	};
 	AUTO_BUF struct buf b = BUF(STATEMENT_MAX);
 	int rc;

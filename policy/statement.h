@@ -13,6 +13,7 @@
 	4096 /* bytes of the action shown in full; beyond it: digest and length */
 #define STATEMENT_MAX ((size_t)32768)
 #define STATEMENT_FIELD_MAX 512 /* bytes before encoding */
+#define STATEMENT_NOTE_MAX 256
 #define STATEMENT_LIST_MAX 2560 /* effects and rules: lists */
 
 /*
@@ -35,6 +36,7 @@ struct statement {
 	struct str action, policy; /* sha256:<hex> */
 	struct str log_head;	   /* ORIGIN SIZE ROOT(base64) */
 	struct str agent, run, owner, target, effects, rule, role, approver;
+	struct str note;    /* the signer's own words; empty: "none" */
 	int64_t max_rows;   /* -1: "none" */
 	struct str preview; /* what the target said of it beforehand; empty: "none" */
 	int64_t not_before_us, approve_by_us;

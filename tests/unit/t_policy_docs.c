@@ -183,7 +183,7 @@ the_statement_of_the_text_is_ours_and_its_signatures_hold(void **state)
 	    .role = STR("dba"),
 	    .approver = STR("alice"),
 	    .max_rows = 100,
-	    .preview = STR("plan-rows=1 plan-cost=8.30 count=1"),
+	    .preview = STR("plan-rows=1 count=1"),
 	    .not_before_us = 1773230405000000,
 	    .approve_by_us = 1773232205000000,
 	    .use_within_s = 300,

@@ -27,7 +27,7 @@ example(void)
 	    .role = STR("dba"),
 	    .approver = STR("alice"),
 	    .max_rows = 100,
-	    .preview = STR("plan-rows=1 plan-cost=8.30 count=1"),
+	    .preview = STR("plan-rows=1 count=1"),
 	    .not_before_us = 1773230405000000,
 	    .approve_by_us = 1773232205999999,
 	    .use_within_s = 300,
@@ -65,8 +65,9 @@ the_bytes_are_those_of_the_format(void **state UNUSED)
 					  "rule: prod-destructive\n"
 					  "role: dba\n"
 					  "approver: alice\n"
+					  "note: none\n"
 					  "max-rows: 100\n"
-					  "preview: plan-rows=1 plan-cost=8.30 count=1\n"
+					  "preview: plan-rows=1 count=1\n"
 					  "not-before: 2026-03-11T12:00:05Z\n"
 					  "approve-by: 2026-03-11T12:30:05Z\n"
 					  "use-within: 300\n"
@@ -77,7 +78,7 @@ the_bytes_are_those_of_the_format(void **state UNUSED)
 	h = hash_sha256(buf_str(&b));
 	hash_hex(&h, hex);
 	assert_string_equal(
-	    hex, "0f61cd05f2e1f8e88bb1a2bd51236e56121639c6000a832485640a9856c25d38");
+	    hex, "1acf9773ef33999e92ad5d0b7c5df53d7b2bcc5bea583bbf00bfadafb522042e");
 }
 
 static void
