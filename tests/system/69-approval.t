@@ -30,7 +30,9 @@ with open(st.policy_file, encoding="utf-8") as f:
 TARGET = BASE["targets"]["crm-db"]
 PEOPLE = json.loads(json.dumps(BASE["people"]))
 sk = SecurityKey("p256")
+sk2 = SecurityKey("ed25519")
 PEOPLE["dana"]["keys"].append(sk.line())
+PEOPLE["omar"]["keys"].append(sk2.line())
 native = temp.path + "/omar.key"
 r = subprocess.run([CLI, "key", "new", native, "--fd", "0"], input="correct horse", capture_output=True, text=True, check=False)
 tap.ok(r.returncode == 0 and r.stdout.startswith("cofferdam-ed25519 "), "key new prints the line for the policy", r.stderr)
@@ -122,9 +124,6 @@ for target, want in (("plan-db", r"plan-rows=1"), ("mute-db", None)):
     other = connect(target)
     got = preview(other.query("DELETE FROM orders WHERE id = 31"))
     tap.ok(got is None if want is None else re.fullmatch(want, got or ""), "target %s: as its policy says" % target, got)
-# A table that is locked: the preview gives up, the request does not.
-holder = pg.admin  # a session of its own holds the lock
-lock = subprocess.Popen(["psql", "-X", "-q", "-h", temp.path, pg.database], stdin=subprocess.PIPE) if False else None
 
 # --- what is near to what was signed ------------------------------------------------------------------------
 c = connect("mute-db")
@@ -179,6 +178,7 @@ rid = request_of(r)
 again = c.query("DELETE FROM slow WHERE id = 1")
 tap.eq((request_of(again), attempts()[-1]), (rid, None), "sending again what is pending is no try")
 wait_for(lambda: shown(rid)["state"] == "expired", 10)
+tap.has(st.cli("show", rid).stdout, "expired", "which expires")
 c.query("TRUNCATE slow")
 tap.eq(attempts()[-1], 1, "another way to what nobody answered is one")
 
@@ -233,8 +233,11 @@ g = [x["data"] for x in st.records("approval.grant")][-1]
 tap.eq((g["flags"], g["counter"]), (5, 3), "flags and counter are on the record")
 tap.eq([x["data"]["reason"] for x in st.records("approval.rejected")][-3:], ["verification", "verification", "signature"],
        "so is what did not count")
-st.sign("approve", rid, "omar")
-tap.ok(wait_for(lambda: shown(rid)["state"], 5) == "pending", "the other role needs a verified key as well")
+tap.ok(st.sign("approve", rid, "omar").returncode != 0 and shown(rid)["state"] == "pending", "the other role needs a verified key as well")
+code, says = send(rid, "omar", "oncall", sk2.sshsig(statement(rid, "omar", "oncall"), flags=UP | UV))
+tap.ok(code == 0 and json.loads(says)["state"] == "armed", "with that it is armed", says)
+tap.eq(c.query("DELETE FROM careful WHERE id = 1").tag, "DELETE 1", "and runs")
+tap.eq([g["verified"] for g in st.acts(verdict="allow")[-1]["decision"]["grants"]], [True, True], "the decision says that they were verified")
 
 # --- keys of our own ------------------------------------------------------------------------------------------------
 r = c.query("DELETE FROM orders WHERE id = 45")
@@ -278,6 +281,119 @@ with open(native + ".bad", "w", encoding="ascii") as f:
     f.write(damaged)
 status, out = typed([x if x != native else native + ".bad" for x in SIGN], "correct horse")
 tap.ok(status != 0 and "was changed" in out, "what stands open in the file is under its seal", out)
+
+# --- what a terminal is shown ------------------------------------------------------------------------------------------
+EVIL = "DELETE FROM orders WHERE id = 46 -- \x1b[2J\u202e" + " " * 200 + "signed by dana as dba \u200b" + "x" * 300
+r = c.query(EVIL)
+evil = request_of(r)
+for what, argv in (("show", ("show", evil)), ("pending", ("pending",)), ("approve", ("approve", evil, "--as", "dana"))):
+    out = st.cli(*argv, stdin=subprocess.DEVNULL).stdout
+    tap.ok("\x1b" not in out and "\u202e" not in out and "\u200b" not in out, "%s: no control and no hidden character reaches the terminal" % what, repr(out[-600:]))
+    body = out.split("the statement that is signed")[0]
+    tap.ok(all(not line.startswith("signed by dana") for line in body.splitlines()) and max(map(len, body.splitlines())) <= 180,
+           "%s: nor does a long line begin anew at the left" % what, max(map(len, body.splitlines())))
+text = st.cli("show", evil).stdout
+tap.ok(re.search(r"^now +.*two-people", text, re.M), "show says what the policy says of it now", text)
+table = st.cli("pending").stdout
+tap.ok(re.search(r"^REQUEST +STATE +AGE +LEFT +TARGET +EFFECTS +MISSING$", table, re.M) and re.search(r"^%s +pending +\d+s +\d+m +mute-db +delete +dba:1, oncall:1$" % evil, table, re.M),
+       "pending is a table with age and who is missing", table)
+tap.has(table, "NOBODY CAN APPROVE", "and what nobody can approve stands in it")
+r = st.cli("deny", evil, "--as", "dana", "--key", st.key("dana"), "--yes", "--reason", "Not during the audit.")
+tap.ok(r.returncode == 0 and re.search(r"^note: Not during the audit\.$", r.stdout, re.M), "a reason to deny is part of what is signed", r.stdout)
+tap.has(st.cli("show", evil).stdout, "denied by dana: Not during the audit.", "and is shown")
+tap.eq([x["data"]["note"] for x in st.records("approval.deny")], ["Not during the audit."], "and recorded")
+tap.ok(st.cli("approve", evil, "--as", "omar", "--reason", "x").returncode == 2, "to approve there is no reason to give")
+
+pid, fd = pty.fork()
+if pid == 0:
+    os.execv(CLI, [CLI, "pending", "--watch", "--state", st.state])
+seen = b""
+while seen.count(b"\x1b[H\x1b[2J") < 2:
+    seen += os.read(fd, 65536)
+os.write(fd, b"\x03")
+try:
+    while os.read(fd, 65536):
+        pass
+except OSError:
+    pass
+tap.eq(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0, "pending --watch draws it again, until it is interrupted")
+
+# --- from the person's own machine, by ssh --------------------------------------------------------------------------------
+from harness import free_port  # noqa: E402
+
+home, sshd_dir = temp.path + "/home", temp.path + "/sshd"
+for d in (home, sshd_dir, home + "/bin"):
+    os.makedirs(d, mode=0o700, exist_ok=True)
+for name in ("host", "door"):
+    must(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", sshd_dir + "/" + name])
+port = free_port()
+door = open(sshd_dir + "/door.pub", encoding="ascii").read().strip()
+with open(sshd_dir + "/authorized_keys", "w", encoding="ascii") as f:
+    f.write('restrict,command="%s control-pipe --state %s" %s\n' % (CLI, st.state, door))
+with open(sshd_dir + "/config", "w", encoding="ascii") as f:
+    f.write("ListenAddress 127.0.0.1\nPort %d\nHostKey %s/host\nAuthorizedKeysFile %s/authorized_keys\nStrictModes no\nUsePAM no\n"
+            "PidFile none\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n" % (port, sshd_dir, sshd_dir))
+with open(home + "/known_hosts", "w", encoding="ascii") as f:
+    f.write("[127.0.0.1]:%d %s\n" % (port, " ".join(open(sshd_dir + "/host.pub", encoding="ascii").read().split()[:2])))
+with open(home + "/config", "w", encoding="ascii") as f:
+    f.write("Host *\nIdentityFile %s/door\nIdentitiesOnly yes\nIdentityAgent none\nUserKnownHostsFile %s/known_hosts\nStrictHostKeyChecking yes\n" % (sshd_dir, home))
+# The person's ssh, with a configuration of the test's own.
+with open(home + "/bin/ssh", "w", encoding="ascii") as f:
+    f.write("#!/bin/sh\nexec /usr/bin/ssh -F %s/config \"$@\"\n" % home)
+os.chmod(home + "/bin/ssh", 0o755)
+if os.getuid() == 0:
+    os.makedirs("/run/sshd", exist_ok=True)
+sshd = subprocess.Popen(["/usr/sbin/sshd", "-D", "-e", "-f", sshd_dir + "/config"], stdin=subprocess.DEVNULL,
+                        stdout=subprocess.DEVNULL, stderr=open(sshd_dir + "/log", "wb"))
+agent_out = must(["ssh-agent", "-s"])
+agent = dict(re.findall(r"(SSH_\w+)=([^;]+);", agent_out))
+try:
+    import socket
+    wait_for(lambda: socket.socket().connect_ex(("127.0.0.1", port)) == 0, 20)
+    import getpass
+    VIA = "ssh://%s@127.0.0.1:%d%s" % (getpass.getuser(), port, st.state)
+    env = dict(os.environ, PATH=home + "/bin:" + os.environ["PATH"], **agent)
+    must(["ssh-add", "-q", st.key("dana")], env=env)
+    os.makedirs(home + "/keys", exist_ok=True)
+    with open(home + "/keys/dana.pub", "w", encoding="ascii") as f:
+        f.write(st.pub("dana") + "\n")
+
+    def via(*argv):
+        return run([CLI, *argv, "--via", VIA], env=env, stdin=subprocess.DEVNULL)
+
+    r = c.query("DELETE FROM orders WHERE id = 47")
+    rid = request_of(r)
+    out = via("pending")
+    tap.ok(out.returncode == 0 and rid in out.stdout, "pending over ssh", out.stdout + open(sshd_dir + "/log", encoding="utf-8").read())
+    out = via("show", rid)
+    tap.ok(out.returncode == 0 and "DELETE FROM orders WHERE id = 47" in out.stdout, "show over ssh", out.stdout)
+    out = via("approve", rid, "--as", "dana", "--key", home + "/keys/dana.pub", "--yes")
+    tap.ok(out.returncode == 0 and "missing oncall:1" in out.stdout, "approve over ssh, by a key that only the ssh-agent has", out.stdout)
+    out = via("approve", rid, "--as", "omar", "--key", st.key("omar"), "--yes")
+    tap.ok(out.returncode == 0 and "armed" in out.stdout, "and by a key file on this side", out.stdout)
+    tap.eq(c.query("DELETE FROM orders WHERE id = 47").tag, "DELETE 1", "then it runs")
+    for bad in ("ssh://-oProxyCommand=id/x", "ssh://a@-x", "ssh://host:0", "ssh://host/$(id)", "ssh://user name@host", "ssh://"):
+        r2 = run([CLI, "pending", "--via", bad], env=env, stdin=subprocess.DEVNULL)
+        tap.ok(r2.returncode == 2 and ("--via must be" in r2.stdout or "not a plain one" in r2.stdout), "%s is no place" % bad, r2.stdout)
+    r2 = run(["/usr/bin/ssh", "-F", home + "/config", "-p", str(port), "127.0.0.1", "id"], stdin=subprocess.DEVNULL)
+    tap.ok("uid=" not in r2.stdout, "the login's key opens this door and no other", r2.stdout)
+finally:
+    os.kill(int(agent["SSH_AGENT_PID"]), 15)
+    sshd.terminate()
+    sshd.wait()
+
+# --- the run ends after too many tries ---------------------------------------------------------------------------------------
+c = connect("mute-db")
+for i in range(7):
+    try:
+        r = c.query("DROP TABLE over -- %d" % i)
+    except Exception:  # pylint: disable=broad-except
+        break
+ended = wait_for(lambda: [x["data"] for x in st.records("run.end")], 15)
+tap.eq([(x["status"], x["text"]) for x in ended or []], [("attempts", "6 tries at what was refused, the policy's limit")],
+       "after as many tries as the policy says the run ends")
+hr = HostRun(st)
+c = connect("mute-db")
 
 # --- all of it survives a restart --------------------------------------------------------------------------------------
 r = c.query("DELETE FROM careful WHERE id = 2")
