@@ -23,7 +23,7 @@ struct core_names {
 };
 
 /* Of X_ASK and X_BODY; those of HTTP's bodies are in policy/effects_http.h. */
-enum core_dialect { CORE_SQL = 1 };
+enum core_dialect { CORE_SQL = 1, CORE_SQL_COUNT = 9 };
 
 /* One text's facts; shared by the connection's cache, its statements and acts. */
 struct core_facts {

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 
 #include "broker/core_approve.h"
-#include "broker/parser_ask.h"
 #include "common/log.h"
 #include "common/pgwire.h"
 #include "common/xalloc.h"
@@ -222,7 +221,7 @@ core_preview_begin(struct core_act *act)
 	act->preview = p;
 	act->phase = CORE_PHASE_PREVIEW;
 	if (t->preview == PREVIEW_COUNT) {
-		p->facts = core_facts_new_http(PARSER_DIALECT_COUNT);
+		p->facts = core_facts_new_http(CORE_SQL_COUNT);
 		p->ask = core_facts_ask(run, p->facts, a->text, facts_settled, p);
 	} else {
 		record(p);

@@ -5,9 +5,9 @@
  * all the same.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <poll.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -67,20 +67,14 @@ pipe_run(int sock, struct err *err)
 int
 cmd_control_pipe(int argc, char **argv)
 {
-	static const struct option options[] = {{"state", required_argument, NULL, 's'}, {0}};
 	const char *state = CMD_STATE_DEFAULT;
 	AUTO_FREE char *path = NULL;
 	AUTO_FD int fd = -1;
 	struct err err;
-	int c;
 
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		if (c != 's')
-			return CMD_USAGE;
-		state = optarg;
-	}
-	if (optind != argc) {
+	if (argc == 3 && strcmp(argv[1], "--state") == 0)
+		state = argv[2];
+	else if (argc != 1) {
 		(void)fprintf(stderr, "usage: cofferdam control-pipe [--state DIR]\n");
 		return CMD_USAGE;
 	}

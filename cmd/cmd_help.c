@@ -12,6 +12,8 @@
 #include "common/banned.h"
 
 #define STATE "  --state DIR         state directory (default: /var/lib/cofferdam)\n"
+#define VIA STATE "  --via URL           a broker elsewhere: ssh://[USER@]HOST[:PORT][/STATE-DIR]\n"
+#define REASON "  --reason TEXT       why; signed with it, and recorded\n"
 #define HELP "  --help              print this\n"
 #define LOG_DIR \
 	"  DIR                 a state directory or a log directory, instead of --state\n" STATE
@@ -27,7 +29,7 @@
 	"  ID                  the request, as `cofferdam pending` prints it\n"              \
 	"  --as PERSON         who signs, a person of the policy\n" KEY                      \
 	"  --role ROLE         which of the person's roles (default: one that is missing)\n" \
-	"  --yes               do not ask before signing\n" STATE
+	"  --yes               do not ask before signing\n" VIA
 
 #define LIFT_SIGN                                                                      \
 	"  --as PERSON         who signs, a person of the policy (needed)\n" KEY       \
@@ -149,19 +151,24 @@ static const struct help {
 	"  --json              the calendar alone\n"},
     {"run", NULL, NULL, NULL},
     {"status", "[--json]", "The broker, its policy and its runs. Ends with 0 when it serves.",
-	"  --json              as the broker says it\n" STATE},
-    {"pending", "[--json]", "Requests that wait for people, or to be used.",
-	"  --json              as the broker says it\n" STATE},
+	"  --json              as the broker says it\n" VIA},
+    {"pending", "[--json | --watch]",
+	"Requests that wait for people, or to be used, and what nobody can approve.",
+	"  --json              as the broker says it\n"
+	"  --watch             draw it again every 2 seconds, until interrupted\n" VIA},
     {"show", "[--json] ID", "One request, the action in full.",
-	"  --json              as the broker says it\n" STATE},
+	"  --json              as the broker says it\n" VIA},
+    {"control-pipe", "[--state DIR]",
+	"Copy between standard input and output and the control socket: what sshd\n"
+	"runs for who approves from elsewhere.",
+	STATE},
     {"approve", "ID --as PERSON [options]", "Sign for a request.", SIGN},
-    {"deny", "ID --as PERSON [options]", "Sign against a request: it ends.", SIGN},
+    {"deny", "ID --as PERSON [options]", "Sign against a request: it ends.", REASON SIGN},
     {"revoke", "RUN [--reason TEXT] | REQUEST --as PERSON [options]",
 	"End a run at once: nothing more of it passes, its sandbox ends. Or sign that a request "
 	"is\n"
 	"void.",
-	"  RUN                 the run, as `cofferdam status` prints it\n"
-	"  --reason TEXT       for the record of a run's end\n" SIGN},
+	"  RUN                 the run, as `cofferdam status` prints it\n" REASON SIGN},
     {"freeze start", "--reason TEXT --as PERSON [options]",
 	"Refuse changes from now on: one signature. It holds until two people lift it.",
 	"  --effects LIST      effects that are refused (default: @change,@destructive,@escape)\n"
@@ -206,7 +213,7 @@ static const struct help {
 	"Close what has ended, as another person than the one who began it.", NOTE LIFT_SIGN},
     {"breakglass list", "[--json]", "Break-glass that waits, is in force or is to be reviewed.",
 	"  --json              as the broker says it\n" STATE},
-    {"run-end", "RUN", "End a run now: nothing more of it passes.", STATE},
+    {"run-end", "RUN", "End a run now: nothing more of it passes.", VIA},
     {"log verify", "[DIR] [--vkey FILE] [--pin CHECKPOINT]...",
 	"Check the whole log. Ends with 0 verified, 1 tampered with, 2 usage or keys, 3 whole but\n"
 	"with an unsigned or torn end.",

@@ -92,14 +92,16 @@ print_one(const struct json *r)
 	AUTO_FREE char *id = control_text(r, "id"), *state = control_text(r, "state"),
 		       *target = control_text(r, "target"), *effects = control_text(r, "effects"),
 		       *show = show_cut(json_str(json_get(r, "show")), SHOW_COLUMNS),
-		       *missing = control_list(r, "missing"), *owner = control_text(r, "owner");
+		       *missing = control_list(r, "missing"), *owner = control_text(r, "owner"),
+		       *until = control_text(r, use_by != NULL ? "use_by" : "approve_by");
 	char age[32], left[32];
 
 	span(json_str(json_get(r, "asked")), false, age);
 	span(json_str(use_by != NULL ? use_by : json_get(r, "approve_by")), true, left);
 	(void)printf("%-26s  %-8s %5s %5s  %-16s %-16s %s\n", id, state, age, left, target, effects,
 	    use_by != NULL ? "nobody" : missing);
-	(void)printf("    run of %s: %s\n", owner, show);
+	(void)printf("    run of %s, to be %s until %s\n    %s\n", owner,
+	    use_by != NULL ? "used" : "signed", until, show);
 }
 
 static void
@@ -113,7 +115,7 @@ print_unmet(const struct json *u)
 	span(json_str(json_get(u, "at")), false, age);
 	(void)printf("%-26s  %-8s %5s %5s  %-16s %-16s %s\n", "NOBODY CAN APPROVE", "refused", age,
 	    "", target, effects, needs);
-	(void)printf("    run of %s: %s\n", owner, show);
+	(void)printf("    run of %s\n    %s\n", owner, show);
 }
 
 static void

@@ -22,6 +22,7 @@ args_read(int argc, char **argv, struct revoke_args *a)
 {
 	static const struct option options[] = {
 	    {"state", required_argument, NULL, 's'},
+	    {"via", required_argument, NULL, 's'},
 	    {"reason", required_argument, NULL, 'r'},
 	    {0},
 	};

@@ -42,7 +42,8 @@ COMMANDS = {  # file with the option table: its commands
                        "breakglass review", "breakglass list"],
     "cmd/cmd_log.c": ["log verify", "log show", "log head"],
     "cmd/cmd_replay.c": ["replay timeline", "replay whatif"],
-    "cmd/cmd_status.c": ["status", "pending", "show", "run-end"],
+    "cmd/cmd_pending.c": ["pending"],
+    "cmd/cmd_status.c": ["status", "show", "run-end"],
     "agent/agent_options.c": ["run"],
     "agent/sandbox/cli_options.c": ["sandbox " + v for v in (
         "exec", "create", "list", "inspect", "attach", "spawn", "ps", "logs", "wait", "input", "signal", "kill", "pause",
