@@ -167,7 +167,9 @@ sandbox_proc_kill(struct sandbox *sb, uint32_t proc, struct err *err)
 	rc = sandbox_proc_wait(sb, proc, CLIENT_ANSWER_MS, &r, err);
 	if (rc == 0)
 		sandbox_result_free(&r);
-	return rc;
+	if (rc == ERR_NOT_FOUND)
+		err_clear(err); /* it was there: nothing is left of it, and it is forgotten */
+	return rc == ERR_NOT_FOUND ? 0 : rc;
 }
 
 int
