@@ -12,6 +12,7 @@
 
 #include "audit/segment.h"
 #include "common/log.h"
+#include "common/webhook.h"
 #include "common/xalloc.h"
 
 #include "common/banned.h"
@@ -125,21 +126,12 @@ type_of(struct str body)
 }
 
 static bool
-fits(struct str pattern, struct str type)
-{
-	if (!str_has_suffix(pattern, ".*"))
-		return str_eq(pattern, type);
-	pattern.n--;
-	return type.n > pattern.n && memcmp(type.p, pattern.p, pattern.n) == 0;
-}
-
-static bool
 wanted(const struct reader *r, struct str body)
 {
 	struct str type = type_of(body);
 
 	for (size_t i = 0; i < r->npatterns; i++)
-		if (fits(str_z(r->patterns[i]), type))
+		if (webhook_type_fits(str_z(r->patterns[i]), type))
 			return true;
 	return false;
 }
