@@ -77,7 +77,14 @@ struct console_conn {
 	struct str person; /* of docs[0], or empty */
 };
 TAILQ_HEAD(console_conns, console_conn);
-int console_conn_listen(struct console *k, struct err *err);
+void console_conn_new(struct console *k, int fd); /* takes fd */
+void console_conn_end(struct console_conn *c);
+/* In ms from now, whatever was set before. */
+void console_conn_deadline(struct console_conn *c, uint64_t ms);
+void console_conn_watch(struct console_conn *c);
+/* Of a request that is over: what is behind it moves to the front. */
+void console_conn_drop(struct console_conn *c);
+#define CONSOLE_BEAT_MS 15000 /* of live updates */
 void console_conn_free_all(struct console *k);
 /* The whole answer, but for what is the same in each: status, one field more or none, content. */
 void console_conn_answer(struct console_conn *c, unsigned status, const char *type,
@@ -86,6 +93,11 @@ void console_conn_answer(struct console_conn *c, unsigned status, const char *ty
 void console_conn_stream(struct console_conn *c);
 /* Live updates: what people look at may be another now. */
 void console_conn_tell_all(struct console *k);
+/* Their sessions are over: who reads them comes again, and is asked to sign in. */
+void console_conn_streams_end(struct console *k);
+
+/* --- console_accept.c */
+int console_accept_listen(struct console *k, struct err *err);
 
 /* --- console_hub.c: core */
 struct console {
@@ -177,6 +189,8 @@ void console_api_events(struct console_conn *c);
 int console_api_args_statement(
     struct console_conn *c, const struct json *body, struct buf *out, struct err *err);
 int console_api_args_sign(
+    struct console_conn *c, const struct json *body, struct buf *out, struct err *err);
+int console_api_args_enrol(
     struct console_conn *c, const struct json *body, struct buf *out, struct err *err);
 int console_api_args_sign_in(
     struct console_conn *c, const struct json *body, struct buf *out, struct err *err);

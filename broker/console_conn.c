@@ -16,23 +16,18 @@
 
 #define READ_CHUNK ((size_t)8192)
 #define IN_MAX (CONSOLE_HEAD_MAX + ((size_t)16 << 10))
-#define ACCEPTS_A_TURN 16
-#define REST_MS 1000
 /* Milliseconds, each from one moment to another; what comes in between prolongs nothing. */
 #define REQUEST_MS 15000 /* TLS, or the first byte of a request, to its last */
 #define IDLE_MS 60000	 /* between requests */
 #define ASK_MS 20000	 /* core's answer: it gives up on its log after 10 s */
-#define SEND_MS 30000	 /* an answer, to its last byte */
 #define LINGER_MS 2000
-#define STREAM_MS 300000
-#define BEAT_MS 15000
 
 static void on_io(void *arg, uint32_t events);
 static void on_timer(void *arg);
 static void next(struct console_conn *c);
 
-static void
-deadline(struct console_conn *c, uint64_t ms)
+void
+console_conn_deadline(struct console_conn *c, uint64_t ms)
 {
 	loop_timer_del(c->timer);
 	c->timer = loop_timer_add(c->k->loop, ms, on_timer, c);
@@ -52,8 +47,8 @@ request_forget(struct console_conn *c)
 	buf_free(&c->body);
 }
 
-static void
-conn_end(struct console_conn *c)
+void
+console_conn_end(struct console_conn *c)
 {
 	struct console *k = c->k;
 
@@ -74,11 +69,11 @@ void
 console_conn_free_all(struct console *k)
 {
 	while (!TAILQ_EMPTY(&k->conns))
-		conn_end(TAILQ_FIRST(&k->conns));
+		console_conn_end(TAILQ_FIRST(&k->conns));
 }
 
-static void
-watch(struct console_conn *c)
+void
+console_conn_watch(struct console_conn *c)
 {
 	bool reads = c->out.n == 0 && c->phase != CONSOLE_ASKS;
 	uint32_t ev = tlsio_events(&c->io, reads, c->out.n != 0);
@@ -112,7 +107,7 @@ flush(struct console_conn *c)
 		if (n == TLSIO_AGAIN)
 			return true;
 		if (n < 0) {
-			conn_end(c);
+			console_conn_end(c);
 			return false;
 		}
 		c->out_at += (size_t)n;
@@ -127,110 +122,31 @@ static void
 sent(struct console_conn *c)
 {
 	if (c->out.n != 0) {
-		watch(c);
+		console_conn_watch(c);
 		return;
 	}
 	if (c->phase == CONSOLE_CLOSES) {
 		/* A close with unread input would reset the stream before the peer read why. */
 		tlsio_shut(&c->io);
-		deadline(c, LINGER_MS);
-		watch(c);
+		console_conn_deadline(c, LINGER_MS);
+		console_conn_watch(c);
 	} else if (c->phase == CONSOLE_READS) {
-		deadline(c, c->in.n != 0 ? REQUEST_MS : IDLE_MS);
+		console_conn_deadline(c, c->in.n != 0 ? REQUEST_MS : IDLE_MS);
 		next(c);
 	} else {
-		watch(c);
+		console_conn_watch(c);
 	}
 }
 
-static void
-fields_put(struct console_conn *c)
-{
-	static const char policy[] =
-	    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-	    "img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
-	    "require-trusted-types-for 'script'; trusted-types 'none'";
-	static const struct {
-		const char *name, *value;
-	} all[] = {
-	    {"Cache-Control", "no-store"},
-	    {"Content-Security-Policy", policy},
-	    {"Cross-Origin-Opener-Policy", "same-origin"},
-	    {"Cross-Origin-Resource-Policy", "same-origin"},
-	    {"Permissions-Policy", "publickey-credentials-get=(self), "
-				   "publickey-credentials-create=(self), camera=(), "
-				   "geolocation=(), microphone=()"},
-	    {"Referrer-Policy", "no-referrer"},
-	    {"X-Content-Type-Options", "nosniff"},
-	    {"X-Frame-Options", "DENY"},
-	};
-
-	for (size_t i = 0; i < ARRAY_LEN(all); i++)
-		http_put_field(&c->out, str_z(all[i].name), str_z(all[i].value));
-}
-
-/* Of a request that is over: what is behind it moves to the front. */
-static void
-request_drop(struct console_conn *c)
+void
+console_conn_drop(struct console_conn *c)
 {
 	buf_drop(&c->in, c->head);
 	c->head = c->scanned = 0;
 	request_forget(c);
 }
 
-void
-console_conn_answer(
-    struct console_conn *c, unsigned status, const char *type, struct str extra, struct str content)
-{
-	AUTO_BUF struct buf length = BUF(32);
-	bool to_head = c->rq.method == CONSOLE_HEAD;
-
-	buf_printf(&length, "%zu", content.n);
-	http_put_status(&c->out, status);
-	http_put_field(&c->out, STR("Content-Type"), str_z(type));
-	http_put_field(&c->out, STR("Content-Length"), buf_str(&length));
-	fields_put(c);
-	buf_put_str(&c->out, extra);
-	if (c->close)
-		http_put_field(&c->out, STR("Connection"), STR("close"));
-	http_put_end(&c->out);
-	if (!to_head)
-		buf_put_str(&c->out, content);
-	if (buf_over(&c->out)) {
-		log_error("console: an answer is over %zu bytes", c->out.max);
-		buf_reset(&c->out);
-		c->close = true;
-	}
-	c->phase = c->close ? CONSOLE_CLOSES : CONSOLE_READS;
-	request_drop(c);
-	deadline(c, SEND_MS);
-	if (c->ev == NULL)
-		watch(c);
-	else
-		loop_io_events(c->ev, EPOLLOUT);
-}
-
 /* --- live updates ------------------------------------------------------------------ */
-
-void
-console_conn_stream(struct console_conn *c)
-{
-	c->phase = CONSOLE_STREAM;
-	c->close = true;
-	c->k->nstreams++;
-	http_put_status(&c->out, 200);
-	http_put_field(&c->out, STR("Content-Type"), STR("text/event-stream"));
-	fields_put(c);
-	http_put_field(&c->out, STR("Connection"), STR("close"));
-	http_put_end(&c->out);
-	buf_put_z(&c->out, "retry: 2000\n\n");
-	request_drop(c);
-	c->stream_until = loop_now_ms(c->k->loop) + STREAM_MS;
-	deadline(c, BEAT_MS);
-	watch(c);
-	if (c->ev != NULL)
-		loop_io_events(c->ev, EPOLLIN | EPOLLOUT);
-}
 
 /* To a stream that still has something to take nothing is added: it will look anyway. */
 static void
@@ -240,7 +156,7 @@ stream_put(struct console_conn *c, const char *text)
 		return;
 	buf_put_z(&c->out, text);
 	if (flush(c))
-		watch(c);
+		console_conn_watch(c);
 }
 
 void
@@ -255,15 +171,27 @@ console_conn_tell_all(struct console *k)
 	}
 }
 
+void
+console_conn_streams_end(struct console *k)
+{
+	struct console_conn *c, *after;
+
+	for (c = TAILQ_FIRST(&k->conns); c != NULL; c = after) {
+		after = TAILQ_NEXT(c, link);
+		if (c->phase == CONSOLE_STREAM)
+			console_conn_end(c);
+	}
+}
+
 static void
 stream_beat(struct console_conn *c)
 {
 	/* It did not take the last beat, or it is time that the session is looked at again. */
 	if (c->out.n != 0 || loop_now_ms(c->k->loop) >= c->stream_until) {
-		conn_end(c);
+		console_conn_end(c);
 		return;
 	}
-	deadline(c, BEAT_MS);
+	console_conn_deadline(c, CONSOLE_BEAT_MS);
 	stream_put(c, ":\n\n");
 }
 
@@ -349,18 +277,18 @@ next(struct console_conn *c)
 		buf_drop(&c->in, 2); /* RFC 9112 2.2: one empty line in front */
 	if (!c->started && (c->in.n == 0 || !head_read(c))) {
 		if (c->phase == CONSOLE_READS)
-			watch(c);
+			console_conn_watch(c);
 		return;
 	}
 	if (!body_read(c)) {
 		if (c->phase == CONSOLE_READS)
-			watch(c);
+			console_conn_watch(c);
 		return;
 	}
 	c->started = false;
 	c->phase = CONSOLE_ASKS;
-	deadline(c, ASK_MS);
-	watch(c);
+	console_conn_deadline(c, ASK_MS);
+	console_conn_watch(c);
 	console_route(c);
 }
 
@@ -381,15 +309,15 @@ read_more(struct console_conn *c)
 	n = tlsio_read(&c->io, p, room, &err);
 	c->in.n -= room - (n > 0 ? (size_t)n : 0);
 	if (n == TLSIO_AGAIN) {
-		watch(c);
+		console_conn_watch(c);
 		return;
 	}
 	if (n <= 0) {
-		conn_end(c);
+		console_conn_end(c);
 		return;
 	}
 	if (first)
-		deadline(c, REQUEST_MS);
+		console_conn_deadline(c, REQUEST_MS);
 	next(c);
 }
 
@@ -405,7 +333,7 @@ discard(struct console_conn *c)
 
 	if (n == 0 || n == TLSIO_ERROR ||
 	    (n == -1 && c->phase != CONSOLE_STREAM && errno != EAGAIN))
-		conn_end(c);
+		console_conn_end(c);
 }
 
 static void
@@ -416,7 +344,7 @@ handshake(struct console_conn *c)
 
 	if (rc < 0) {
 		log_debug("console: %s", err.msg);
-		conn_end(c);
+		console_conn_end(c);
 		return;
 	}
 	if (rc == 1) {
@@ -424,7 +352,7 @@ handshake(struct console_conn *c)
 		read_more(c);
 		return;
 	}
-	watch(c);
+	console_conn_watch(c);
 }
 
 static void
@@ -466,32 +394,14 @@ on_timer(void *arg)
 		c->head = 0;
 		refuse(c, 408, &err);
 	} else {
-		conn_end(c);
+		console_conn_end(c);
 	}
 }
 
-/* --- accepting --------------------------------------------------------------------- */
+/* --- a new one --------------------------------------------------------------------- */
 
-/* The first in the list is the one that is here longest. */
-static bool
-make_room(struct console *k)
-{
-	struct console_conn *c;
-
-	if (k->nconns < CONSOLE_CONNS_MAX)
-		return true;
-	TAILQ_FOREACH (c, &k->conns, link)
-		if (c->phase == CONSOLE_HANDSHAKE || (c->phase == CONSOLE_READS && c->out.n == 0) ||
-		    c->phase == CONSOLE_CLOSES)
-			break;
-	if (c == NULL)
-		return false;
-	conn_end(c);
-	return true;
-}
-
-static void
-conn_new(struct console *k, int fd)
+void
+console_conn_new(struct console *k, int fd)
 {
 	struct console_conn *c = xcalloc(1, sizeof(*c));
 	struct ssl_st *ssl = NULL;
@@ -507,50 +417,11 @@ conn_new(struct console *k, int fd)
 	if (!k->clear && (k->tls == NULL || console_tls_accept(k->tls, fd, &ssl, &err) != 0)) {
 		if (k->tls != NULL)
 			log_error("console: %s", err.msg);
-		conn_end(c);
+		console_conn_end(c);
 		return;
 	}
 	if (ssl != NULL)
 		tlsio_start(&c->io, ssl);
-	deadline(c, REQUEST_MS);
-	watch(c);
-}
-
-static void
-rested(void *arg)
-{
-	struct console *k = arg;
-
-	k->rest = NULL;
-	loop_io_events(k->listen_io, EPOLLIN);
-}
-
-static void
-on_accept(void *arg, uint32_t events)
-{
-	struct console *k = arg;
-
-	(void)events;
-	for (int i = 0; i < ACCEPTS_A_TURN; i++) {
-		AUTO_FD int fd = accept4(k->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-
-		if (fd < 0 &&
-		    (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
-			loop_io_events(k->listen_io, 0);
-			k->rest = loop_timer_add(k->loop, REST_MS, rested, k);
-		}
-		if (fd < 0)
-			return;
-		if (make_room(k))
-			conn_new(k, TAKE_FD(fd));
-	}
-}
-
-int
-console_conn_listen(struct console *k, struct err *err)
-{
-	if (k->listen_fd < 0)
-		return err_set(err, ERR_CONFIG, "there is no socket to listen on");
-	k->listen_io = loop_io_add(k->loop, k->listen_fd, EPOLLIN, on_accept, k);
-	return 0;
+	console_conn_deadline(c, REQUEST_MS);
+	console_conn_watch(c);
 }

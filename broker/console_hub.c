@@ -132,6 +132,7 @@ core_lost(struct console *k)
 			    c, ERR_UNAVAILABLE, STR("core went away, try again in a moment"));
 		}
 	} while (c != NULL);
+	console_conn_streams_end(k);
 }
 
 static void

@@ -110,7 +110,7 @@ wire(void *arg, enum ipc_role peer, struct str run UNUSED, int fd, struct err *e
 static int
 serve(void *arg, struct err *err)
 {
-	return console_conn_listen(arg, err);
+	return console_accept_listen(arg, err);
 }
 
 int

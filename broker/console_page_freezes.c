@@ -7,6 +7,16 @@
 #include "common/banned.h"
 
 static void
+put_when(struct buf *b, const struct json *o, const char *label, const char *key)
+{
+	if (json_get(o, key) == NULL)
+		return;
+	buf_printf(b, "<dt>%s</dt><dd>", label);
+	html_time(b, json_str(json_get(o, key)));
+	html_raw(b, "</dd>");
+}
+
+static void
 put_lift(struct buf *b, const struct json *o, bool freeze)
 {
 	html_raw(b, "<li class=\"card\"><span class=\"top\"><strong>");
@@ -25,8 +35,8 @@ put_lift(struct buf *b, const struct json *o, bool freeze)
 	html_row(b, o, "Environment", "env");
 	html_row(b, o, "Run", "run");
 	html_row(b, o, "Ticket", "ticket");
-	html_row(b, o, "From", "from");
-	html_row(b, o, "To", "to");
+	put_when(b, o, "From", "from");
+	put_when(b, o, "To", "to");
 	html_row(b, o, "Asked by", "by");
 	if (json_get(o, "uses") != NULL)
 		buf_printf(b, "<dt>Used</dt><dd>%lld of %lld</dd>",

@@ -105,28 +105,17 @@ put_frozen(struct buf *b, const struct json *status)
 	html_raw(b, "</ul></div>");
 }
 
-/* What the broker found out beforehand, as it says it: members of one object, text or number. */
+/* What the target itself said of it beforehand; it is part of what is signed. */
 static void
-put_preview(struct buf *b, const struct json *preview)
+put_preview(struct buf *b, const struct json *o)
 {
-	if (json_count(preview) == 0)
-		return;
-	html_raw(b, "<h2>Preview</h2><dl>");
-	for (size_t i = 0; i < json_count(preview); i++) {
-		const struct json *v = json_at(preview, i);
+	struct str text = json_str(json_get(o, "preview"));
 
-		html_raw(b, "<dt>");
-		html_text(b, json_key(preview, i));
-		html_raw(b, "</dt><dd>");
-		if (json_type(v) == JSON_INT)
-			buf_printf(b, "%lld", (long long)json_int(v));
-		else if (json_type(v) == JSON_BOOL)
-			html_raw(b, json_bool(v) ? "yes" : "no");
-		else
-			html_text(b, json_str(v));
-		html_raw(b, "</dd>");
-	}
-	html_raw(b, "</dl>");
+	if (text.n == 0)
+		return;
+	html_raw(b, "<h2>Preview</h2><pre id=\"preview\">");
+	html_bytes(b, text);
+	html_raw(b, "</pre>");
 }
 
 static void
@@ -151,7 +140,7 @@ put_decide(struct buf *b, const struct json *o)
 		html_raw(b, "<button type=\"button\" id=\"approve\">Approve with passkey</button>");
 	html_raw(b,
 	    "<button type=\"button\" id=\"deny\" class=\"danger\">Deny with passkey</button>"
-	    "</p><p class=\"said\" id=\"said\" role=\"alert\"></p></section>");
+	    "</p></section>");
 }
 
 static void
@@ -192,10 +181,11 @@ console_page_request(struct console_conn *c)
 	html_raw(&b, "</p><h1>The action, in full</h1>");
 	put_action(&b, o);
 	put_facts(&b, o);
-	put_preview(&b, json_get(o, "preview"));
+	put_preview(&b, o);
 	put_frozen(&b, status);
 	if (str_eqz(state, "pending"))
 		put_decide(&b, o);
+	html_raw(&b, "<p class=\"said\" id=\"said\" role=\"alert\"></p>");
 	html_raw(&b,
 	    "<details id=\"statement\"><summary>What is signed, byte for byte</summary>"
 	    "<pre id=\"statement-text\"></pre><p>SHA-256 <code id=\"statement-hash\"></code>"

@@ -5,6 +5,8 @@
  */
 #include "broker/core_console.h"
 
+#include "broker/core_enrol.h"
+
 #include <stdlib.h>
 
 #include "common/log.h"
@@ -30,6 +32,7 @@ core_desk_free(struct core_desk *d)
 	if (d == NULL)
 		return;
 	core_session_end_all(d);
+	core_enrol_free_all(d);
 	free(d->origin);
 	free(d);
 }
@@ -131,6 +134,8 @@ static const struct {
 } verbs[] = {
     {"sign-in-begin", false, core_session_begin},
     {"sign-in", false, core_session_open},
+    {"enrol-begin", false, core_enrol_begin},
+    {"enrol", false, core_enrol_make},
     {"statement", true, core_look_statement},
     {"calendars", true, core_look_calendars},
 };

@@ -47,11 +47,23 @@ struct core_call_slot {
 };
 #define CORE_CALLS_MAX 256
 
+#define CORE_INVITES_MAX 64
+
+struct core_invite {
+	char id[CORE_ID_SIZE]; /* "" free */
+	char *person;
+	int64_t until_us;
+	struct hash token; /* SHA-256 of what the link has */
+	bool open;	   /* signed, and that is on the record */
+	bool busy;	   /* something about it is being recorded */
+};
+
 struct core_desk {
 	char *origin;
 	struct weborigin at; /* where origin is not empty */
 	bool told;
 	struct core_call_slot calls[CORE_CALLS_MAX];
+	struct core_invite invites[CORE_INVITES_MAX];
 	struct core_session sessions[CORE_SESSIONS_MAX];
 	struct core_used used[CORE_SIGN_INS_MAX];
 	uint8_t key[32]; /* of nonces; random, this process's */

@@ -10,6 +10,7 @@
 #include "broker/core_console.h"
 #include "broker/core_attempt.h"
 #include "broker/core_data.h"
+#include "broker/core_enrol.h"
 #include "broker/core_lift.h"
 #include "broker/core_peer.h"
 #include "broker/core_run.h"
@@ -273,6 +274,8 @@ static const struct {
     {"revoke", core_sign_revoke, true, false},
     {"run-end", verb_run_end, true, false},
     {"run-revoke", verb_run_revoke, false, false},
+    {"invite-request", core_enrol_verb_invite, true, false},
+    {"invite-sign", core_enrol_verb_sign, true, false},
     {"lift-request", core_lift_verb_request, true, false},
     {"lift-sign", core_lift_verb_sign, true, false},
     {"lift-show", core_lift_verb_show, true, false},

@@ -12,6 +12,7 @@ struct cmd {
 /* Exit statuses of every subcommand: done, refused or changed, usage or configuration. */
 enum { CMD_OK = 0, CMD_FAILED = 1, CMD_USAGE = 2 };
 
+int cmd_invite(int argc, char **argv);
 int cmd_init(int argc, char **argv);
 int cmd_run(int argc, char **argv);
 int cmd_policy(int argc, char **argv);

@@ -213,6 +213,12 @@ static const struct help {
 	"Close what has ended, as another person than the one who began it.", NOTE LIFT_SIGN},
     {"breakglass list", "[--json]", "Break-glass that waits, is in force or is to be reviewed.",
 	"  --json              as the broker says it\n" STATE},
+    {"invite", "PERSON --as OWNER [options]",
+	"A link with which PERSON enrols a passkey at the console; what comes out is a line for\n"
+	"the policy.",
+	"  --as OWNER          who signs, an owner of the policy; where it has none, any person\n"
+	"  --key FILE          that person's ssh key (default: ~/.ssh/id_ed25519)\n"
+	"  --yes               do not ask before signing\n" VIA},
     {"run-end", "RUN", "End a run now: nothing more of it passes.", VIA},
     {"log verify", "[DIR] [--vkey FILE] [--pin CHECKPOINT]...",
 	"Check the whole log. Ends with 0 verified, 1 tampered with, 2 usage or keys, 3 whole but\n"

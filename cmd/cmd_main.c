@@ -33,6 +33,7 @@ static const struct cmd cmds[] = {
     {"freeze", cmd_freeze, NULL, "stop changes now; two people lift it"},
     {"exception", cmd_exception, NULL, "let one rule's refusals pass, signed"},
     {"breakglass", cmd_breakglass, NULL, "in an emergency, reviewed afterwards"},
+    {"invite", cmd_invite, NULL, "let a person enrol a passkey for the console"},
     {"control-pipe", cmd_control_pipe, NULL, "the broker's end of --via, for sshd"},
     {"run-end", cmd_run_end, NULL, "end a run now: nothing more of it passes"},
     {"log", cmd_log, NULL, "check and print the decision log"},

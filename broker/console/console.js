@@ -3,8 +3,8 @@
 'use strict';
 
 const $ = (id) => document.getElementById(id);
-const base64url = (bytes) => btoa(String.fromCharCode(...new Uint8Array(bytes)))
-	.replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '');
+const base64 = (bytes) => btoa(String.fromCharCode(...new Uint8Array(bytes)));
+const base64url = (bytes) => base64(bytes).replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '');
 const hex = (bytes) => Array.from(new Uint8Array(bytes), (b) => b.toString(16).padStart(2, '0')).join('');
 const unhex = (text) => Uint8Array.from(text.match(/../g), (b) => parseInt(b, 16));
 const utf8 = (text) => new TextEncoder().encode(text);
@@ -116,8 +116,8 @@ async function enrol() {
 	});
 	const made = await api('POST', '/api/enrol', {
 		token,
-		attestation: base64url(c.response.attestationObject),
-		client_data: base64url(c.response.clientDataJSON),
+		attestation: base64(c.response.attestationObject),
+		client_data: base64(c.response.clientDataJSON),
 	});
 
 	$('key-line').textContent = made.key;
@@ -160,8 +160,8 @@ function times() {
 		if (Number.isNaN(at.getTime()))
 			return;
 		t.title = t.dateTime;
-		t.textContent = at.toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'medium' }) +
-			(Math.abs(minutes) >= 120 ? '' : minutes >= 0 ? ' (in ' + minutes + ' min)' : ' (' + -minutes + ' min ago)');
+		t.textContent = at.toLocaleString(undefined, { year: 'numeric', month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', second: '2-digit', timeZoneName: 'short' }) +
+			(Math.abs(minutes) >= 120 ? '' : minutes === 0 ? ' (now)' : minutes > 0 ? ' (in ' + minutes + ' min)' : ' (' + -minutes + ' min ago)');
 	});
 }
 

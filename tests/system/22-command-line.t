@@ -34,6 +34,7 @@ COMMANDS = {  # file with the option table: its commands
     "cmd/cmd_policy_prove.c": ["policy prove"],
     "cmd/cmd_policy_test.c": ["policy test"],
     "cmd/cmd_policy_explain.c": ["policy explain"],
+    "cmd/cmd_invite.c": ["invite"],
     "cmd/cmd_key.c": ["key new", "key show"],
     "cmd/cmd_approve.c": ["approve", "deny"],
     "cmd/cmd_revoke.c cmd/cmd_approve.c": ["revoke"],  # of a run, or of a request

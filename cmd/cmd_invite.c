@@ -1,0 +1,126 @@
+/*
+ * `cofferdam invite`: lets a person enrol a passkey at the console. Runs as who signs it, an owner
+ * of the policy; the bytes are built here from what the broker showed. What comes out is a link,
+ * good for one passkey, and what comes of that is a line for the policy, which is reviewed as any
+ * other.
+ */
+#include <getopt.h>
+#include <stdio.h>
+
+#include "cmd/cmd.h"
+#include "cmd/cmd_control.h"
+#include "cmd/cmd_file.h"
+#include "cmd/cmd_sign.h"
+#include "common/jcs.h"
+#include "common/xalloc.h"
+#include "policy/invite.h"
+#include "policy/statement.h"
+
+#include "common/banned.h"
+
+struct invite_args {
+	const char *state, *as, *key, *person;
+	bool yes;
+};
+
+static bool
+args_read(int argc, char **argv, struct invite_args *a)
+{
+	static const struct option options[] = {
+	    {"state", required_argument, NULL, 's'},
+	    {"via", required_argument, NULL, 's'},
+	    {"as", required_argument, NULL, 'a'},
+	    {"key", required_argument, NULL, 'k'},
+	    {"yes", no_argument, NULL, 'y'},
+	    {0},
+	};
+	int c;
+
+	optind = 1;
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		switch (c) {
+		case 's': a->state = optarg; break;
+		case 'a': a->as = optarg; break;
+		case 'k': a->key = optarg; break;
+		case 'y': a->yes = true; break;
+		default: return false;
+		}
+	}
+	if (optind + 1 != argc || a->as == NULL)
+		return false;
+	a->person = argv[optind];
+	return true;
+}
+
+static int
+ask(const struct invite_args *a, struct json_doc **ret, struct err *err)
+{
+	AUTO_BUF struct buf args = BUF(4096);
+	struct jcs j;
+
+	jcs_init(&j, &args);
+	jcs_open(&j, NULL);
+	jcs_str_lossy(&j, "person", str_z(a->person));
+	jcs_close(&j);
+	return control_call(a->state, "invite-request", buf_str(&args), ret, err);
+}
+
+static int
+sign(const struct invite_args *a, const struct json *o, struct buf *signature, struct err *err)
+{
+	AUTO_BUF struct buf bytes = BUF(STATEMENT_MAX);
+	AUTO_FREE char *key = a->key != NULL ? xstrdup(a->key) : sign_key_default();
+	struct invite v = {.broker = json_str(json_get(o, "broker")),
+	    .id = json_str(json_get(o, "id")),
+	    .origin = json_str(json_get(o, "origin")),
+	    .person = str_z(a->person),
+	    .until_us = json_int(json_get(o, "until_us")),
+	    .signer = str_z(a->as)};
+	int rc = invite_bytes(&v, &bytes, err);
+
+	if (rc != 0)
+		return rc;
+	(void)printf("%.*s", STR_ARG(buf_str(&bytes)));
+	rc = sign_ask("Sign", a->as, a->yes, err);
+	return rc != 0 ? rc : sign_bytes(key, buf_str(&bytes), signature, err);
+}
+
+static int
+send(const struct invite_args *a, const struct json *o, struct str signature, struct json_doc **ret,
+    struct err *err)
+{
+	AUTO_BUF struct buf args = BUF(16384);
+	struct jcs j;
+
+	jcs_init(&j, &args);
+	jcs_open(&j, NULL);
+	jcs_str(&j, "id", json_str(json_get(o, "id")));
+	jcs_str_lossy(&j, "person", str_z(a->as));
+	jcs_str(&j, "signature", signature);
+	jcs_close(&j);
+	return control_call(a->state, "invite-sign", buf_str(&args), ret, err);
+}
+
+int
+cmd_invite(int argc, char **argv)
+{
+	AUTO(json) struct json_doc *asked = NULL, *done = NULL;
+	AUTO_BUF struct buf signature = BUF(8192);
+	AUTO_FREE char *url = NULL, *until = NULL;
+	struct invite_args a = {0};
+	struct err err;
+
+	if (!args_read(argc, argv, &a)) {
+		(void)fprintf(stderr, "usage: cofferdam invite PERSON --as OWNER [--key FILE] "
+				      "[--yes] [--state DIR]\n");
+		return CMD_USAGE;
+	}
+	if (ask(&a, &asked, &err) != 0 || sign(&a, json_root(asked), &signature, &err) != 0 ||
+	    send(&a, json_root(asked), buf_str(&signature), &done, &err) != 0)
+		return cmd_fail(&err);
+	url = control_text(json_root(done), "url");
+	until = control_text(json_root(done), "until");
+	(void)printf("Give this link to %s alone; it makes one passkey, until %s:\n%s\n", a.person,
+	    until, url);
+	return CMD_OK;
+}
