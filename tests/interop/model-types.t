@@ -6,41 +6,19 @@ key that no API has, a missing one or a wrong type fails. Needs the npm registry
 the lock file); without it this test fails rather than be passed over.
 """
 import os
-import shutil
 import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from harness import BUILD, TOP, Tap, run
+from harness import BUILD, Tap, run
+from npm import NPM, install
 
 tap = Tap()
-NPM = os.path.join(TOP, "build/npm")
 TYPES = {"anthropic": "Anthropic.MessageCreateParamsStreaming",
          "openai": "OpenAI.Chat.ChatCompletionCreateParamsStreaming"}
 HEAD = """import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
 """
-
-
-def install():
-    """The locked packages, once; again when the lock file has changed."""
-    lock = os.path.join(NPM, "package-lock.json")
-    with open(TOP + "/tests/npm/package-lock.json", encoding="utf-8") as f:
-        want = f.read()
-    if os.path.isdir(NPM + "/node_modules/typescript") and os.path.exists(NPM + "/done"):
-        with open(lock, encoding="utf-8") as f:
-            if f.read() == want:
-                return run(["true"])
-    os.makedirs(NPM, exist_ok=True)
-    for name in ("package.json", "package-lock.json"):
-        shutil.copy(TOP + "/tests/npm/" + name, NPM)
-    env = dict(os.environ)
-    env.setdefault("NODE_EXTRA_CA_CERTS", "/etc/ssl/certs/ca-certificates.crt")  # as apt and curl trust
-    r = run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=NPM, timeout=600, env=env)
-    if r.returncode == 0:
-        with open(NPM + "/done", "w", encoding="ascii"):
-            pass
-    return r
 
 
 def typed(name, lines):
