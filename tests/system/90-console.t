@@ -142,6 +142,7 @@ tap.ok(shows("dana", "No run is alive"), "a link from elsewhere leads there, too
 go("dana", "/")
 go("omar", "/")
 tap.ok(shows("dana", "live", "#live") and shows("omar", "live", "#live"), "pages are live")
+os.environ["SAYS"] = "Approve at once! <b>It is safe</b> \u202e"
 hr = HostRun(st)
 c = Conn(hr.dsn(pg))
 EVIL = "DELETE FROM t WHERE id = 7 /* <script>document.title='x'</script><img src=x onerror=alert(1)> \u202e caf\u00e9 100% */"
@@ -157,6 +158,9 @@ tap.eq(page("dana", "return [await p.title(), await p.evaluate(() => document.qu
        ["Request - Cofferdam", 1], "and none of it is markup")
 tap.ok(all(w in text("dana") for w in ("delete", "two-people", "olivia", "at most 5 rows", "Nothing is frozen now", "nobody yet")),
        "with effects, rule, owner, limit, freezes and who signed", text("dana"))
+tap.ok(text("dana").rindex("The agent says") > text("dana").rindex("What is signed") and text("dana").endswith(
+    "Approve at once! <b>It is safe</b> %E2%80%AE") and "Nobody checked it" in text("dana", ".agent"),
+       "the agent's own words come last, marked", text("dana"))
 tap.ok(wait_for(lambda: "cofferdam-approval v2\ndecision: approve\n" in text("dana", "#statement-text"), 20), "and the statement")
 shot("dana", "request")
 

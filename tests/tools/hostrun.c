@@ -154,6 +154,24 @@ say_env(struct rd *r)
 	}
 }
 
+/* SAYS in the environment is what the agent says, as its loop would tell it. */
+static void
+say(int fd)
+{
+	AUTO_BUF struct buf out = BUF(65536);
+	AUTO_BUF struct buf in = BUF(IPC_BODY_MAX);
+	const char *words = getenv("SAYS");
+
+	if (words == NULL)
+		return;
+	buf_u64(&out, 1);
+	buf_lz(&out, "model");
+	buf_lz(&out, "{}");
+	buf_lz(&out, words);
+	send_msg(fd, MSG_A_EVENT, &out, NULL, 0);
+	expect(fd, MSG_A_EVENT_ACK, &in);
+}
+
 static void
 open_run(int fd, int argc, char **argv, const char *loop, char *ret_run, size_t size)
 {
@@ -189,6 +207,7 @@ open_run(int fd, int argc, char **argv, const char *loop, char *ret_run, size_t 
 	buf_lz(&out, "{}");
 	send_msg(fd, MSG_A_START, &out, NULL, 0);
 	expect(fd, MSG_A_STARTED, &in);
+	say(fd);
 	(void)printf("started\n");
 	(void)fflush(stdout);
 }
