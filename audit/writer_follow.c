@@ -169,16 +169,15 @@ read_piece(struct follow *f, struct reader *r, struct piece *p, struct err *err)
 {
 	struct store_durable d = store_durable(f->store);
 	AUTO_FREE char *window = xmalloc(READ_MAX);
-	size_t want = READ_MAX, n = 0;
+	size_t n = 0;
 	uint64_t had;
 	int rc = seek(f, r, err);
 
 	if (rc != 0)
 		return rc;
 	had = r->seq;
-	if (r->first == d.first && d.bytes - r->off < want)
-		want = (size_t)(d.bytes - r->off);
-	rc = log_pread(r->fd, window, want, r->off, &n, err);
+	/* What stands there beyond the committed records is not looked at. */
+	rc = log_pread(r->fd, window, READ_MAX, r->off, &n, err);
 	if (rc == 0)
 		rc = take_lines(r, str_mem(window, n), d.size, p, err);
 	if (rc == 0 && r->seq == had && r->seq < d.size && r->first != d.first)

@@ -38,7 +38,7 @@ store_pending(const struct store *s)
 struct store_durable
 store_durable(const struct store *s)
 {
-	return (struct store_durable){s->segdir, s->seg_first, s->seg_size, store_size(s)};
+	return (struct store_durable){s->segdir, s->seg_first, store_size(s)};
 }
 
 uint64_t

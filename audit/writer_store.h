@@ -65,10 +65,10 @@ uint64_t store_size(const struct store *s);	/* committed records */
 size_t store_pending(const struct store *s);	/* bytes of lines and frames queued */
 uint64_t store_unsigned(const struct store *s); /* committed but not covered by a checkpoint */
 uint64_t store_adopted(const struct store *s);	/* at open: records that no checkpoint covered */
-/* Where the committed bytes are: the segment that grows, from `first`, so many bytes of it. */
+/* Where the committed records are: so many, the last segment from `first` on. */
 struct store_durable {
 	int segdir;
-	uint64_t first, bytes, size;
+	uint64_t first, size;
 };
 struct store_durable store_durable(const struct store *s);
 void store_last_time(const struct store *s, char out[32]); /* "" if none */
