@@ -179,6 +179,7 @@ do_hold(struct super_conn *c, uint32_t tag, struct rd *r)
 		return;
 	}
 	s->holder = on ? c : NULL;
+	super_execs_held(s);
 	if (super_inside_send(s, INSIDE_HOLD, 0, on ? 1 : 0, STR_NONE, NULL, 0) == 0)
 		super_conn_done(c, tag);
 	else

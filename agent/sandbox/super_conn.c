@@ -225,6 +225,7 @@ super_conn_drop(struct super_conn *c)
 		s->creator = NULL;
 	if (s->holder == c) {
 		s->holder = NULL;
+		super_execs_held(s);
 		(void)super_inside_send(s, INSIDE_HOLD, 0, 0, STR_NONE, NULL, 0);
 	}
 }

@@ -145,6 +145,23 @@ company_note(struct super *s, struct super_exec *x)
 			o->alone = x->alone = false;
 }
 
+/* What is ordered while a caller holds all programs begins after that, however long it takes. */
+static int64_t
+answer_by(const struct super_exec *x)
+{
+	bool waits = x->s->holder != NULL && (x->flags & INSIDE_HELPER) == 0;
+
+	return waits ? 0 : super_clock(x->s) + super_times.spawn;
+}
+
+void
+super_execs_held(struct super *s)
+{
+	for (struct super_exec *x = s->execs; x != NULL; x = x->next)
+		if (x->state == SUPER_ASKED)
+			x->answer_by = answer_by(x);
+}
+
 static struct super_exec *
 exec_new(struct super_conn *c, uint32_t tag, uint32_t proc, struct super_order *o, bool spawn)
 {
@@ -161,7 +178,7 @@ exec_new(struct super_conn *c, uint32_t tag, uint32_t proc, struct super_order *
 	x->out[0] = x->out[1] = x->in = -1;
 	x->argv = TAKE_PTR(o->argv);
 	x->started_ms = super_wall_ms();
-	x->answer_by = super_clock(s) + super_times.spawn;
+	x->answer_by = answer_by(x);
 	if (o->timeout_ms != 0)
 		x->deadline = super_clock(s) + o->timeout_ms;
 	x->ooms = ooms_begin(s);

@@ -151,6 +151,8 @@ void super_exec_kill(struct super_exec *x, enum sandbox_cause cause);
 /* The sandbox is gone: all that are alive are answered. */
 void super_execs_lost(struct super *s, enum sandbox_cause cause, bool oom);
 void super_execs_orphan(struct super *s, const struct super_conn *c);
+/* A hold has begun or ended: what has not begun has time again. */
+void super_execs_held(struct super *s);
 void super_execs_sweep(struct super *s);
 void super_execs_free(struct super *s);
 /* u8 cause, u32 value, u64 user, u64 system, u64 peak, str refused */
