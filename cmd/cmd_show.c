@@ -6,6 +6,7 @@
 #include "cmd/cmd_show.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@
 #define PREFIX "    | "
 #define COLUMNS_LEAST 20
 #define COLUMNS_DEFAULT 100
+#define BREAK_NEAR 24
 
 static size_t
 columns(void)
@@ -62,6 +64,20 @@ show_cut(struct str s, size_t most)
 	return buf_dup_z(&b);
 }
 
+/* A line of the n bytes of v that fit ends behind a blank or a separator, if one is near its end.
+ */
+static size_t
+broken_at(struct str v, size_t n)
+{
+	size_t k = n;
+
+	if (n == v.n)
+		return n;
+	while (k > 1 && n - k < BREAK_NEAR && strchr(" &,;", v.p[k - 1]) == NULL)
+		k--;
+	return k > 1 && n - k < BREAK_NEAR ? k : n;
+}
+
 static void
 show_line(struct str line)
 {
@@ -70,7 +86,7 @@ show_line(struct str line)
 	size_t most = columns();
 
 	do {
-		size_t n = fitting(v, most);
+		size_t n = broken_at(v, fitting(v, most));
 
 		(void)printf(PREFIX "%.*s\n", (int)n, v.p);
 		v.p += n;

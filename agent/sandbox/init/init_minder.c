@@ -214,6 +214,9 @@ minder_run(void *proc)
 	struct proc *p = proc;
 	int rc = sys_prctl(PR_SET_CHILD_SUBREAPER, 1);
 
+	/* It may be waiting; where pid 1's end is not the end of all it must not be left. */
+	(void)sys_prctl(PR_SET_PDEATHSIG, SIGKILL);
+
 	if (rc < 0 && minder_may_lack) {
 		TELL(minder_lacks, true);
 		rc = 0;
