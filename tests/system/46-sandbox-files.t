@@ -318,10 +318,16 @@ tap.ok(ticks[0] != ticks[1], "and after a restore", ticks)
 restore(snap[:1000])
 ticks = [sh(B, "cat /tmp/tick; sleep 0.2") for _ in range(2)]
 tap.ok(ticks[0] != ticks[1], "and after one that failed", ticks)
+# Nobody reads it, so it holds the programs; and longer than pid 1 may take to begin one.
+tick = lambda wait=0: (time.sleep(wait), sandbox("files", "read", B, "/tmp/tick").stdout)[1]
 killed = subprocess.Popen([CLI, "sandbox", "snapshot", B, "-"], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
-sh(B, "true")
+tap.ok(wait_for(lambda: tick() == tick(0.3), 20), "a snapshot that nobody reads holds the programs")
+waits = subprocess.Popen([CLI, "sandbox", "exec", "--in", B, "--", "echo", "on"], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
+time.sleep(31)
+tap.ok(waits.poll() is None, "what is to begin meanwhile waits for its end")
 killed.send_signal(signal.SIGKILL)
 killed.wait()
+tap.eq((waits.communicate(timeout=30)[0], waits.returncode), (b"on\n", 0), "and begins then")
 tap.ok(wait_for(lambda: sh(B, "cat /tmp/tick; sleep 0.2") != sh(B, "cat /tmp/tick"), 30),
        "and after the caller of a snapshot was killed")
 
