@@ -213,7 +213,8 @@ live_record(struct live *l, const struct record *r, const struct tree_range *tre
 	} else if (str_eqz(r->type, "run.targets")) {
 		drop(l, TARGETS, r->run);
 		add(l, TARGETS, r->run, r, tree);
-	} else if (str_eqz(r->type, "run.start") || (str_has_prefix(r->type, "approval.") && !str_eqz(r->type, "approval.mismatch"))) {
+	} else if (str_eqz(r->type, "run.start") || (str_has_prefix(r->type, "approval.") &&
+							!str_eqz(r->type, "approval.mismatch"))) {
 		add(l, RUN, r->run, r, tree);
 	}
 }

@@ -378,8 +378,8 @@ broker_state_hand_over(const struct broker_state *s, const struct broker_ids *id
 	static const struct {
 		const char *path;
 		enum ipc_role to;
-	} owned[] = {{"log", IPC_ROLE_WRITER}, {"keys/blob", IPC_ROLE_CORE},
-	    {"courier", IPC_ROLE_COURIER}};
+	} owned[] = {
+	    {"log", IPC_ROLE_WRITER}, {"keys/blob", IPC_ROLE_CORE}, {"courier", IPC_ROLE_COURIER}};
 
 	for (size_t i = 0; ids->root && i < ARRAY_LEN(owned); i++) {
 		struct hand_over h = {s, ids->uid[owned[i].to], ids->gid[owned[i].to]};

@@ -79,14 +79,15 @@ pid_look(const char *name, void *arg)
 		(void)sys_kill(pid, SIGCONT);
 }
 
-void
+bool
 again_turn(bool (*may_go)(int pid, int group))
 {
 	static char scratch[4096];
 	struct looking l = {may_go};
 
 	if (again_wait_ms() != 0)
-		return;
+		return false;
 	look++;
 	(void)pids_each(scratch, sizeof(scratch), pid_look, &l);
+	return true;
 }

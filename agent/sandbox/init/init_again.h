@@ -9,7 +9,8 @@ void again_stopped(void);
 void again_going(void);
 /* Milliseconds until again_turn has something to do; -1: never. */
 int again_wait_ms(void);
-/* SIGCONT to each that may go on and was made while all were stopped, if it is time to look. */
-void again_turn(bool (*may_go)(int pid, int group));
+/* SIGCONT to each that may go on and was made while all were stopped, if it is time to look: then
+ * true. What hides itself from /proc is not found. */
+bool again_turn(bool (*may_go)(int pid, int group));
 
 #endif

@@ -57,20 +57,27 @@ may_go(int pid, int group)
 	return may && !frozen;
 }
 
+/* Nobody but pid 1 stops helpers, and they are hidden from /proc. */
+static void
+helpers_go(void)
+{
+	for (struct proc *p = table_first(); p != NULL; p = p->next)
+		if ((p->order.flags & INSIDE_HELPER) != 0 && LOOK(p->main) > 0 && !p->told) {
+			(void)sys_kill(p->main, SIGCONT);
+			(void)sys_kill(-p->main, SIGCONT);
+		}
+}
+
 /* What goes on while programs are held: minders, and helpers with their group. */
 static void
 hold_spare(void)
 {
 	for (struct proc *p = table_waiting(); p != NULL; p = p->next)
 		(void)sys_kill(p->minder, SIGCONT);
-	for (struct proc *p = table_first(); p != NULL; p = p->next) {
+	for (struct proc *p = table_first(); p != NULL; p = p->next)
 		if (p->minder != 0)
 			(void)sys_kill(p->minder, SIGCONT);
-		if ((p->order.flags & INSIDE_HELPER) != 0 && LOOK(p->main) > 0 && !p->told) {
-			(void)sys_kill(p->main, SIGCONT);
-			(void)sys_kill(-p->main, SIGCONT);
-		}
-	}
+	helpers_go();
 }
 
 static void
@@ -424,7 +431,8 @@ life_turn(void)
 	if (life_urgent())
 		urgent_turn();
 	parked_start();
-	again_turn(may_go);
+	if (again_turn(may_go) && !frozen)
+		helpers_go();
 }
 
 /* --- orders ------------------------------------------------------------------------------- */
