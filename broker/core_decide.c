@@ -50,6 +50,7 @@ core_txn_grants_add(struct core_txn *t, const struct policy_grant *g, size_t n)
 		to = &t->grants[t->ngrants++];
 		to->person = str_mem(str_dup(g[i].person), g[i].person.n);
 		to->role = str_mem(str_dup(g[i].role), g[i].role.n);
+		to->verified = g[i].verified;
 	}
 }
 

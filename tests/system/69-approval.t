@@ -239,6 +239,16 @@ tap.ok(code == 0 and json.loads(says)["state"] == "armed", "with that it is arme
 tap.eq(c.query("DELETE FROM careful WHERE id = 1").tag, "DELETE 1", "and runs")
 tap.eq([g["verified"] for g in st.acts(verdict="allow")[-1]["decision"]["grants"]], [True, True], "the decision says that they were verified")
 
+c.query("BEGIN")
+r = c.query("DELETE FROM careful WHERE id = 5")
+rid = request_of(r)
+send(rid, "dana", "dba", sk.sshsig(statement(rid, "dana", "dba"), flags=UP | UV))
+send(rid, "omar", "oncall", sk2.sshsig(statement(rid, "omar", "oncall"), flags=UP | UV))
+c.query("ROLLBACK")
+c.query("BEGIN")
+tap.eq(c.query("DELETE FROM careful WHERE id = 5").tag, "DELETE 1", "inside a transaction, too")
+tap.eq(c.query("COMMIT").tag, "COMMIT", "and its COMMIT stands on the same verified signatures")
+
 # --- keys of our own ------------------------------------------------------------------------------------------------
 r = c.query("DELETE FROM orders WHERE id = 45")
 rid = request_of(r)

@@ -584,10 +584,52 @@ a_syntax_error_says_what_and_where(void **state)
 	assert_string_equal(err.msg, "syntax error at end of input, at character 24");
 }
 
+static void
+a_change_of_one_table_has_a_query_that_counts_its_rows(void **state UNUSED)
+{
+	static const struct {
+		const char *sql, *count; /* NULL: there is none */
+	} t[] = {
+	    {"DELETE FROM users WHERE id = 42", "SELECT 1 FROM users WHERE id = 42"},
+	    {"delete from ONLY public.users u where u.id = $2 -- x",
+		"SELECT 1 FROM ONLY public.users u WHERE u.id = $2"},
+	    {"UPDATE users SET name = 'x' WHERE a < 3 OR b IN (SELECT id FROM c)",
+		"SELECT 1 FROM users WHERE a < 3 OR b IN (SELECT id FROM c)"},
+	    {"DELETE FROM users", "SELECT 1 FROM users"},
+	    {"DELETE FROM users WHERE name = ';DROP TABLE users--' RETURNING *",
+		"SELECT 1 FROM users WHERE name = ';DROP TABLE users--'"},
+	    {"DELETE FROM users USING other WHERE users.id = other.id", NULL},
+	    {"UPDATE users SET a = o.a FROM o WHERE users.id = o.id", NULL},
+	    {"WITH x AS (SELECT 1) DELETE FROM users WHERE id IN (SELECT * FROM x)", NULL},
+	    {"DELETE FROM users WHERE CURRENT OF c", NULL},
+	    {"DELETE FROM users; DELETE FROM users", NULL},
+	    {"EXPLAIN DELETE FROM users", NULL},
+	    {"SELECT 1 FROM users", NULL},
+	    {"INSERT INTO users VALUES (1)", NULL},
+	    {"TRUNCATE users", NULL},
+	    {"", NULL},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(t); i++) {
+		AUTO_BUF struct buf made = BUF(FACTS_JSON_MAX);
+		AUTO(json) struct json_doc *doc = NULL;
+		int rc = facts_sql_count(str_z(t[i].sql), &made, NULL);
+
+		if ((rc == 0) != (t[i].count != NULL))
+			fail_msg("%s: %.*s", t[i].sql, STR_ARG(buf_str(&made)));
+		if (rc != 0)
+			continue;
+		assert_int_equal(json_parse(buf_str(&made), "count", &doc, NULL), 0);
+		if (!str_eqz(json_str(json_get(json_root(doc), "count")), t[i].count))
+			fail_msg("%s: %.*s", t[i].sql, STR_ARG(buf_str(&made)));
+	}
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(a_change_of_one_table_has_a_query_that_counts_its_rows),
 	    cmocka_unit_test(every_statement_of_the_table_has_its_effects_and_class),
 	    cmocka_unit_test(facts_name_marks_relations_and_tags),
 	    cmocka_unit_test(a_relation_is_seen_wherever_and_however_it_is_named),
