@@ -158,10 +158,11 @@ struct core_run {
 	uint64_t held; /* bytes of HTTP bodies in hand */
 	struct core_requests requests;
 	struct core_refused refused[CORE_REFUSED_MAX];
-	size_t nrefused; /* ever; the ring keeps the last */
+	size_t nrefused;	  /* ever; the ring keeps the last */
 	struct core_unmet *unmet; /* CORE_UNMET_MAX; NULL: none yet */
 	size_t nunmet;		  /* ever; the ring keeps the last */
 	struct loop_timer *over;  /* it tried too often, and ends */
+	unsigned tries;		  /* so often */
 	struct loop_timer *timer;
 	struct core_ticket *ticket; /* run.start, run.end */
 	char *end_status, *end_text;

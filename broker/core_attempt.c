@@ -48,16 +48,20 @@ shares(const struct core_refused *r, const struct core_action *a)
 	return false;
 }
 
+enum fate { FATE_OPEN, FATE_REFUSED, FATE_USED };
+
 /* Refused for good: at once, or because the people said no, or nothing, in time. */
-static bool
-was_refusal(const struct core_run *run, const struct core_refused *r)
+static enum fate
+fate(const struct core_run *run, const struct core_refused *r)
 {
 	const struct core_request *rq;
 
 	if (r->denied)
-		return true;
+		return FATE_REFUSED;
 	rq = r->request[0] != '\0' ? core_approve_by_id(run->core, str_z(r->request)) : NULL;
-	return rq != NULL && rq->state != CORE_RQ_CONSUMED && !core_request_open(rq);
+	if (rq == NULL || core_request_open(rq))
+		return FATE_OPEN;
+	return rq->state == CORE_RQ_CONSUMED ? FATE_USED : FATE_REFUSED;
 }
 
 static const struct core_refused *
@@ -70,24 +74,32 @@ void
 core_attempt_link(const struct core_run *run, struct str target, struct core_action *a)
 {
 	size_t n = run->nrefused < CORE_REFUSED_MAX ? run->nrefused : CORE_REFUSED_MAX;
-	const struct core_refused *found = NULL, *last = NULL;
+	const struct core_refused *same = NULL, *last = NULL;
+	bool counted = a->request != NULL;
 
-	for (size_t i = 1; i <= n && found == NULL; i++) {
+	a->attempt = 0;
+	for (size_t i = 1; i <= n && (same == NULL || !counted); i++) {
 		const struct core_refused *r = entry(run, i);
 
 		if (!str_eqz(target, r->target))
 			continue;
 		if (last == NULL)
 			last = r;
-		if (shares(r, a))
-			found = r;
+		if (!shares(r, a))
+			continue;
+		if (same == NULL)
+			same = r;
+		if (counted)
+			continue;
+		/* What still waits says nothing; what was approved and done begins anew. */
+		if (fate(run, r) == FATE_REFUSED)
+			a->attempt = r->attempt + 1;
+		counted = fate(run, r) != FATE_OPEN;
 	}
-	a->attempt =
-	    found != NULL && a->request == NULL && was_refusal(run, found) ? found->attempt + 1 : 0;
-	if (found == NULL)
-		found = last;
-	a->linked = found != NULL;
-	a->link = found != NULL ? found->seq : 0;
+	if (same == NULL)
+		same = last;
+	a->linked = same != NULL;
+	a->link = same != NULL ? same->seq : 0;
 }
 
 /* --- near to what was signed --------------------------------------------------------- */
@@ -204,10 +216,9 @@ run_over(void *arg)
 {
 	struct core_run *run = arg;
 	AUTO_BUF struct buf b = BUF(256);
-	const struct core_refused *r = entry(run, 1);
 
 	run->over = NULL;
-	buf_printf(&b, "%u tries at what was refused, the policy's limit", r->attempt);
+	buf_printf(&b, "%u tries at what was refused, the policy's limit", run->tries);
 	core_run_end(run, "attempts", buf_str(&b), false);
 }
 
@@ -241,8 +252,10 @@ count(struct core_run *run, struct str target, const struct core_action *a)
 	if (most.alarm != 0 && a->attempt % most.alarm == 0)
 		alarm_record(run, target, a);
 	/* Not here: who called has the refusal still to answer. */
-	if (most.end != 0 && a->attempt >= most.end && run->over == NULL)
-		run->over = loop_timer_add(run->core->loop, 1, run_over, run);
+	if (most.end == 0 || a->attempt < most.end || run->over != NULL)
+		return;
+	run->tries = a->attempt;
+	run->over = loop_timer_add(run->core->loop, 1, run_over, run);
 }
 
 void

@@ -20,9 +20,10 @@ missing_without(const struct policy *p, const struct rule *rule, const struct po
     struct crew *crew, struct slot_match *m)
 {
 	for (size_t i = 0; i < p->npeople; i++)
-		crew->roles[i] = &p->people[i] == skip || p->people[i].nkeys == 0
-				     ? 0
-				     : policy_roles_mask(&p->people[i], rule->slots, rule->nslots);
+		crew->roles[i] =
+		    &p->people[i] == skip || !policy_person_can_sign(&p->people[i], rule->verify)
+			? 0
+			: policy_roles_mask(&p->people[i], rule->slots, rule->nslots);
 	policy_slots_match(rule->slots, rule->nslots, crew->roles, p->npeople, m);
 	return m->missing_total;
 }
@@ -44,7 +45,7 @@ roles_short(const struct rule *rule, const struct slot_match *m, struct buf *out
 static bool
 same_slots(const struct rule *a, const struct rule *b)
 {
-	if (a->nslots != b->nslots)
+	if (a->nslots != b->nslots || a->verify != b->verify)
 		return false;
 	for (size_t i = 0; i < a->nslots; i++)
 		if (a->slots[i].count != b->slots[i].count ||
@@ -82,9 +83,9 @@ check_quorum(struct reader *r, const struct json *v, const struct rule *rule, st
 	if (missing_without(p, rule, NULL, crew, &m) != 0) {
 		roles_short(rule, &m, &names);
 		return json_err(r->doc, v, err, ERR_INVALID,
-		    "rule %.*s can never be approved: with distinct people who have a key, %.*s "
-		    "cannot be filled",
-		    STR_ARG(rule->id), STR_ARG(buf_str(&names)));
+		    "rule %.*s can never be approved: with distinct people who have a %skey, "
+		    "%.*s cannot be filled",
+		    STR_ARG(rule->id), rule->verify ? "hardware " : "", STR_ARG(buf_str(&names)));
 	}
 	for (size_t i = 0; r->warnings != NULL && i < p->npeople; i++)
 		if (p->people[i].nlogins != 0 &&

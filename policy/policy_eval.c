@@ -247,16 +247,6 @@ grants_roles(const struct judge *j, const struct decision *d, const struct polic
 	return j->p->npeople;
 }
 
-/* A key that could sign here. */
-static bool
-has_key(const struct policy_person *q, bool verify)
-{
-	for (size_t i = 0; i < q->nkeys; i++)
-		if (!verify || q->keys[i].hardware)
-			return true;
-	return false;
-}
-
 /* Could anybody still give what is required? */
 static bool
 quorum_possible(const struct judge *j, const struct decision *d, uint16_t *roles)
@@ -266,7 +256,7 @@ quorum_possible(const struct judge *j, const struct decision *d, uint16_t *roles
 	for (size_t i = 0; i < j->p->npeople; i++) {
 		const struct policy_person *q = &j->p->people[i];
 
-		roles[i] = !has_key(q, d->verify) ||
+		roles[i] = !policy_person_can_sign(q, d->verify) ||
 				   (j->in->owner.p != NULL && str_eq(q->id, j->in->owner))
 			       ? 0
 			       : policy_roles_mask(q, d->slots, d->nslots);

@@ -324,6 +324,8 @@ struct slot_match {
 };
 void policy_slots_match(const struct policy_slot *slots, size_t nslots, const uint16_t *roles,
     size_t npeople, struct slot_match *ret);
+/* Has this person a key that could sign, where only verified signatures count (verify) or any? */
+bool policy_person_can_sign(const struct policy_person *q, bool verify);
 /* The roles (bits of slots) that a person holds. */
 uint16_t policy_roles_mask(
     const struct policy_person *q, const struct policy_slot *slots, size_t nslots);

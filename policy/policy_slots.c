@@ -11,6 +11,15 @@
 
 #define SEATS_MAX (POLICY_SLOTS_MAX * POLICY_QUORUM_MAX)
 
+bool
+policy_person_can_sign(const struct policy_person *q, bool verify)
+{
+	for (size_t i = 0; i < q->nkeys; i++)
+		if (!verify || q->keys[i].hardware)
+			return true;
+	return false;
+}
+
 uint16_t
 policy_roles_mask(const struct policy_person *q, const struct policy_slot *slots, size_t nslots)
 {

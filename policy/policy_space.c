@@ -237,7 +237,9 @@ targets(struct space *s)
 static bool
 same_roles(const struct policy_person *a, const struct policy_person *b)
 {
-	if ((a->nkeys == 0) != (b->nkeys == 0) || a->nroles != b->nroles)
+	if (policy_person_can_sign(a, false) != policy_person_can_sign(b, false) ||
+	    policy_person_can_sign(a, true) != policy_person_can_sign(b, true) ||
+	    a->nroles != b->nroles)
 		return false;
 	for (size_t i = 0; i < a->nroles; i++)
 		if (!str_eq(a->roles[i], b->roles[i]))

@@ -46,9 +46,10 @@ ASK = {"approve": [{"role": "dba", "count": 1}, {"role": "oncall", "count": 1}],
 RULES = BASE["rules"] + [
     dict(ASK, id="careful", require={"relation": ["public.careful"]}, verify=True, approve=[{"role": "dba", "count": 1}]),
     {"id": "no-alarm", "forbid": {"relation": ["public.alarm", "public.over"], "effects": {"any": ["drop"]}}, "override": "never"},
+    dict(ASK, id="vault", require={"target": "vault-db", "effects": {"any": ["@destructive"]}}, verify=True),
     dict(ASK, id="short", require={"relation": ["public.slow"], "effects": {"any": ["@destructive"]}}, within="1s")]
 st.build_policy({"serial": 2, "people": PEOPLE, "rules": RULES, "attempts": {"alarm": 2, "end": 6},
-                 "targets": {"crm-db": dict(TARGET, preview="count"), "plan-db": dict(TARGET, preview="plan"),
+                 "targets": {"vault-db": TARGET, "crm-db": dict(TARGET, preview="count"), "plan-db": dict(TARGET, preview="plan"),
                              "mute-db": TARGET}})
 st.start()
 hr = HostRun(st)
@@ -182,9 +183,15 @@ tap.has(st.cli("show", rid).stdout, "expired", "which expires")
 c.query("TRUNCATE slow")
 tap.eq(attempts()[-1], 1, "another way to what nobody answered is one")
 
+rid = request_of(c.query("DELETE FROM alarm WHERE id = 1"))
+c.query("DROP TABLE alarm")
+n = attempts()[-1]
+again = c.query("DELETE FROM alarm WHERE id = 1")
+tap.eq((n is not None, request_of(again), attempts()[-1]), (True, rid, None), "nor is what is pending a try after another one was refused")
+
 # --- a quorum that cannot be met -----------------------------------------------------------------------------
 st.reload({"people": PEOPLE, "attempts": {"alarm": 2, "end": 6},
-           "targets": {"crm-db": dict(TARGET, preview="count"), "mute-db": TARGET, "plan-db": TARGET},
+           "targets": {"crm-db": dict(TARGET, preview="count"), "mute-db": TARGET, "plan-db": TARGET, "vault-db": TARGET},
            "rules": RULES + [dict(ASK, id="alone", require={"relation": ["public.alone"]}, approve=[{"role": "oncall", "count": 2}])]})
 c = connect("mute-db")
 r = c.query("DELETE FROM alone WHERE id = 1")
@@ -239,15 +246,15 @@ tap.ok(code == 0 and json.loads(says)["state"] == "armed", "with that it is arme
 tap.eq(c.query("DELETE FROM careful WHERE id = 1").tag, "DELETE 1", "and runs")
 tap.eq([g["verified"] for g in st.acts(verdict="allow")[-1]["decision"]["grants"]], [True, True], "the decision says that they were verified")
 
-c.query("BEGIN")
-r = c.query("DELETE FROM careful WHERE id = 5")
-rid = request_of(r)
+v = connect("vault-db")
+v.query("BEGIN")
+rid = request_of(v.query("DELETE FROM orders WHERE id = 20"))
+v.query("ROLLBACK")
 send(rid, "dana", "dba", sk.sshsig(statement(rid, "dana", "dba"), flags=UP | UV))
 send(rid, "omar", "oncall", sk2.sshsig(statement(rid, "omar", "oncall"), flags=UP | UV))
-c.query("ROLLBACK")
-c.query("BEGIN")
-tap.eq(c.query("DELETE FROM careful WHERE id = 5").tag, "DELETE 1", "inside a transaction, too")
-tap.eq(c.query("COMMIT").tag, "COMMIT", "and its COMMIT stands on the same verified signatures")
+v.query("BEGIN")
+tap.eq(v.query("DELETE FROM orders WHERE id = 20").tag, "DELETE 1", "inside a transaction, too")
+tap.eq(v.query("COMMIT").tag, "COMMIT", "and its COMMIT stands on the same verified signatures")
 
 # --- keys of our own ------------------------------------------------------------------------------------------------
 r = c.query("DELETE FROM orders WHERE id = 45")

@@ -445,6 +445,54 @@ slots_are_filled_by_distinct_people_in_whatever_order(void **state UNUSED)
 	assert_int_equal(with_grants(p, "alice", lied, 2), VERDICT_NEEDS_APPROVAL);
 }
 
+/* dave's ssh-ed25519 key is exchanged for one in hardware; nobody else has one. */
+static struct policy *
+verified_policy(const char *role, struct err *err)
+{
+	static const char key[] =
+	    "sk-ssh-ed25519@openssh.com AAAAGnNrLXNzaC1lZDI1NTE5QG9wZW5zc2gu"
+	    "Y29tAAAAIAEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAAAABHNzaDo=";
+	static const char whole[] = HEAD PERMIT_ALL
+	    ",{\"id\":\"v\",\"require\":{\"effects\":{\"any\":[\"delete\"]}},\"approve\":[";
+	AUTO_BUF struct buf text = BUF(16384);
+	const char *dave = strstr(whole, "\"dave\""), *at = strstr(dave, "ssh-ed25519 ");
+	struct policy *p = NULL;
+
+	buf_put(&text, whole, (size_t)(at - whole));
+	buf_put_z(&text, key);
+	buf_put_z(&text, strchr(at, '"'));
+	buf_printf(&text,
+	    "{\"role\":\"%s\",\"count\":1}],\"within\":\"30m\",\"use_within\":\"5m\",\"verify\":"
+	    "true}",
+	    role);
+	buf_put_z(&text, TAIL);
+	return policy_parse(buf_str(&text), "p", NULL, NULL, &p, NULL, err) == 0 ? p : NULL;
+}
+
+static void
+where_a_rule_says_verify_only_verified_grants_count(void **state UNUSED)
+{
+	struct err err = {0};
+	AUTO(policy) struct policy *p = verified_policy("dba", &err);
+	const struct policy_grant touched[] = {{STR("dave"), STR("dba"), false}};
+	const struct policy_grant verified[] = {{STR("dave"), STR("dba"), true}};
+	struct decision d;
+	struct policy_input in;
+
+	if (p == NULL)
+		fail_msg("%s", err.msg);
+	assert_int_equal(with_grants(p, "bob", touched, 1), VERDICT_NEEDS_APPROVAL);
+	assert_int_equal(with_grants(p, "bob", verified, 1), VERDICT_ALLOW);
+	/* alice has the role too, but no hardware: for a run of dave's nobody can. */
+	in = action(p, "db", EFFECT_delete, NOON);
+	in.owner = STR("dave");
+	policy_eval(p, &in, NULL, 0, &d);
+	assert_true(d.unsatisfiable && d.verify);
+	assert_null(verified_policy("oncall", &err));
+	assert_non_null(
+	    strstr(err.msg, "with distinct people who have a hardware key, 1 of role oncall"));
+}
+
 static void
 the_owner_does_not_count_and_no_owner_means_nobody_does(void **state UNUSED)
 {
@@ -684,6 +732,7 @@ main(void)
 	    cmocka_unit_test(a_permit_for_a_relation_carries_no_other_along),
 	    cmocka_unit_test(what_was_not_understood_may_touch_any_relation),
 	    cmocka_unit_test(slots_are_filled_by_distinct_people_in_whatever_order),
+	    cmocka_unit_test(where_a_rule_says_verify_only_verified_grants_count),
 	    cmocka_unit_test(the_owner_does_not_count_and_no_owner_means_nobody_does),
 	    cmocka_unit_test(requires_join_by_the_most_people_and_the_shortest_times),
 	    cmocka_unit_test(a_quorum_that_the_owner_takes_away_is_said_at_once),
