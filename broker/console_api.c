@@ -118,36 +118,34 @@ console_api_args_sign(
 	return 0;
 }
 
-int
-console_api_args_sign_in(
-    struct console_conn *c, const struct json *body, struct buf *out, struct err *err)
+/* Of the body no more than these. */
+static int
+args_members(const struct json *body, struct buf *out, const char *const *names, size_t n)
 {
 	struct jcs j;
 
-	(void)c;
-	(void)err;
 	jcs_init(&j, out);
 	jcs_open(&j, NULL);
-	put(&j, body, "nonce");
-	put(&j, body, "person");
-	put(&j, body, "signature");
+	for (size_t i = 0; i < n; i++)
+		put(&j, body, names[i]);
 	jcs_close(&j);
 	return 0;
 }
 
 int
-console_api_args_enrol(
-    struct console_conn *c, const struct json *body, struct buf *out, struct err *err)
+console_api_args_sign_in(
+    struct console_conn *c UNUSED, const struct json *body, struct buf *out, struct err *err UNUSED)
 {
-	struct jcs j;
+	static const char *const names[] = {"nonce", "person", "signature"};
 
-	(void)c;
-	(void)err;
-	jcs_init(&j, out);
-	jcs_open(&j, NULL);
-	put(&j, body, "attestation");
-	put(&j, body, "client_data");
-	put(&j, body, "token");
-	jcs_close(&j);
-	return 0;
+	return args_members(body, out, names, ARRAY_LEN(names));
+}
+
+int
+console_api_args_enrol(
+    struct console_conn *c UNUSED, const struct json *body, struct buf *out, struct err *err UNUSED)
+{
+	static const char *const names[] = {"attestation", "client_data", "token"};
+
+	return args_members(body, out, names, ARRAY_LEN(names));
 }

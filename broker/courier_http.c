@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 
 #include "broker/upstream_http_tls.h"
+#include "broker/upstream_multi.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/tlsio.h"
@@ -29,14 +30,7 @@ struct courier_http {
 	struct courier *c;
 	struct resolver *resolver;
 	struct stores *stores;
-	CURLM *multi;
-	struct loop_timer *timer;
-};
-
-struct sock {
-	struct courier_http *x;
-	curl_socket_t fd;
-	struct loop_io *io; /* NULL: libcurl wants nothing of it now */
+	struct multi multi;
 };
 
 struct delivery {
@@ -65,7 +59,7 @@ courier_http_drop(struct hook *h)
 	h->delivery = NULL;
 	resolve_cancel(d->ask);
 	if (d->easy != NULL) {
-		(void)curl_multi_remove_handle(h->c->http->multi, d->easy);
+		(void)curl_multi_remove_handle(h->c->http->multi.curl, d->easy);
 		curl_easy_cleanup(d->easy);
 	}
 	curl_slist_free_all(d->fields);
@@ -311,7 +305,7 @@ dial(struct delivery *d)
 	ok = d->easy != NULL && set_callbacks(d) && set_alone(d) && set_tls(d) && set_place(d) &&
 	     SET(d, CURLOPT_POST, 1L) && SET(d, CURLOPT_POSTFIELDS, (const char *)h->body.p) &&
 	     SET(d, CURLOPT_POSTFIELDSIZE, (long)h->body.n) && set_fields(d, buf_str(&id)) &&
-	     curl_multi_add_handle(h->c->http->multi, d->easy) == CURLM_OK;
+	     curl_multi_add_handle(h->c->http->multi.curl, d->easy) == CURLM_OK;
 	if (!ok)
 		finish(d, "libcurl does not take the request", 0);
 }
@@ -355,90 +349,12 @@ courier_http_send(struct hook *h)
 	d->ask = resolver_ask(h->c->http->resolver, h->url.host, h->url.port, on_addrs, d);
 }
 
-/* --- libcurl on our loop ------------------------------------------------------------------------
- */
+/* --- life ----------------------------------------------------------------------------------- */
 
 static void
-act(struct courier_http *x, curl_socket_t fd, int events)
+on_done(void *delivery, CURLcode result)
 {
-	CURLMsg *m;
-	int running, left;
-
-	if (curl_multi_socket_action(x->multi, fd, events, &running) != CURLM_OK)
-		log_error("libcurl: socket %d is unknown to it", (int)fd);
-	while ((m = curl_multi_info_read(x->multi, &left)) != NULL) {
-		CURLcode result = m->data.result;
-		char *d = NULL;
-
-		if (m->msg == CURLMSG_DONE &&
-		    curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &d) == CURLE_OK)
-			transfer_done((void *)d, result); /* m is gone after it */
-	}
-}
-
-static void
-on_socket(void *arg, uint32_t events)
-{
-	const struct sock *s = arg;
-	int e = 0;
-
-	if ((events & (EPOLLIN | EPOLLHUP)) != 0)
-		e |= CURL_CSELECT_IN;
-	if ((events & EPOLLOUT) != 0)
-		e |= CURL_CSELECT_OUT;
-	if ((events & EPOLLERR) != 0)
-		e |= CURL_CSELECT_ERR;
-	act(s->x, s->fd, e);
-}
-
-static int
-want_socket(CURL *easy UNUSED, curl_socket_t fd, int what, void *arg, void *assigned)
-{
-	struct courier_http *x = arg;
-	struct sock *s = assigned;
-	uint32_t ev = (what == CURL_POLL_IN || what == CURL_POLL_INOUT ? (uint32_t)EPOLLIN : 0) |
-		      (what == CURL_POLL_OUT || what == CURL_POLL_INOUT ? (uint32_t)EPOLLOUT : 0);
-
-	if (what == CURL_POLL_REMOVE) {
-		if (s != NULL)
-			loop_io_del(s->io);
-		free(s);
-		return 0;
-	}
-	if (s == NULL) {
-		s = xcalloc(1, sizeof(*s));
-		s->x = x;
-		s->fd = fd;
-		(void)curl_multi_assign(x->multi, fd, s);
-	}
-	/* Epoll tells a hang-up even to who asks for nothing: then not to be there at all. */
-	if (ev == 0)
-		loop_io_del(TAKE_PTR(s->io));
-	else if (s->io == NULL)
-		s->io = loop_io_add(x->c->loop, fd, ev, on_socket, s);
-	else
-		loop_io_events(s->io, ev);
-	return 0;
-}
-
-static void
-on_timer(void *arg)
-{
-	struct courier_http *x = arg;
-
-	x->timer = NULL;
-	act(x, CURL_SOCKET_TIMEOUT, 0);
-}
-
-static int
-want_timer(CURLM *multi UNUSED, long ms, void *arg)
-{
-	struct courier_http *x = arg;
-
-	loop_timer_del(TAKE_PTR(x->timer));
-	if (ms >= 0)
-		x->timer = loop_timer_add(x->c->loop, (uint64_t)ms, on_timer, x);
-	return 0;
+	transfer_done(delivery, result);
 }
 
 int
@@ -454,15 +370,9 @@ courier_http_new(struct courier *c, struct err *err)
 		rc = resolver_new(c->loop, HOSTS_FILE, &x->resolver, err);
 	if (rc != 0)
 		return rc;
-	if (curl_global_init(CURL_GLOBAL_ALL) != CURLE_OK ||
-	    (x->multi = curl_multi_init()) == NULL ||
-	    curl_multi_setopt(x->multi, CURLMOPT_SOCKETFUNCTION, want_socket) != CURLM_OK ||
-	    curl_multi_setopt(x->multi, CURLMOPT_SOCKETDATA, x) != CURLM_OK ||
-	    curl_multi_setopt(x->multi, CURLMOPT_TIMERFUNCTION, want_timer) != CURLM_OK ||
-	    curl_multi_setopt(x->multi, CURLMOPT_TIMERDATA, x) != CURLM_OK ||
-	    curl_multi_setopt(x->multi, CURLMOPT_MAXCONNECTS, (long)WEBHOOKS_MAX) != CURLM_OK)
+	if (curl_global_init(CURL_GLOBAL_ALL) != CURLE_OK)
 		return err_set(err, ERR_SYSTEM, "libcurl cannot start");
-	return 0;
+	return multi_init(&x->multi, c->loop, on_done, WEBHOOKS_MAX, err);
 }
 
 void
@@ -470,8 +380,7 @@ courier_http_free(struct courier_http *x)
 {
 	if (x == NULL)
 		return;
-	(void)curl_multi_cleanup(x->multi);
-	loop_timer_del(x->timer);
+	multi_free(&x->multi);
 	curl_global_cleanup();
 	resolver_free(x->resolver);
 	stores_free(x->stores);

@@ -415,7 +415,7 @@ upstream_http_new(
 	TAILQ_INIT(&h->sealing);
 	for (size_t i = 0; i < EXCHANGE_BUCKETS; i++)
 		LIST_INIT(&h->bucket[i]);
-	rc = multi_new(h, err);
+	rc = transfers_init(h, err);
 	if (rc != 0) {
 		free(h);
 		return rc;
@@ -435,7 +435,7 @@ upstream_http_free(struct upstream_http *h)
 	upstream_http_end_all(h, "stopped");
 	ipc_free(TAKE_PTR(h->writer));
 	upstream_http_before_sleep(h);
-	multi_free(h);
+	transfers_free(h);
 	stores_free(h->stores);
 	loop_timer_del(TAKE_PTR(h->sweep));
 	loop_timer_del(TAKE_PTR(h->kept));

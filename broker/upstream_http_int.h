@@ -10,6 +10,7 @@
 #include "broker/upstream_http_answer.h"
 #include "broker/upstream_http_body.h"
 #include "broker/upstream_http_tls.h"
+#include "broker/upstream_multi.h"
 #include "common/secret.h"
 
 #define EXCHANGE_BUCKETS 256
@@ -111,8 +112,7 @@ struct upstream_http {
 	} bodies[UPSTREAM_HTTP_BODIES];
 	size_t nbodies;
 
-	CURLM *multi;
-	struct loop_timer *timer;
+	struct multi multi;
 	struct upstream_http_sock *socks;
 	size_t nsocks;
 	struct loop_timer *kept; /* while one of them may be */
@@ -170,11 +170,9 @@ void sock_forget(struct upstream_http *h, struct str run, struct str host, uint1
  */
 bool sock_is_clean(const struct exchange *x, uint16_t local, uint16_t peer);
 
-/* --- upstream_http_loop.c: libcurl on our loop */
-int multi_new(struct upstream_http *h, struct err *err);
-void multi_free(struct upstream_http *h);
-/* Transfers that have ended. */
-void multi_drain(struct upstream_http *h);
+/* --- upstream_http_loop.c: libcurl, with memory that is wiped */
+int transfers_init(struct upstream_http *h, struct err *err);
+void transfers_free(struct upstream_http *h);
 
 /* --- upstream_http_seal.c: the writer and the last word to core */
 void seal_begin(struct exchange *x);

@@ -310,7 +310,7 @@ static void
 easy_drop(struct exchange *x)
 {
 	if (x->easy != NULL) {
-		(void)curl_multi_remove_handle(x->h->multi, x->easy);
+		(void)curl_multi_remove_handle(x->h->multi.curl, x->easy);
 		curl_easy_cleanup(TAKE_PTR(x->easy));
 		sock_release(x);
 	}
@@ -484,7 +484,7 @@ transfer_start(struct exchange *x, struct err *err)
 	    !set_request(x, body_wire_length(x->body)) || !set_place(x))
 		return err_set(err, ERR_INTERNAL, "libcurl does not take the request");
 	x->state = X_RUNNING;
-	if (curl_multi_add_handle(x->h->multi, x->easy) != CURLM_OK)
+	if (curl_multi_add_handle(x->h->multi.curl, x->easy) != CURLM_OK)
 		return err_set(err, ERR_INTERNAL, "libcurl does not start the request");
 	return 0;
 }

@@ -223,3 +223,31 @@ str_glob(struct str pattern, struct str s)
 		p++;
 	return p == pattern.n;
 }
+
+bool
+str_skip(struct str *s, char c)
+{
+	if (s->n == 0 || s->p[0] != c)
+		return false;
+	s->p++;
+	s->n--;
+	return true;
+}
+
+bool
+str_digits(struct str *s, size_t n, int *ret)
+{
+	int v = 0;
+
+	if (s->n < n)
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		if (s->p[i] < '0' || s->p[i] > '9')
+			return false;
+		v = v * 10 + (s->p[i] - '0');
+	}
+	s->p += n;
+	s->n -= n;
+	*ret = v;
+	return true;
+}

@@ -35,6 +35,10 @@ struct str str_trim(struct str s);	 /* ASCII space, tab, CR, LF at both ends */
 /* The part before the first c goes to *ret_head, what follows is left in *s; false: no c, nothing
  * changed. */
 bool str_cut(struct str *s, char c, struct str *ret_head);
+/* Takes c, or exactly n decimal digits (n at most 9), off the front; false: it does not stand
+ * there, and s is as before. */
+bool str_skip(struct str *s, char c);
+bool str_digits(struct str *s, size_t n, int *ret);
 /* NUL-terminated copy; the caller frees. Dies when out of memory. */
 char *str_dup(struct str s);
 /* Decimal digits only, no sign, no leading zero but "0" itself; false when not that or over max. */

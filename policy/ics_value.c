@@ -11,34 +11,6 @@
 
 #define DAY 86400
 
-static bool
-number(struct str *s, size_t n, int *ret)
-{
-	int v = 0;
-
-	if (s->n < n)
-		return false;
-	for (size_t i = 0; i < n; i++) {
-		if (s->p[i] < '0' || s->p[i] > '9')
-			return false;
-		v = v * 10 + (s->p[i] - '0');
-	}
-	s->p += n;
-	s->n -= n;
-	*ret = v;
-	return true;
-}
-
-static bool
-skip(struct str *s, char c)
-{
-	if (s->n == 0 || s->p[0] != c)
-		return false;
-	s->p++;
-	s->n--;
-	return true;
-}
-
 /* 19970714, 19970714T173000, 19970714T173000Z */
 bool
 ics_parse_time(struct str s, bool date, struct ics_time *ret)
@@ -46,16 +18,16 @@ ics_parse_time(struct str s, bool date, struct ics_time *ret)
 	struct ics_time t = {.date = date};
 	int y, m, d, h, min, sec;
 
-	if (!number(&s, 4, &y) || !number(&s, 2, &m) || !number(&s, 2, &d) || y < 1970 ||
-	    y > 2200 || m < 1 || m > 12 || d < 1 || d > clock_month_days(y, m))
+	if (!str_digits(&s, 4, &y) || !str_digits(&s, 2, &m) || !str_digits(&s, 2, &d) ||
+	    y < 1970 || y > 2200 || m < 1 || m > 12 || d < 1 || d > clock_month_days(y, m))
 		return false;
 	t.s = clock_days(y, m, d) * DAY;
 	if (!date) {
-		if (!skip(&s, 'T') || !number(&s, 2, &h) || !number(&s, 2, &min) ||
-		    !number(&s, 2, &sec) || h > 23 || min > 59 || sec > 59)
+		if (!str_skip(&s, 'T') || !str_digits(&s, 2, &h) || !str_digits(&s, 2, &min) ||
+		    !str_digits(&s, 2, &sec) || h > 23 || min > 59 || sec > 59)
 			return false;
 		t.s += (int64_t)h * 3600 + min * 60 + sec;
-		t.utc = skip(&s, 'Z');
+		t.utc = str_skip(&s, 'Z');
 	}
 	if (s.n != 0)
 		return false;
@@ -90,11 +62,11 @@ ics_parse_duration(struct str s, int64_t *ret_days, int64_t *ret_seconds)
 	size_t at = 0;
 	bool time = false;
 
-	(void)skip(&s, '+');
-	if (!skip(&s, 'P') || s.n == 0)
+	(void)str_skip(&s, '+');
+	if (!str_skip(&s, 'P') || s.n == 0)
 		return false;
 	while (s.n != 0) {
-		if (!time && skip(&s, 'T')) {
+		if (!time && str_skip(&s, 'T')) {
 			time = true;
 			at = at < 2 ? 2 : at;
 			if (s.n == 0)
@@ -106,7 +78,7 @@ ics_parse_duration(struct str s, int64_t *ret_days, int64_t *ret_seconds)
 			at++;
 		if (at == 5 || (units[at].unit == 'W' && s.n != 1))
 			return false;
-		(void)skip(&s, s.p[0]);
+		(void)str_skip(&s, s.p[0]);
 		days += n * units[at].days;
 		seconds += n * units[at].seconds;
 		at++;
@@ -122,7 +94,7 @@ static const char *
 read_day(struct str s, struct ics_rule *r)
 {
 	static const char *const names[] = {"MO", "TU", "WE", "TH", "FR", "SA", "SU"};
-	bool minus = skip(&s, '-'), sign = minus || skip(&s, '+');
+	bool minus = str_skip(&s, '-'), sign = minus || str_skip(&s, '+');
 	int64_t nth = 0;
 
 	if (r->ndays == ICS_BY_MAX)
@@ -154,7 +126,7 @@ read_month(struct str s, struct ics_rule *r)
 static const char *
 read_monthday(struct str s, struct ics_rule *r)
 {
-	bool minus = skip(&s, '-');
+	bool minus = str_skip(&s, '-');
 	uint64_t d;
 
 	if (!str_to_u64(s, 31, &d) || d == 0 || r->nmonthdays == ICS_BY_MAX)

@@ -36,10 +36,10 @@ read_instant(struct reader *r, const struct json *v, const struct compiler *c, b
 	if (rc != 0)
 		return rc;
 	s = json_str(v);
-	if (!wall_parse_date(&s, &days) || !wall_skip(&s, 'T') ||
+	if (!wall_parse_date(&s, &days) || !str_skip(&s, 'T') ||
 	    !wall_parse_clock(&s, is_end, &tod))
 		goto bad;
-	*ret_utc = wall_skip(&s, 'Z');
+	*ret_utc = str_skip(&s, 'Z');
 	if (s.n != 0)
 		goto bad;
 	*ret_wall = days * DAY + tod;
@@ -149,7 +149,7 @@ read_week_time(struct reader *r, const struct json *v, bool is_end, bool *ret_ha
 		return rc;
 	s = json_str(v);
 	*ret_has_day = wall_parse_day(&s, ret_day);
-	if ((*ret_has_day && !wall_skip(&s, ' ')) || !wall_parse_clock(&s, is_end, ret) || s.n != 0)
+	if ((*ret_has_day && !str_skip(&s, ' ')) || !wall_parse_clock(&s, is_end, ret) || s.n != 0)
 		return json_err(r->doc, v, err, ERR_INVALID,
 		    "a time of the week must be \"Fri 16:00[:SS]\", or \"16:00\" beside \"days\", "
 		    "is \"%.*s\"",

@@ -37,42 +37,14 @@ wall_window_put(struct compiler *c, struct reading start, struct reading end)
 	c->iv[c->n++] = iv;
 }
 
-static bool
-digits(struct str *s, size_t n, int *ret)
-{
-	int v = 0;
-
-	if (s->n < n)
-		return false;
-	for (size_t i = 0; i < n; i++) {
-		if (s->p[i] < '0' || s->p[i] > '9')
-			return false;
-		v = v * 10 + (s->p[i] - '0');
-	}
-	s->p += n;
-	s->n -= n;
-	*ret = v;
-	return true;
-}
-
-bool
-wall_skip(struct str *s, char c)
-{
-	if (s->n == 0 || s->p[0] != c)
-		return false;
-	s->p++;
-	s->n--;
-	return true;
-}
-
 bool
 wall_parse_clock(struct str *s, bool is_end, int64_t *ret)
 {
 	int h, m, sec = 0;
 
-	if (!digits(s, 2, &h) || !wall_skip(s, ':') || !digits(s, 2, &m))
+	if (!str_digits(s, 2, &h) || !str_skip(s, ':') || !str_digits(s, 2, &m))
 		return false;
-	if (wall_skip(s, ':') && !digits(s, 2, &sec))
+	if (str_skip(s, ':') && !str_digits(s, 2, &sec))
 		return false;
 	if (m > 59 || sec > 59 || h > 24 || (h == 24 && (!is_end || m != 0 || sec != 0)))
 		return false;
@@ -85,8 +57,8 @@ wall_parse_date(struct str *s, int64_t *ret_days)
 {
 	int y, m, d;
 
-	if (!digits(s, 4, &y) || !wall_skip(s, '-') || !digits(s, 2, &m) || !wall_skip(s, '-') ||
-	    !digits(s, 2, &d))
+	if (!str_digits(s, 4, &y) || !str_skip(s, '-') || !str_digits(s, 2, &m) ||
+	    !str_skip(s, '-') || !str_digits(s, 2, &d))
 		return false;
 	if (y < 1970 || y > 9000 || m < 1 || m > 12 || d < 1 || d > clock_month_days(y, m))
 		return false;

@@ -26,7 +26,6 @@ struct reading wall_read(const struct compiler *c, int64_t local_s);
 void wall_window_put(struct compiler *c, struct reading start, struct reading end);
 
 /* Each takes its text off the front of *s; false: it is not there. */
-bool wall_skip(struct str *s, char c);
 /* HH:MM[:SS] as seconds of the day; 24:00 only where it may stand for the day's end. */
 bool wall_parse_clock(struct str *s, bool is_end, int64_t *ret);
 bool wall_parse_date(struct str *s, int64_t *ret_days); /* days since 1970-01-01 */

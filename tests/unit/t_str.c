@@ -175,6 +175,26 @@ a_copy_ends_in_nul(void **state UNUSED)
 	assert_string_equal(e, "");
 }
 
+static void
+a_number_of_digits_is_taken_whole_or_not_at_all(void **state UNUSED)
+{
+	struct str s = STR("2026-1x");
+	int v = 7;
+
+	assert_true(str_digits(&s, 4, &v));
+	assert_int_equal(v, 2026);
+	assert_false(str_digits(&s, 1, &v)); /* "-" */
+	assert_true(str_skip(&s, '-'));
+	assert_false(str_skip(&s, '-'));
+	assert_false(str_digits(&s, 2, &v)); /* "1x" */
+	assert_false(str_digits(&s, 3, &v)); /* there are two */
+	assert_int_equal(v, 2026);
+	assert_true(str_eqz(s, "1x"));
+	assert_true(str_digits(&s, 1, &v) && str_skip(&s, 'x'));
+	assert_int_equal(v, 1);
+	assert_false(str_skip(&s, '\0'));
+}
+
 int
 main(void)
 {
@@ -195,6 +215,7 @@ main(void)
 	    cmocka_unit_test(everything_else_in_a_glob_is_literal),
 	    cmocka_unit_test(a_hostile_glob_ends_soon),
 	    cmocka_unit_test(a_copy_ends_in_nul),
+	    cmocka_unit_test(a_number_of_digits_is_taken_whole_or_not_at_all),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
