@@ -275,6 +275,7 @@ check: deps
 	$(Q)$(MAKE) man
 	$(Q)$(MAKE) run-ladder
 asan: deps
+	$(Q)$(MAKE) -j2 all # links.sh reads what is shipped
 	$(Q)$(MAKE) -j2 MODE=asan all tests
 	$(Q)$(MAKE) MODE=asan run-ladder
 demo: deps

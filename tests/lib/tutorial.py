@@ -9,13 +9,13 @@ MARK = "--- end of the block, status "
 
 
 def missing(want, out):
-    """The first line of `want` that is not in `out`, each behind the one before."""
+    """The first line of `want` that is not in `out`, each behind the one before; a number is a whole line."""
     at = 0
     for line in want.strip("\n").split("\n"):
-        found = out.find(line, at)
-        if found < 0:
+        found = re.compile(r"^%s$" % line if line.isdigit() else re.escape(line), re.M).search(out, at)
+        if found is None:
             return line
-        at = found + len(line)
+        at = found.end()
     return None
 
 

@@ -322,7 +322,7 @@ tap.ok(all_there(chat, 240), "the other webhook has them all meanwhile", len(cha
 tap.eq(st.child("courier"), pid, "the courier is the same")
 grown = rss(pid) - before
 tap.ok(grown < 8192, "its memory is flat: %d KiB more" % grown)
-tap.ok(status("siem")["lag"] >= MANY and "503" in status("siem")["error"], "its lag and why are told", status("siem"))
+tap.ok(wait_for(lambda: status("siem")["lag"] >= MANY and "503" in status("siem")["error"], 20), "its lag and why are told", status("siem"))
 behave["siem"] = True
 tap.ok(all_there(siem, 240) and ordered(siem), "once it is up it has all of them, in order", len(siem))
 
