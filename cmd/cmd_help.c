@@ -234,9 +234,11 @@ static const struct help {
     {"replay timeline", "[--vkey FILE] [--full] [RUN]", "What happened, and why.",
 	"  --vkey FILE         keys to trust (default: those of the state directory)\n"
 	"  --full              long texts in full\n" STATE},
-    {"replay whatif", "[--policy FILE] [--all] [RUN]",
+    {"replay whatif", "[--policy FILE] [--at TIME] [--all] [RUN]",
 	"Judge every recorded action again. Ends with 0 when every verdict is the recorded one.",
 	"  --policy FILE       a policy or a bundle (default: the recorded one)\n"
+	"  --at TIME           as if all of it were done then, 2026-11-30T12:00:00Z (default: when "
+	"it was)\n"
 	"  --all               print unchanged actions, too\n" STATE},
 };
 

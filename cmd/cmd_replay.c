@@ -19,12 +19,18 @@
 
 #define LINES 24
 
+struct args {
+	const char *state, *vkey, *run;
+	bool full;
+};
+
 static int
 usage(void)
 {
 	(void)fprintf(stderr,
 	    "usage: cofferdam replay timeline [--state DIR] [--vkey FILE] [--full] [RUN]\n"
-	    "       cofferdam replay whatif [--state DIR] [--policy FILE] [--all] [RUN]\n"
+	    "       cofferdam replay whatif [--state DIR] [--policy FILE] [--at TIME] [--all] "
+	    "[RUN]\n"
 	    "whatif ends with 0 when every verdict is the recorded one, else 1.\n");
 	return CMD_USAGE;
 }
@@ -47,31 +53,24 @@ replay_keysdir(const struct cmd_place *p)
 }
 
 static bool
-parse_args(int argc, char **argv, struct replay_args *a)
+parse_args(int argc, char **argv, struct args *a)
 {
 	static const struct option options[] = {
 	    {"state", required_argument, NULL, 's'},
 	    {"vkey", required_argument, NULL, 'k'},
-	    {"policy", required_argument, NULL, 'p'},
 	    {"full", no_argument, NULL, 'f'},
-	    {"all", no_argument, NULL, 'a'},
 	    {NULL, 0, NULL, 0},
 	};
 	int c;
 
 	optind = 1;
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		const char **to = c == 's'   ? &a->state
-				  : c == 'k' ? &a->vkey
-				  : c == 'p' ? &a->policy
-					     : NULL;
+		const char **to = c == 's' ? &a->state : c == 'k' ? &a->vkey : NULL;
 
 		if (to != NULL)
 			*to = optarg;
 		else if (c == 'f')
 			a->full = true;
-		else if (c == 'a')
-			a->all = true;
 		else
 			return false;
 	}
@@ -105,13 +104,14 @@ walk(struct cmd_place *place, struct timeline *t, struct err *err)
 }
 
 static int
-timeline(const struct replay_args *a)
+timeline(int argc, char **argv)
 {
 	AUTO_PLACE struct cmd_place place = {-1, -1};
 	AUTO(replay_blobs) struct replay_blobs *blobs = NULL;
 	AUTO_BUF struct buf verdict = BUF(65536);
 	AUTO_FD int keysdir = -1;
-	struct replay_opts o = {.run = a->run, .lines = a->full ? 0 : LINES};
+	struct args a = {0};
+	struct replay_opts o = {0};
 	struct timeline *t;
 	struct vkeys keys;
 	struct verdict v;
@@ -119,8 +119,12 @@ timeline(const struct replay_args *a)
 	size_t shown;
 	int n;
 
-	if (cmd_place_open(NULL, a->state, &place, &err) != 0 ||
-	    cmd_place_keys(&place, a->vkey, &keys, &err) != 0 ||
+	if (!parse_args(argc, argv, &a))
+		return usage();
+	o.run = a.run;
+	o.lines = a.full ? 0 : LINES;
+	if (cmd_place_open(NULL, a.state, &place, &err) != 0 ||
+	    cmd_place_keys(&place, a.vkey, &keys, &err) != 0 ||
 	    verify_log(place.logdir, &keys, NULL, 0, &v, &err) != 0)
 		return replay_fail(&err);
 	keysdir = replay_keysdir(&place);
@@ -137,8 +141,8 @@ timeline(const struct replay_args *a)
 	(void)printf("\nlog: %.*s", STR_ARG(buf_str(&verdict)));
 	if (n != 0)
 		return replay_fail(&err);
-	if (a->run != NULL && shown == 0) {
-		(void)fprintf(stderr, "cofferdam: the log has no run %s\n", a->run);
+	if (a.run != NULL && shown == 0) {
+		(void)fprintf(stderr, "cofferdam: the log has no run %s\n", a.run);
 		return CMD_FAILED;
 	}
 	return verdict_status(&v) == 1 || verdict_status(&v) == 2 ? CMD_FAILED : CMD_OK;
@@ -149,14 +153,11 @@ cmd_replay(int argc, char **argv)
 {
 	static const struct {
 		const char *name;
-		int (*run)(const struct replay_args *a);
+		int (*run)(int argc, char **argv);
 	} verbs[] = {{"timeline", timeline}, {"whatif", replay_whatif}};
-	struct replay_args a = {0};
 
-	if (argc < 2 || !parse_args(argc - 1, argv + 1, &a))
-		return usage();
-	for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
+	for (size_t i = 0; argc >= 2 && i < ARRAY_LEN(verbs); i++)
 		if (strcmp(argv[1], verbs[i].name) == 0)
-			return verbs[i].run(&a);
+			return verbs[i].run(argc - 1, argv + 1);
 	return usage();
 }

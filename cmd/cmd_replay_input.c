@@ -10,115 +10,134 @@
 #include "common/banned.h"
 
 static struct str
-text(const struct json *o, const char *key)
+attribute(const struct canon_node *o, const char *key)
 {
-	return json_str(json_get(o, key));
+	return canon_text(canon_member(o, key));
 }
 
 static bool
-read_lift(const struct json *o, struct policy_lift *ret)
+read_time(const struct canon_node *o, const char *key, int64_t *ret)
 {
-	enum lift_kind kind;
+	struct str s = attribute(o, key);
 
-	*ret = (struct policy_lift){.id = text(o, "id"),
-	    .rule = text(o, "rule"),
-	    .target = text(o, "target"),
-	    .run = text(o, "run")};
-	if (!lift_kind_parse(text(o, "kind"), &kind) || kind == LIFT_KIND_FREEZE)
+	return s.p != NULL && clock_parse(s, ret, NULL) == 0;
+}
+
+static bool
+read_effects(const struct canon_node *o, uint32_t *ret)
+{
+	const struct canon_node *list = canon_member(o, "effects"), *v = canon_first(list);
+
+	if (list == NULL || list->type != CANON_ARRAY)
 		return false;
-	ret->kind = (enum policy_lift_kind)kind;
-	return ret->id.n != 0 && effect_from_json(json_get(o, "effects"), &ret->effects) &&
-	       clock_parse(text(o, "from"), &ret->from_us, NULL) == 0 &&
-	       clock_parse(text(o, "to"), &ret->to_us, NULL) == 0;
-}
+	*ret = 0;
+	for (size_t i = 0; i < canon_count(list); i++, v = canon_behind(v)) {
+		uint32_t e = effect_parse(canon_text(v));
 
-static bool
-read_overlay(const struct json *o, struct policy_overlay *ret)
-{
-	*ret = (struct policy_overlay){.id = text(o, "id"),
-	    .why = text(o, "why"),
-	    .target = text(o, "target"),
-	    .env = text(o, "env")};
-	return ret->id.n != 0 && effect_from_json(json_get(o, "effects"), &ret->effects) &&
-	       clock_parse(text(o, "from"), &ret->from_us, NULL) == 0;
-}
-
-static bool
-read_beside(const struct json *input, struct replay_input *ret)
-{
-	const struct json *lifts = json_get(input, "lifts"), *over = json_get(input, "overlays");
-
-	if (json_count(lifts) > REPLAY_LIFTS_MAX || json_count(over) > REPLAY_LIFTS_MAX)
-		return false;
-	for (size_t i = 0; i < json_count(lifts); i++)
-		if (!read_lift(json_at(lifts, i), &ret->lifts[i]))
+		if (e == 0 || str_has_prefix(canon_text(v), "@"))
 			return false;
-	for (size_t i = 0; i < json_count(over); i++)
-		if (!read_overlay(json_at(over, i), &ret->overlays[i]))
-			return false;
-	ret->in.lifts = ret->lifts;
-	ret->in.nlifts = json_count(lifts);
-	ret->in.overlays = ret->overlays;
-	ret->in.noverlays = json_count(over);
+		*ret |= e;
+	}
 	return true;
 }
 
-struct str
-replay_attribute(const struct json *o, const char *key)
+static bool
+read_lift(const struct canon_node *o, struct policy_lift *ret)
 {
-	const struct json *v = json_get(o, key);
+	enum lift_kind kind;
 
-	return v != NULL ? json_str(v) : STR_NONE;
+	*ret = (struct policy_lift){.id = attribute(o, "id"),
+	    .rule = attribute(o, "rule"),
+	    .target = attribute(o, "target"),
+	    .run = attribute(o, "run")};
+	if (!lift_kind_parse(attribute(o, "kind"), &kind) || kind == LIFT_KIND_FREEZE)
+		return false;
+	ret->kind = (enum policy_lift_kind)kind;
+	return ret->id.n != 0 && read_effects(o, &ret->effects) &&
+	       read_time(o, "from", &ret->from_us) && read_time(o, "to", &ret->to_us);
 }
 
 static bool
-read_lists(const struct json *input, const struct json *decision, struct replay_input *ret)
+read_overlay(const struct canon_node *o, struct policy_overlay *ret)
 {
-	const struct json *rel = json_get(input, "relations"), *g = json_get(decision, "grants");
+	*ret = (struct policy_overlay){.id = attribute(o, "id"),
+	    .why = attribute(o, "why"),
+	    .target = attribute(o, "target"),
+	    .env = attribute(o, "env")};
+	return ret->id.n != 0 && read_effects(o, &ret->effects) &&
+	       read_time(o, "from", &ret->from_us);
+}
 
-	if (rel == NULL || json_count(rel) > REPLAY_RELATIONS_MAX || g == NULL ||
-	    json_count(g) > REPLAY_GRANTS_MAX)
+static bool
+read_beside(const struct canon_node *input, struct replay_input *ret)
+{
+	const struct canon_node *lifts = canon_member(input, "lifts"), *v = canon_first(lifts);
+	const struct canon_node *over = canon_member(input, "overlays");
+
+	if (canon_count(lifts) > REPLAY_LIFTS_MAX || canon_count(over) > REPLAY_LIFTS_MAX)
 		return false;
-	for (size_t i = 0; i < json_count(rel); i++)
-		ret->relations[i] = json_str(json_at(rel, i));
+	for (size_t i = 0; i < canon_count(lifts); i++, v = canon_behind(v))
+		if (!read_lift(v, &ret->lifts[i]))
+			return false;
+	v = canon_first(over);
+	for (size_t i = 0; i < canon_count(over); i++, v = canon_behind(v))
+		if (!read_overlay(v, &ret->overlays[i]))
+			return false;
+	ret->in.lifts = ret->lifts;
+	ret->in.nlifts = canon_count(lifts);
+	ret->in.overlays = ret->overlays;
+	ret->in.noverlays = canon_count(over);
+	return true;
+}
+
+static bool
+read_lists(
+    const struct canon_node *input, const struct canon_node *decision, struct replay_input *ret)
+{
+	const struct canon_node *rel = canon_member(input, "relations"), *v = canon_first(rel);
+	const struct canon_node *g = canon_member(decision, "grants");
+
+	if (rel == NULL || canon_count(rel) > REPLAY_RELATIONS_MAX || g == NULL ||
+	    canon_count(g) > REPLAY_GRANTS_MAX)
+		return false;
+	for (size_t i = 0; i < canon_count(rel); i++, v = canon_behind(v))
+		ret->relations[i] = canon_text(v);
 	ret->in.relations = ret->relations;
-	ret->in.nrelations = json_count(rel);
-	for (size_t i = 0; i < json_count(g); i++)
-		ret->grants[i] = (struct policy_grant){replay_attribute(json_at(g, i), "person"),
-		    replay_attribute(json_at(g, i), "role"),
-		    json_bool(json_get(json_at(g, i), "verified"))};
-	ret->ngrants = json_count(g);
+	ret->in.nrelations = canon_count(rel);
+	v = canon_first(g);
+	for (size_t i = 0; i < canon_count(g); i++, v = canon_behind(v))
+		ret->grants[i] = (struct policy_grant){attribute(v, "person"), attribute(v, "role"),
+		    canon_true(canon_member(v, "verified"))};
+	ret->ngrants = canon_count(g);
 	return true;
 }
 
 /* What was counted before it, and when what it ends began; both may be missing. */
 static bool
-read_times(const struct json *input, struct replay_input *ret)
+read_times(const struct canon_node *input, struct replay_input *ret)
 {
-	const struct json *rates = json_get(input, "rates"), *began = json_get(input, "began");
+	const struct canon_node *rates = canon_member(input, "rates"), *v = canon_first(rates);
 
-	if (json_count(rates) > POLICY_RATES_MAX ||
-	    (began != NULL && clock_parse(json_str(began), &ret->in.began_us, NULL) != 0))
+	if (canon_count(rates) > POLICY_RATES_MAX ||
+	    (canon_member(input, "began") != NULL && !read_time(input, "began", &ret->in.began_us)))
 		return false;
-	for (size_t i = 0; i < json_count(rates); i++) {
-		const struct json *one = json_at(rates, i);
-		int64_t n = json_int(json_get(one, "n"));
+	for (size_t i = 0; i < canon_count(rates); i++, v = canon_behind(v)) {
+		int64_t n = canon_int(canon_member(v, "n"));
 
 		if (n < 0 || n > UINT32_MAX)
 			return false;
-		ret->rates[i] =
-		    (struct policy_rate_count){replay_attribute(one, "rule"), (unsigned)n};
+		ret->rates[i] = (struct policy_rate_count){attribute(v, "rule"), (unsigned)n};
 	}
 	ret->in.rates = ret->rates;
-	ret->in.nrates = json_count(rates);
+	ret->in.nrates = canon_count(rates);
 	return true;
 }
 
 static bool
-read_verdict(const struct json *decision, enum verdict *ret)
+read_verdict(const struct canon_node *decision, enum verdict *ret)
 {
 	for (int v = VERDICT_DENY; v <= VERDICT_ALLOW; v++) {
-		if (str_eqz(replay_attribute(decision, "verdict"), verdict_name((enum verdict)v))) {
+		if (str_eqz(attribute(decision, "verdict"), verdict_name((enum verdict)v))) {
 			*ret = (enum verdict)v;
 			return true;
 		}
@@ -127,28 +146,26 @@ read_verdict(const struct json *decision, enum verdict *ret)
 }
 
 int
-replay_input_read(
-    const struct json *data, const struct record *r, struct replay_input *ret, struct err *err)
+replay_input_read(const struct canon_node *data, const struct record *r, struct replay_input *ret,
+    struct err *err)
 {
-	const struct json *q = json_get(data, "request"), *d = json_get(data, "decision");
-	const struct json *in = q != NULL ? json_get(q, "input") : NULL;
-	const struct json *clock = d != NULL ? json_get(d, "clock_known") : NULL;
-	const struct json *n = in != NULL ? json_get(in, "statements") : NULL;
+	const struct canon_node *d = canon_member(data, "decision");
+	const struct canon_node *in = canon_member(canon_member(data, "request"), "input");
+	const struct canon_node *clock = canon_member(d, "clock_known");
+	const struct canon_node *n = canon_member(in, "statements");
 
 	if (in == NULL || clock == NULL || n == NULL)
 		return err_set(err, ERR_NOT_FOUND, "the record holds no input");
-	ret->in = (struct policy_input){.target = replay_attribute(in, "target"),
-	    .kind = replay_attribute(in, "kind"),
-	    .env = replay_attribute(in, "env"),
-	    .agent = replay_attribute(in, "agent"),
-	    .owner = replay_attribute(in, "owner"),
+	ret->in = (struct policy_input){.target = attribute(in, "target"),
+	    .kind = attribute(in, "kind"),
+	    .env = attribute(in, "env"),
+	    .agent = attribute(in, "agent"),
+	    .owner = attribute(in, "owner"),
 	    .run = r->run,
-	    .statements = (unsigned)json_int(n),
-	    .deferred = json_bool(json_get(in, "deferred")),
-	    .at.known = json_bool(clock)};
-	if (json_get(in, "effects") == NULL ||
-	    !effect_from_json(json_get(in, "effects"), &ret->in.effects) ||
-	    clock_parse(replay_attribute(d, "at"), &ret->in.at.us, NULL) != 0 ||
+	    .statements = (unsigned)canon_int(n),
+	    .deferred = canon_true(canon_member(in, "deferred")),
+	    .at.known = canon_true(clock)};
+	if (!read_effects(in, &ret->in.effects) || !read_time(d, "at", &ret->in.at.us) ||
 	    !read_lists(in, d, ret) || !read_times(in, ret) || !read_verdict(d, &ret->verdict) ||
 	    !read_beside(in, ret))
 		return err_set(err, ERR_NOT_FOUND, "the recorded input is not of the form");

@@ -2,15 +2,15 @@
 #ifndef CMD_CMD_REPLAY_INPUT_H
 #define CMD_CMD_REPLAY_INPUT_H
 
+#include "audit/canon_tree.h"
 #include "audit/record.h"
-#include "common/json.h"
 #include "policy/policy.h"
 
 #define REPLAY_GRANTS_MAX 64
 #define REPLAY_RELATIONS_MAX 256
 #define REPLAY_LIFTS_MAX 64
 
-/* Strings are borrowed from the record. */
+/* Strings are borrowed from the record and its tree. What is counted is set, the rest is not. */
 struct replay_input {
 	struct policy_input in;
 	struct str relations[REPLAY_RELATIONS_MAX];
@@ -22,10 +22,8 @@ struct replay_input {
 	enum verdict verdict; /* as recorded */
 };
 
-/* A missing member is a missing attribute: p == NULL. */
-struct str replay_attribute(const struct json *o, const char *key);
 /* ERR_NOT_FOUND: it is not there, or not of the form. */
-int replay_input_read(
-    const struct json *data, const struct record *r, struct replay_input *ret, struct err *err);
+int replay_input_read(const struct canon_node *data, const struct record *r,
+    struct replay_input *ret, struct err *err);
 
 #endif

@@ -1,10 +1,11 @@
 /*
  * `cofferdam replay whatif`: every recorded action is judged again, by the one verdict function, on
- * the recorded input at the recorded instant with the recorded grants. Runs as the reviewer. Under
- * the recorded policy the recorded verdicts must come out, all of them; what cannot be judged is
- * UNKNOWN or ERROR, never taken for unchanged.
+ * the recorded input at the recorded instant (or one that is told) with the recorded grants. Runs
+ * as the reviewer. Under the recorded policy the recorded verdicts must come out, all of them; what
+ * cannot be judged is UNKNOWN or ERROR, never taken for unchanged.
  */
 #include <fcntl.h>
+#include <getopt.h>
 #include <inttypes.h>
 #include <libgen.h>
 #include <stdarg.h>
@@ -16,7 +17,9 @@
 #include "cmd/cmd.h"
 #include "cmd/cmd_file.h"
 #include "cmd/cmd_replay.h"
+#include "cmd/cmd_replay_effects.h"
 #include "cmd/cmd_replay_input.h"
+#include "common/clock.h"
 #include "common/log.h"
 #include "common/xalloc.h"
 #include "policy/facts.h"
@@ -42,13 +45,23 @@ struct diverged {
 	char *run;
 };
 
+struct args {
+	const char *state, *policy, *run, *at;
+	bool all;
+};
+
 struct whatif {
-	const struct replay_args *a;
+	const struct args *a;
+	int64_t at_us; /* --at */
 	struct cmd_place place;
 	struct replay_blobs *blobs;
 	struct policy *given; /* --policy */
 	struct loaded *loaded;
 	struct diverged *diverged;
+	struct canon_tree *tree;
+	struct replay_effects *effects;
+	struct replay_input input; /* of the action at hand */
+	struct decision decision;
 	uint64_t total, of[4], conditional;
 	uint64_t moved[3][3]; /* recorded verdict, verdict now */
 };
@@ -134,67 +147,32 @@ policy_for(const struct whatif *w, struct str digest, const char **why)
 	return NULL;
 }
 
-/* --- effects again ------------------------------------------------------------------------ */
-
-/*
- * Today's table on the recorded facts. What it gives must be among the recorded effects; what was
- * recorded beyond it must come from the transaction (COMMIT), from statements that EXECUTE ran, or
- * be the opaque of a refusal by core. An exchange that only prepares runs nothing and is a read;
- * but what escapes may not even be prepared. HTTP's effects come from its head, which is sealed.
- */
-static int
-check_effects(const struct json *data, const struct replay_input *j, struct err *err)
-{
-	const struct json *q = json_get(data, "request"), *facts = json_get(q, "facts");
-	AUTO_BUF struct buf now = BUF(512), then = BUF(512);
-	struct facts_sql_view view;
-	uint32_t txn = 0, said = j->in.effects;
-	bool inner;
-
-	if (facts == NULL || json_count(facts) == 0 || json_get(facts, "error") != NULL ||
-	    json_get(facts, "http") != NULL)
-		return 0;
-	effects_sql(facts, &view);
-	inner = json_get(facts, "exec") != NULL;
-	if (str_eqz(replay_attribute(q, "operation"), "prepare") && said == EFFECT_read &&
-	    (view.effects_resolved & EFFECT_SET_ESCAPE) == 0)
-		return 0;
-	if (json_get(q, "txn_effects") != NULL)
-		(void)effect_from_json(json_get(q, "txn_effects"), &txn);
-	if (((inner ? view.effects_resolved : view.effects) & ~said) == 0 &&
-	    (inner || (said & ~(view.effects | txn | EFFECT_opaque)) == 0))
-		return 0;
-	effect_put(&now, view.effects);
-	effect_put(&then, said);
-	return err_set(err, ERR_STATE, "effects of the recorded facts are now [%.*s], were [%.*s]",
-	    STR_ARG(buf_str(&now)), STR_ARG(buf_str(&then)));
-}
-
 /* --- comparing -------------------------------------------------------------------------------- */
 
 static bool
-same_list(const struct json *a, const struct str *s, size_t n)
+same_list(const struct canon_node *a, const struct str *s, size_t n)
 {
-	if (a == NULL || json_count(a) != n)
+	const struct canon_node *v = canon_first(a);
+
+	if (a == NULL || canon_count(a) != n)
 		return false;
-	for (size_t i = 0; i < n; i++)
-		if (!str_eq(json_str(json_at(a, i)), s[i]))
+	for (size_t i = 0; i < n; i++, v = canon_behind(v))
+		if (!str_eq(canon_text(v), s[i]))
 			return false;
 	return true;
 }
 
 /* Under the recorded policy not only the verdict must come out again, but what led to it. */
 static bool
-same_reasons(const struct json *decision, const struct decision *d)
+same_reasons(const struct canon_node *decision, const struct decision *d)
 {
-	const struct json *rows = json_get(decision, "max_rows");
-	struct str calendar = replay_attribute(decision, "calendar");
-	const struct json *lifted = json_get(decision, "lifted");
+	const struct canon_node *rows = canon_member(decision, "max_rows");
+	const struct canon_node *lifted = canon_member(decision, "lifted");
 
 	return (lifted == NULL ? d->nlifted == 0 : same_list(lifted, d->lifted, d->nlifted)) &&
-	       same_list(json_get(decision, "rules"), d->rules, d->nrules) &&
-	       str_eq(str_mem(calendar.p, calendar.n), d->calendar) &&
-	       (rows != NULL ? json_int(rows) : -1) == (d->max_rows >= 0 ? d->max_rows : -1);
+	       same_list(canon_member(decision, "rules"), d->rules, d->nrules) &&
+	       str_eq(canon_text(canon_member(decision, "calendar")), d->calendar) &&
+	       (rows != NULL ? canon_int(rows) : -1) == (d->max_rows >= 0 ? d->max_rows : -1);
 }
 
 static void
@@ -228,17 +206,23 @@ set_diverged(struct whatif *w, struct str run)
 	w->diverged = d;
 }
 
+/* Counts it; true: it is to be printed as well. */
+static bool
+count(struct whatif *w, const struct record *r, enum outcome o)
+{
+	w->of[o]++;
+	w->total++;
+	w->conditional += has_diverged(w, r->run);
+	return o != UNCHANGED || w->a->all;
+}
+
 static void PRINTF_LIKE(4, 5)
     report(struct whatif *w, const struct record *r, enum outcome o, const char *fmt, ...)
 {
 	AUTO_FREE char *text = NULL, *vis = NULL;
-	bool conditional = has_diverged(w, r->run);
 	va_list ap;
 
-	w->of[o]++;
-	w->total++;
-	w->conditional += conditional;
-	if (o == UNCHANGED && !w->a->all)
+	if (!count(w, r, o))
 		return;
 	va_start(ap, fmt);
 	if (vasprintf(&text, fmt, ap) < 0)
@@ -246,33 +230,44 @@ static void PRINTF_LIKE(4, 5)
 	va_end(ap);
 	vis = log_vis(str_z(text));
 	(void)printf("%6" PRIu64 " %.*s %s%s\n", r->seq, STR_ARG(r->run), vis,
-	    conditional ? "  (conditional: the agent had another answer before)" : "");
+	    has_diverged(w, r->run) ? "  (conditional: the agent had another answer before)" : "");
+}
+
+static struct str
+operation(const struct canon_node *data)
+{
+	return canon_text(canon_member(canon_member(data, "request"), "operation"));
 }
 
 static void
-compare(struct whatif *w, const struct record *r, const struct json *data,
-    const struct replay_input *j, const struct policy *p)
+compare(
+    struct whatif *w, const struct record *r, const struct canon_node *data, const struct policy *p)
 {
-	const struct json *rec = json_get(data, "decision"), *q = json_get(data, "request");
-	AUTO_FREE struct decision *d = xcalloc(1, sizeof(*d));
+	const struct replay_input *j = &w->input;
+	const struct decision *d = &w->decision;
+	bool as_was = w->given == NULL && w->a->at == NULL, same;
 	AUTO_BUF struct buf effects = BUF(512), rules = BUF(8192);
 
-	policy_eval(p, &j->in, j->grants, j->ngrants, d);
+	policy_judge(p, &j->in, j->grants, j->ngrants, &w->decision);
+	same = d->verdict == j->verdict;
+	if (same && (!as_was || same_reasons(canon_member(data, "decision"), d)) && !w->a->all) {
+		(void)count(w, r, UNCHANGED);
+		return;
+	}
 	effect_put(&effects, j->in.effects);
 	put_rules(&rules, d);
-	if (d->verdict == j->verdict && w->given == NULL && !same_reasons(rec, d)) {
+	if (same && as_was && !same_reasons(canon_member(data, "decision"), d)) {
 		report(w, r, ERROR, "ERROR %s again, but by rule %.*s", verdict_name(d->verdict),
 		    STR_ARG(buf_str(&rules)));
-	} else if (d->verdict == j->verdict) {
+	} else if (same) {
 		report(w, r, UNCHANGED, "UNCHANGED %s  %.*s on %.*s [%.*s] rule %.*s",
-		    verdict_name(d->verdict), STR_ARG(replay_attribute(q, "operation")),
-		    STR_ARG(j->in.target), STR_ARG(buf_str(&effects)), STR_ARG(buf_str(&rules)));
+		    verdict_name(d->verdict), STR_ARG(operation(data)), STR_ARG(j->in.target),
+		    STR_ARG(buf_str(&effects)), STR_ARG(buf_str(&rules)));
 	} else {
 		w->moved[j->verdict][d->verdict]++;
 		report(w, r, CHANGED, "%s -> %s  %.*s on %.*s [%.*s] now by rule %.*s",
-		    verdict_name(j->verdict), verdict_name(d->verdict),
-		    STR_ARG(replay_attribute(q, "operation")), STR_ARG(j->in.target),
-		    STR_ARG(buf_str(&effects)), STR_ARG(buf_str(&rules)));
+		    verdict_name(j->verdict), verdict_name(d->verdict), STR_ARG(operation(data)),
+		    STR_ARG(j->in.target), STR_ARG(buf_str(&effects)), STR_ARG(buf_str(&rules)));
 		set_diverged(w, r->run);
 	}
 }
@@ -280,40 +275,37 @@ compare(struct whatif *w, const struct record *r, const struct json *data,
 static void
 judge(struct whatif *w, const struct record *r)
 {
-	AUTO(json) struct json_doc *doc = NULL;
-	AUTO_FREE struct replay_input *j = xcalloc(1, sizeof(*j));
-	const struct json *data, *d;
+	const struct canon_node *data = canon_tree_set(w->tree, r->data);
+	const struct canon_node *d = canon_member(data, "decision");
+	struct str policy = canon_text(canon_member(d, "policy"));
+	struct str engine = canon_text(canon_member(d, "engine"));
+	struct replay_input *j = &w->input;
 	const struct policy *p;
 	const char *why = NULL;
 	struct err err = {0};
 
-	if (json_parse(r->data, "action", &doc, &err) != 0) {
-		report(w, r, ERROR, "ERROR %s", err.msg);
-		return;
-	}
-	data = json_root(doc);
-	d = json_get(data, "decision");
 	if (replay_input_read(data, r, j, &err) != 0) {
 		report(w, r, UNKNOWN, "UNKNOWN %s", err.msg);
 		return;
 	}
-	if (check_effects(data, j, &err) != 0) {
-		bool same = str_eqz(replay_attribute(d, "engine"), EFFECTS_ENGINE);
+	if (replay_effects_check(w->effects, canon_member(data, "request"), j->in.effects, &err) !=
+	    0) {
+		bool same = str_eqz(engine, EFFECTS_ENGINE);
 
 		report(w, r, same ? ERROR : UNKNOWN, "%s %s (engine then: %.*s)",
-		    same ? "ERROR" : "UNKNOWN", err.msg, STR_ARG(replay_attribute(d, "engine")));
+		    same ? "ERROR" : "UNKNOWN", err.msg, STR_ARG(engine));
 		return;
 	}
 	/* No policy was loaded: the zero decision denies. */
-	if (w->given == NULL && replay_attribute(d, "policy").n == 0) {
+	if (w->given == NULL && policy.n == 0) {
 		report(w, r, j->verdict == VERDICT_DENY ? UNCHANGED : ERROR,
 		    "deny without a policy, recorded %s", verdict_name(j->verdict));
 		return;
 	}
-	p = policy_for(w, replay_attribute(d, "policy"), &why);
+	p = policy_for(w, policy, &why);
 	if (p == NULL) {
-		report(w, r, UNKNOWN, "UNKNOWN policy %.12s: %s", replay_attribute(d, "policy").p,
-		    why);
+		report(w, r, UNKNOWN, "UNKNOWN policy %.*s: %s", policy.n < 12 ? (int)policy.n : 12,
+		    policy.p, why);
 		return;
 	}
 	if (w->given != NULL) { /* what the target is, is the policy's to say */
@@ -322,7 +314,9 @@ judge(struct whatif *w, const struct record *r)
 		j->in.kind = t.kind;
 		j->in.env = t.env;
 	}
-	compare(w, r, data, j, p);
+	if (w->a->at != NULL)
+		j->in.at = (struct instant){w->at_us, true};
+	compare(w, r, data, p);
 }
 
 /* --- all ---------------------------------------------------------------------------------- */
@@ -330,7 +324,7 @@ judge(struct whatif *w, const struct record *r)
 static int
 walk(struct whatif *w, struct err *err)
 {
-	const struct replay_args *a = w->a;
+	const struct args *a = w->a;
 	struct chain *c = NULL;
 	struct record r;
 	struct hash leaf;
@@ -397,30 +391,86 @@ whatif_free(struct whatif *w)
 		free(d->run);
 		free(d);
 	}
+	canon_tree_free(w->tree);
+	replay_effects_free(w->effects);
 	replay_blobs_free(w->blobs);
 	cmd_place_close(&w->place);
 }
 
-int
-replay_whatif(const struct replay_args *a)
+static int
+usage(void)
 {
-	struct whatif w = {.a = a, .place = {-1, -1}};
-	AUTO_FD int keysdir = -1;
-	struct err err = {0};
-	int r = cmd_place_open(NULL, a->state, &w.place, &err);
+	(void)fprintf(stderr, "usage: cofferdam replay whatif [--state DIR] [--policy FILE] [--at "
+			      "TIME] [--all] [RUN]\n"
+			      "ends with 0 when every verdict is the recorded one, else 1.\n");
+	return CMD_USAGE;
+}
 
-	if (r == 0 && a->policy != NULL)
-		r = load_given(a->policy, &w.given, &err);
-	if (r == 0) {
-		keysdir = replay_keysdir(&w.place);
-		r = replay_blobs_open(w.place.logdir, keysdir, &w.blobs, &err);
+static bool
+parse_args(int argc, char **argv, struct args *a)
+{
+	static const struct option options[] = {
+	    {"state", required_argument, NULL, 's'},
+	    {"policy", required_argument, NULL, 'p'},
+	    {"at", required_argument, NULL, 't'},
+	    {"all", no_argument, NULL, 'a'},
+	    {NULL, 0, NULL, 0},
+	};
+	int c;
+
+	optind = 1;
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		switch (c) {
+		case 's': a->state = optarg; break;
+		case 'p': a->policy = optarg; break;
+		case 't': a->at = optarg; break;
+		case 'a': a->all = true; break;
+		default: return false;
+		}
 	}
-	if (r == 0)
-		r = walk(&w, &err);
-	if (r == 0)
-		summary(&w);
-	whatif_free(&w);
+	if (optind < argc)
+		a->run = argv[optind++];
+	return optind == argc;
+}
+
+static int
+prepare(struct whatif *w, int *ret_keysdir, struct err *err)
+{
+	const struct args *a = w->a;
+	int r = 0;
+
+	if (a->at != NULL && clock_parse(str_z(a->at), &w->at_us, err) != 0)
+		return err_wrap(err, "--at %s", a->at);
+	r = cmd_place_open(NULL, a->state, &w->place, err);
+	if (r == 0 && a->policy != NULL)
+		r = load_given(a->policy, &w->given, err);
 	if (r != 0)
-		return replay_fail(&err);
-	return w.of[UNCHANGED] == w.total ? CMD_OK : CMD_FAILED;
+		return r;
+	*ret_keysdir = replay_keysdir(&w->place);
+	w->tree = canon_tree_new();
+	w->effects = replay_effects_new();
+	return replay_blobs_open(w->place.logdir, *ret_keysdir, &w->blobs, err);
+}
+
+int
+replay_whatif(int argc, char **argv)
+{
+	AUTO_FREE struct whatif *w = xcalloc(1, sizeof(*w));
+	AUTO_FD int keysdir = -1;
+	struct args a = {0};
+	struct err err = {0};
+	int r, status;
+
+	if (!parse_args(argc, argv, &a))
+		return usage();
+	w->a = &a;
+	w->place = (struct cmd_place){-1, -1};
+	r = prepare(w, &keysdir, &err);
+	if (r == 0)
+		r = walk(w, &err);
+	if (r == 0)
+		summary(w);
+	status = w->of[UNCHANGED] == w->total ? CMD_OK : CMD_FAILED;
+	whatif_free(w);
+	return r != 0 ? replay_fail(&err) : status;
 }

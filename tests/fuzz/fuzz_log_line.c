@@ -1,11 +1,11 @@
 /* Lines of a segment: whatever lies there, a line is a record or it is not, and what is one stays
  * one. */
-#include <assert.h>
 #include <stdlib.h>
 
 #include "audit/canon.h"
 #include "audit/pack.h"
 #include "audit/record.h"
+#include "tests/fuzz/canon_same.h"
 
 #include "common/banned.h"
 
@@ -18,6 +18,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct str body, v, text = str_mem(data, size);
 	struct hash leaf, ct;
 	struct record r;
+	AUTO(canon_tree) struct canon_tree *tree = canon_tree_new();
+	AUTO(json) struct json_doc *doc = NULL;
 	size_t at = 0;
 
 	(void)record_parse_line(text, &body, &leaf, NULL);
@@ -31,6 +33,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	record_line(&line, text, &leaf);
 	assert(record_parse_line(buf_str(&line), &body, &leaf, NULL) == 0 && str_eq(body, text));
 	(void)pack_ref_ct(&r, &ct);
+	if (json_parse(r.data, "data", &doc, NULL) == 0)
+		canon_same(canon_tree_set(tree, r.data), json_root(doc));
 	v = canon_get(r.data, "a");
 	while (canon_next(v, &at, &v))
 		continue;

@@ -184,6 +184,14 @@ tap.ok(rc == 1 and re.search(r"^ +6 r-1 deny -> needs_approval .*\[drop\] now by
 tap.ok("2 conditional" in out, "what came after it in the run is conditional", out)
 rc, out, err = replay("whatif", S, "--policy", STRICT)
 tap.ok(rc == 1 and "allow -> deny" in out, "a stricter one shows what it would have stopped", out)
+rc, out, err = replay("whatif", S, "--at", "2026-03-10T00:00:00Z")
+tap.ok(rc == 1 and re.search(r"^ +6 r-1 deny -> needs_approval .*now by rule two", out, re.M) and "3 UNCHANGED (75 %)" in out,
+       "at an instant outside the freeze the DROP would have waited for people", out)
+rc, out, err = replay("whatif", S, "--at", "2026-03-02T12:00:00Z")
+tap.ok(rc == 1 and "2 UNCHANGED (50 %), 1 needs_approval -> deny, 1 allow -> deny" in out,
+       "and inside it the DELETE would not have passed, whoever signed", out)
+rc, out, err = replay("whatif", S, "--at", "noon")
+tap.ok(rc == 2 and "--at noon" in err, "an instant that is none is a usage error", err)
 tap.eq(replay("whatif", S, "r-2")[1], "0 actions: 0 UNCHANGED (100 %)\n", "another run has no actions")
 tap.eq(replay("whatif", S, "--policy", T + "/none")[0], 2, "a policy that is not there is a usage error")
 open(T + "/broken.json", "w").write("{")

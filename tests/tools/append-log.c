@@ -23,6 +23,9 @@
 
 #include "common/banned.h"
 
+#define CHUNK ((size_t)1 << 20) /* read at once */
+#define LINES 4096		/* of a file, committed at once */
+
 static struct {
 	const char *name;
 	uint64_t value;
@@ -193,16 +196,19 @@ static void
 append_file(struct store *store, const struct secret *key)
 {
 	AUTO_FD int fd = open(from, O_RDONLY | O_CLOEXEC);
-	AUTO_BUF struct buf all = BUF(16 << 20);
+	AUTO_BUF struct buf all = BUF((size_t)1 << 30);
 	struct str left, line, type, src, run, data;
 	struct err err = {0};
-	uint64_t seq;
+	uint64_t seq, lines = 0;
 	ssize_t n;
 
-	n = fd < 0 ? -1 : read(fd, buf_grow(&all, all.max), all.max);
-	if (n < 0)
-		fatal("%s: %s", from, strerror(errno));
-	left = str_mem(all.p, (size_t)n);
+	do {
+		n = fd < 0 ? -1 : read(fd, buf_grow(&all, CHUNK), CHUNK);
+		if (n < 0)
+			fatal("%s: %s", from, strerror(errno));
+		all.n -= CHUNK - (size_t)n;
+	} while (n > 0);
+	left = buf_str(&all);
 	while (str_cut(&left, '\n', &line)) {
 		AUTO_BUF struct buf b = BUF(RECORD_BODY_MAX);
 		AUTO_FREE char *z = NULL;
@@ -215,6 +221,8 @@ append_file(struct store *store, const struct secret *key)
 		if (store_append(store, z, src, str_eqz(run, "-") ? STR("") : run, buf_str(&b),
 			&seq, NULL, &err) != 0)
 			fatal_err(&err);
+		if (++lines % LINES == 0)
+			commit(store, false);
 	}
 	commit(store, true);
 }
