@@ -233,12 +233,6 @@ static void PRINTF_LIKE(4, 5)
 	    has_diverged(w, r->run) ? "  (conditional: the agent had another answer before)" : "");
 }
 
-static struct str
-operation(const struct canon_node *data)
-{
-	return canon_text(canon_member(canon_member(data, "request"), "operation"));
-}
-
 static void
 compare(
     struct whatif *w, const struct record *r, const struct canon_node *data, const struct policy *p)
@@ -246,6 +240,7 @@ compare(
 	const struct replay_input *j = &w->input;
 	const struct decision *d = &w->decision;
 	bool as_was = w->given == NULL && w->a->at == NULL, same;
+	struct str operation = canon_text(canon_member(canon_member(data, "request"), "operation"));
 	AUTO_BUF struct buf effects = BUF(512), rules = BUF(8192);
 
 	policy_judge(p, &j->in, j->grants, j->ngrants, &w->decision);
@@ -261,12 +256,12 @@ compare(
 		    STR_ARG(buf_str(&rules)));
 	} else if (same) {
 		report(w, r, UNCHANGED, "UNCHANGED %s  %.*s on %.*s [%.*s] rule %.*s",
-		    verdict_name(d->verdict), STR_ARG(operation(data)), STR_ARG(j->in.target),
+		    verdict_name(d->verdict), STR_ARG(operation), STR_ARG(j->in.target),
 		    STR_ARG(buf_str(&effects)), STR_ARG(buf_str(&rules)));
 	} else {
 		w->moved[j->verdict][d->verdict]++;
 		report(w, r, CHANGED, "%s -> %s  %.*s on %.*s [%.*s] now by rule %.*s",
-		    verdict_name(j->verdict), verdict_name(d->verdict), STR_ARG(operation(data)),
+		    verdict_name(j->verdict), verdict_name(d->verdict), STR_ARG(operation),
 		    STR_ARG(j->in.target), STR_ARG(buf_str(&effects)), STR_ARG(buf_str(&rules)));
 		set_diverged(w, r->run);
 	}
