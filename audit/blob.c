@@ -3,8 +3,12 @@
  * open, the command line opens with the run's key. A frame from disk is not trusted: what comes
  * out of blob_open is what the record committed to, or an error.
  *
- *	"CFB1" | u32 total length | 24-byte nonce | u32 ciphertext length | ciphertext
- *	ciphertext = XChaCha20-Poly1305(key, nonce, salt32 || content, additional data "CFB1")
+ *	"CFB2" | u32 total length | wrap | 24-byte nonce | u32 ciphertext length | ciphertext
+ *	wrap = 24-byte nonce | XChaCha20-Poly1305(run's key, nonce, key, additional data "CFB2" kid)
+ *	ciphertext = XChaCha20-Poly1305(key, nonce, salt32 || content, additional data "CFB2")
+ *
+ * The key is this frame's alone, so upstream is lent that of one answer and not the run's. Frames
+ * with "CFB1" have no wrap and the run's key itself; they are read, and written no more.
  */
 #include "audit/blob.h"
 
@@ -15,15 +19,18 @@
 
 #include "common/banned.h"
 
-#define MAGIC "CFB1"
+#define MAGIC "CFB2"
+#define MAGIC_OLD "CFB1"
 #define MAGIC_LEN 4
 #define NONCE_LEN crypto_aead_xchacha20poly1305_ietf_NPUBBYTES
 #define TAG_LEN crypto_aead_xchacha20poly1305_ietf_ABYTES
 #define SALT_LEN 32
-#define HEAD_LEN ((size_t)(MAGIC_LEN + 4 + NONCE_LEN + 4))
+#define HEAD_OLD ((size_t)(MAGIC_LEN + 4 + NONCE_LEN + 4))
+#define HEAD_LEN (HEAD_OLD + BLOB_WRAP_LEN)
 #define CT_MAX (SALT_LEN + BLOB_PLAIN_MAX + TAG_LEN)
 
 static_assert(NONCE_LEN == 24 && TAG_LEN == 16, "the format is fixed");
+static_assert(BLOB_WRAP_LEN == NONCE_LEN + BLOB_KEY_LEN + TAG_LEN, "the format is fixed");
 
 static struct hash
 commitment(const uint8_t salt[SALT_LEN], struct str plaintext)
@@ -33,13 +40,13 @@ commitment(const uint8_t salt[SALT_LEN], struct str plaintext)
 	return hash_sha256_parts(parts, 3);
 }
 
-/* The nonce is part of it, or a changed nonce would look whole to whoever has no key. */
+/* Wrap and nonce are part of it, or a changed one would look whole to whoever has no key. */
 static struct hash
-sealed_hash(const uint8_t *nonce, struct str ct)
+sealed_hash(struct str wrap, const uint8_t *nonce, struct str ct)
 {
-	struct str parts[] = {str_mem(nonce, NONCE_LEN), ct};
+	struct str parts[] = {wrap, str_mem(nonce, NONCE_LEN), ct};
 
-	return hash_sha256_parts(parts, 2);
+	return hash_sha256_parts(parts, 3);
 }
 
 static void
@@ -51,28 +58,97 @@ put_z(char *out, size_t size, struct str s)
 	out[s.n] = '\0';
 }
 
-int
-blob_seal(const struct secret *key, struct str kid, const char *media, struct str plaintext,
-    struct buf *frame, struct blob_ref *ret, struct err *err)
+static int
+key_check(const struct secret *key, struct err *err)
 {
-	AUTO_BUF struct buf plain = BUF(SALT_LEN + BLOB_PLAIN_MAX);
-	struct blob_ref ref = {.len = plaintext.n};
-	unsigned long long ct_len = 0;
-	uint8_t salt[SALT_LEN], nonce[NONCE_LEN];
-	size_t ct_want = SALT_LEN + plaintext.n + TAG_LEN;
-	uint8_t *ct;
+	if (secret_str(key).n != BLOB_KEY_LEN)
+		return err_set(err, ERR_CRYPTO, "blob key must be %d bytes, is %zu", BLOB_KEY_LEN,
+		    secret_str(key).n);
+	return 0;
+}
+
+/* --- keys ---------------------------------------------------------------------------- */
+
+/* A wrap moved under another run's name does not open. */
+static void
+wrap_ad(struct buf *out, struct str kid)
+{
+	buf_put(out, MAGIC, MAGIC_LEN);
+	buf_put_str(out, kid);
+}
+
+int
+blob_key_new(const struct secret *run_key, struct str kid, struct secret **ret_key,
+    uint8_t ret_wrap[BLOB_WRAP_LEN], struct err *err)
+{
+	AUTO(secret) struct secret *key = secret_new(BLOB_KEY_LEN);
+	AUTO_BUF struct buf ad = BUF(128);
+	int r = key_check(run_key, err);
+
+	if (r != 0)
+		return r;
+	if (kid.n == 0 || kid.n >= sizeof(((struct blob_ref *)0)->kid))
+		return err_set(err, ERR_INVALID, "blob: key id of %zu bytes", kid.n);
+	wrap_ad(&ad, kid);
+	rand_bytes(secret_bytes(key), BLOB_KEY_LEN);
+	rand_bytes(ret_wrap, NONCE_LEN);
+	if (crypto_aead_xchacha20poly1305_ietf_encrypt(ret_wrap + NONCE_LEN, NULL,
+		secret_bytes(key), BLOB_KEY_LEN, ad.p, ad.n, NULL, ret_wrap,
+		(const uint8_t *)secret_str(run_key).p) != 0)
+		fatal("libsodium: encryption failed");
+	*ret_key = TAKE_PTR(key);
+	return 0;
+}
+
+static int
+unwrap(const struct secret *run_key, struct str kid, const uint8_t *wrap, struct secret **ret,
+    struct err *err)
+{
+	AUTO(secret) struct secret *key = secret_new(BLOB_KEY_LEN);
+	AUTO_BUF struct buf ad = BUF(128);
+
+	wrap_ad(&ad, kid);
+	if (crypto_aead_xchacha20poly1305_ietf_decrypt(secret_bytes(key), NULL, NULL,
+		wrap + NONCE_LEN, BLOB_KEY_LEN + TAG_LEN, ad.p, ad.n, wrap,
+		(const uint8_t *)secret_str(run_key).p) != 0)
+		return err_set(err, ERR_CRYPTO, "blob does not open with key %.*s", STR_ARG(kid));
+	*ret = TAKE_PTR(key);
+	return 0;
+}
+
+/* --- sealing ------------------------------------------------------------------------- */
+
+static int
+seal_check(const struct secret *key, struct str kid, const char *media, struct str plaintext,
+    const struct buf *frame, struct err *err)
+{
+	const struct blob_ref *ref = NULL;
+	size_t want = HEAD_LEN + SALT_LEN + plaintext.n + TAG_LEN;
 
 	if (plaintext.n > BLOB_PLAIN_MAX)
 		return err_set(err, ERR_TOO_LARGE, "blob of %zu bytes, limit %zu", plaintext.n,
 		    BLOB_PLAIN_MAX);
-	if (kid.n == 0 || kid.n >= sizeof(ref.kid) || strlen(media) >= sizeof(ref.media))
+	if (kid.n == 0 || kid.n >= sizeof(ref->kid) || strlen(media) >= sizeof(ref->media))
 		return err_set(err, ERR_INVALID, "blob: key id or media type of a wrong length");
-	if (secret_str(key).n != BLOB_KEY_LEN)
-		return err_set(err, ERR_CRYPTO, "blob key must be %d bytes, is %zu", BLOB_KEY_LEN,
-		    secret_str(key).n);
-	if (HEAD_LEN + ct_want > frame->max - frame->n)
-		return err_set(err, ERR_TOO_LARGE, "blob frame of %zu bytes, room for %zu",
-		    HEAD_LEN + ct_want, frame->max - frame->n);
+	if (want > frame->max - frame->n)
+		return err_set(err, ERR_TOO_LARGE, "blob frame of %zu bytes, room for %zu", want,
+		    frame->max - frame->n);
+	return key_check(key, err);
+}
+
+int
+blob_seal_with(const struct secret *key, const uint8_t wrap[BLOB_WRAP_LEN], struct str kid,
+    const char *media, struct str plaintext, struct buf *frame, struct blob_ref *ret,
+    struct err *err)
+{
+	AUTO_BUF struct buf plain = BUF(SALT_LEN + BLOB_PLAIN_MAX);
+	struct blob_ref ref = {.len = plaintext.n};
+	uint8_t salt[SALT_LEN], nonce[NONCE_LEN], *ct;
+	size_t ct_len = SALT_LEN + plaintext.n + TAG_LEN;
+	int r = seal_check(key, kid, media, plaintext, frame, err);
+
+	if (r != 0)
+		return r;
 	rand_bytes(salt, sizeof(salt));
 	rand_bytes(nonce, sizeof(nonce));
 	ref.c = commitment(salt, plaintext);
@@ -82,19 +158,30 @@ blob_seal(const struct secret *key, struct str kid, const char *media, struct st
 	buf_put_str(&plain, plaintext);
 
 	buf_put(frame, MAGIC, MAGIC_LEN);
-	buf_u32(frame, (uint32_t)(HEAD_LEN + ct_want));
+	buf_u32(frame, (uint32_t)(HEAD_LEN + ct_len));
+	buf_put(frame, wrap, BLOB_WRAP_LEN);
 	buf_put(frame, nonce, sizeof(nonce));
-	buf_u32(frame, (uint32_t)ct_want);
-	ct = buf_grow(frame, ct_want);
+	buf_u32(frame, (uint32_t)ct_len);
+	ct = buf_grow(frame, ct_len);
 	assert(ct != NULL);
-	if (crypto_aead_xchacha20poly1305_ietf_encrypt(ct, &ct_len, plain.p, plain.n,
+	if (crypto_aead_xchacha20poly1305_ietf_encrypt(ct, NULL, plain.p, plain.n,
 		(const uint8_t *)MAGIC, MAGIC_LEN, NULL, nonce,
-		(const uint8_t *)secret_str(key).p) != 0 ||
-	    ct_len != ct_want)
+		(const uint8_t *)secret_str(key).p) != 0)
 		fatal("libsodium: encryption failed");
-	ref.ct = sealed_hash(nonce, str_mem(ct, ct_want));
+	ref.ct = sealed_hash(str_mem(wrap, BLOB_WRAP_LEN), nonce, str_mem(ct, ct_len));
 	*ret = ref;
 	return 0;
+}
+
+int
+blob_seal(const struct secret *run_key, struct str kid, const char *media, struct str plaintext,
+    struct buf *frame, struct blob_ref *ret, struct err *err)
+{
+	AUTO(secret) struct secret *key = NULL;
+	uint8_t wrap[BLOB_WRAP_LEN];
+	int r = blob_key_new(run_key, kid, &key, wrap, err);
+
+	return r != 0 ? r : blob_seal_with(key, wrap, kid, media, plaintext, frame, ret, err);
 }
 
 void
@@ -143,6 +230,7 @@ blob_ref_parse(const struct json *v, struct blob_ref *ret, struct err *err)
 /* --- frames -------------------------------------------------------------------------- */
 
 struct frame {
+	struct str wrap; /* empty: the run's key itself, of "CFB1" */
 	const uint8_t *nonce;
 	struct str ct;
 	size_t len; /* of all */
@@ -152,21 +240,33 @@ static int
 frame_parse(struct str s, struct frame *ret, struct err *err)
 {
 	struct rd r = rd_init(s);
-	struct str magic = rd_bytes(&r, MAGIC_LEN), nonce;
-	size_t total = rd_u32(&r), ct_len;
+	struct str magic = rd_bytes(&r, MAGIC_LEN), wrap = STR(""), nonce;
+	size_t total = rd_u32(&r), head = HEAD_OLD, ct_len;
 
+	if (!r.bad && memcmp(magic.p, MAGIC, MAGIC_LEN) == 0) {
+		head = HEAD_LEN;
+		wrap = rd_bytes(&r, BLOB_WRAP_LEN);
+	}
 	nonce = rd_bytes(&r, NONCE_LEN);
 	ct_len = rd_u32(&r);
-	if (r.bad || memcmp(magic.p, MAGIC, MAGIC_LEN) != 0)
+	if (r.bad || (wrap.n == 0 && memcmp(magic.p, MAGIC_OLD, MAGIC_LEN) != 0))
 		return err_set(err, ERR_TAMPER, "blob frame does not begin as one");
-	if (ct_len < SALT_LEN + TAG_LEN || ct_len > CT_MAX || total != HEAD_LEN + ct_len)
+	if (ct_len < SALT_LEN + TAG_LEN || ct_len > CT_MAX || total != head + ct_len)
 		return err_set(err, ERR_TAMPER, "blob frame's lengths %zu and %zu do not agree",
 		    total, ct_len);
-	*ret = (struct frame){(const uint8_t *)nonce.p, rd_bytes(&r, ct_len), total};
+	*ret = (struct frame){wrap, (const uint8_t *)nonce.p, rd_bytes(&r, ct_len), total};
 	if (r.bad)
 		return err_set(
 		    err, ERR_TAMPER, "blob frame of %zu bytes is cut at %zu", total, s.n);
 	return 0;
+}
+
+size_t
+blob_frame_find(struct str s)
+{
+	const char *hit = s.n != 0 ? memmem(s.p, s.n, "CFB", 3) : NULL;
+
+	return hit != NULL ? (size_t)(hit - s.p) : s.n;
 }
 
 int
@@ -189,7 +289,26 @@ blob_frame_check(struct str s, size_t *ret_len, struct hash *ret_ct, struct err 
 	if (r != 0)
 		return r;
 	*ret_len = f.len;
-	*ret_ct = sealed_hash(f.nonce, f.ct);
+	*ret_ct = sealed_hash(f.wrap, f.nonce, f.ct);
+	return 0;
+}
+
+/* Salt and content, by the frame's own key or, of "CFB1", by the run's. */
+static int
+decrypt(const struct secret *run_key, const struct frame *f, const char *kid, struct buf *out,
+    struct err *err)
+{
+	AUTO(secret) struct secret *own = NULL;
+	const char *magic = f->wrap.n != 0 ? MAGIC : MAGIC_OLD;
+	int r =
+	    f->wrap.n != 0 ? unwrap(run_key, str_z(kid), (const uint8_t *)f->wrap.p, &own, err) : 0;
+
+	if (r != 0)
+		return r;
+	if (crypto_aead_xchacha20poly1305_ietf_decrypt(buf_grow(out, f->ct.n - TAG_LEN), NULL, NULL,
+		(const uint8_t *)f->ct.p, f->ct.n, (const uint8_t *)magic, MAGIC_LEN, f->nonce,
+		(const uint8_t *)secret_str(own != NULL ? own : run_key).p) != 0)
+		return err_set(err, ERR_CRYPTO, "blob does not open with key %s", kid);
 	return 0;
 }
 
@@ -198,7 +317,6 @@ blob_open(const struct secret *key, struct str frame, const struct blob_ref *ref
     struct err *err)
 {
 	AUTO_BUF struct buf out = BUF(SALT_LEN + BLOB_PLAIN_MAX);
-	unsigned long long n = 0;
 	struct hash h;
 	struct frame f = {0};
 	struct str content;
@@ -207,16 +325,11 @@ blob_open(const struct secret *key, struct str frame, const struct blob_ref *ref
 	if (r != 0)
 		return r;
 	assert(f.nonce != NULL);
-	h = sealed_hash(f.nonce, f.ct);
+	h = sealed_hash(f.wrap, f.nonce, f.ct);
 	if (!hash_eq(&h, &ref->ct))
 		return err_set(err, ERR_TAMPER, "blob is not the one that the record names");
-	if (secret_str(key).n != BLOB_KEY_LEN)
-		return err_set(err, ERR_CRYPTO, "blob key must be %d bytes, is %zu", BLOB_KEY_LEN,
-		    secret_str(key).n);
-	if (crypto_aead_xchacha20poly1305_ietf_decrypt(buf_grow(&out, f.ct.n - TAG_LEN), &n, NULL,
-		(const uint8_t *)f.ct.p, f.ct.n, (const uint8_t *)MAGIC, MAGIC_LEN, f.nonce,
-		(const uint8_t *)secret_str(key).p) != 0)
-		return err_set(err, ERR_CRYPTO, "blob does not open with key %s", ref->kid);
+	if ((r = key_check(key, err)) != 0 || (r = decrypt(key, &f, ref->kid, &out, err)) != 0)
+		return r;
 	content = str_mem(out.p + SALT_LEN, out.n - SALT_LEN);
 	/* The AEAD does not commit to its key; the salted hash in the record does. */
 	h = commitment(out.p, content);

@@ -151,14 +151,14 @@ resync(struct pack *p)
 {
 	const uint8_t *from = p->window + p->at;
 	size_t left = p->n - p->at;
-	const uint8_t *hit = left > 1 ? memmem(from + 1, left - 1, "CFB1", 4) : NULL;
+	size_t to = left > 1 ? 1 + blob_frame_find(str_mem(from + 1, left - 1)) : left;
 
 	if (!p->skipped) {
 		p->skipped = true;
 		p->skipped_off = p->off;
 	}
-	if (hit != NULL)
-		advance(p, (size_t)(hit - from));
+	if (to < left)
+		advance(p, to);
 	else /* a magic may be cut by the window's end */
 		advance(p, left > 4 && p->off + left < p->size ? left - 3 : left);
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "broker/core_cred.h"
+#include "common/log.h"
 
 #include "common/banned.h"
 
@@ -122,15 +123,22 @@ others_put(struct buf *b, const struct core_http *h, const struct core_others *o
 	}
 }
 
-/* The words of models are kept: upstream seals the answer with the run's key. */
+/* The words of models are kept: upstream seals the answer with a key that opens nothing else. */
 static void
 seal_put(struct buf *b, const struct core_http *h)
 {
+	AUTO(secret) struct secret *key = NULL;
+	struct core_run *run = h->from.run;
+	uint8_t wrap[BLOB_WRAP_LEN];
+	struct err err = {0};
 	bool model = h->via == CORE_VIA_LOOP;
 
+	if (model && blob_key_new(run->key, str_z(run->id), &key, wrap, &err) != 0)
+		fatal("run %s: %s", run->id, err.msg);
 	buf_u64(b, model ? BLOB_PLAIN_MAX : 0);
-	buf_lz(b, model ? h->from.run->id : "");
-	buf_lstr(b, model ? secret_str(h->from.run->key) : STR(""));
+	buf_lz(b, model ? run->id : "");
+	buf_lstr(b, model ? secret_str(key) : STR(""));
+	buf_lstr(b, model ? str_mem(wrap, sizeof(wrap)) : STR(""));
 }
 
 /* The proxy on the way, verified by the system's store. */

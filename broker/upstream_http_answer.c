@@ -5,6 +5,7 @@
  */
 #include "broker/upstream_http_answer.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 #include "broker/upstream_scrub.h"
@@ -33,6 +34,7 @@ struct answer {
 	uint64_t seal_most;
 	struct buf seal;
 	struct secret *key;
+	uint8_t wrap[BLOB_WRAP_LEN];
 	char kid[72], media[48];
 };
 
@@ -66,7 +68,9 @@ answer_new(const struct upstream_lease *l, struct scrub_set *set, answer_send_fn
 	a->seal_most = l->seal < BLOB_PLAIN_MAX ? l->seal : BLOB_PLAIN_MAX;
 	buf_init(&a->seal, a->seal_most);
 	if (a->seal_most != 0) {
+		assert(l->wrap.n == sizeof(a->wrap));
 		a->key = secret_copy(l->blob_key);
+		memcpy(a->wrap, l->wrap.p, sizeof(a->wrap));
 		(void)snprintf(a->kid, sizeof(a->kid), "%.*s", STR_ARG(l->kid));
 	}
 	return a;
@@ -370,7 +374,8 @@ answer_seal(struct answer *a, struct buf *frame, struct blob_ref *ret)
 	if (a->seal.n == 0)
 		return false;
 	(void)snprintf(media, sizeof(media), "%s%s", a->media, a->bytes > a->seal.n ? ";cut" : "");
-	if (blob_seal(a->key, str_z(a->kid), media, buf_str(&a->seal), frame, ret, &err) == 0)
+	if (blob_seal_with(
+		a->key, a->wrap, str_z(a->kid), media, buf_str(&a->seal), frame, ret, &err) == 0)
 		return true;
 	log_error("an answer is not sealed: %s", err.msg);
 	return false;

@@ -122,6 +122,7 @@ lease_read(struct rd *b, struct upstream_lease *ret, struct err *err)
 	l->seal = rd_u64(b);
 	l->kid = rd_lstr(b);
 	l->blob_key = rd_lstr(b);
+	l->wrap = rd_lstr(b);
 	read_via(b, l);
 	return rd_end(b) ? 0 : err_set(err, ERR_PROTOCOL, "malformed");
 }
@@ -314,7 +315,8 @@ lease_check(const struct upstream_lease *l, struct err *err)
 		rc = check_credential(l, err);
 	if (rc == 0)
 		rc = check_others(l, err);
-	if (rc == 0 && l->seal != 0 && (l->kid.n == 0 || l->blob_key.n != BLOB_KEY_LEN))
+	if (rc == 0 && l->seal != 0 &&
+	    (l->kid.n == 0 || l->blob_key.n != BLOB_KEY_LEN || l->wrap.n != BLOB_WRAP_LEN))
 		rc = err_set(err, ERR_CONFIG, "the answer is to be sealed without a key");
 	return rc;
 }

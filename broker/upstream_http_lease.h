@@ -34,7 +34,7 @@ struct upstream_lease {
 	} others[UPSTREAM_OTHERS_MAX];		      /* not sent, and not to come back either */
 	size_t nothers;
 	uint64_t seal;
-	struct str kid, blob_key;
+	struct str kid, blob_key, wrap; /* the key is this answer's alone; wrap: for the frame */
 	enum lease_via via;
 	struct str via_host, via_ca, via_user,
 	    via_secret; /* via_secret "": the proxy asks for none */

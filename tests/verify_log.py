@@ -518,6 +518,16 @@ class Log:
             self.found(name, "leaves", "%d bytes, must be %d" % (len(data), 32 * len(mine)))
 
     # packs
+    @staticmethod
+    def frame(data, at):
+        """(ct in hex, bytes) of the frame there, or (None, 0)."""
+        head = {b"CFB1": 32, b"CFB2": 104}.get(data[at : at + 4])
+        if head:
+            total, ct = int.from_bytes(data[at + 4 : at + 8], "big"), int.from_bytes(data[at + head : at + head + 4], "big")
+            if 48 <= ct <= 48 + (2 << 20) and total == head + 4 + ct and at + total <= len(data):
+                return sha(data[at + 8 : at + head] + data[at + head + 4 : at + total]).hex(), total
+        return None, 0
+
     def read_packs(self):
         numbers, foreign = listing(self.sub("blob"), [".pack"])
         self.foreign("blob", foreign)
@@ -526,20 +536,14 @@ class Log:
             data, at = content(self.sub("blob", "%020d.pack" % n)), 0
             skipped = junk = False
             while at >= 0 and at < len(data):
-                total, ct = int.from_bytes(data[at + 4 : at + 8], "big"), int.from_bytes(data[at + 32 : at + 36], "big")
-                if (
-                    data[at : at + 4] == b"CFB1"
-                    and 48 <= ct <= 48 + (2 << 20)
-                    and total == 36 + ct
-                    and at + total <= len(data)
-                ):
-                    h = sha(data[at + 8 : at + 32] + data[at + 36 : at + total]).hex()
+                h, total = self.frame(data, at)
+                if h:
                     seen.add(h)
                     junk = junk or (skipped and h in named)
                     at += total
                 else:
                     skipped = True
-                    at = data.find(b"CFB1", at + 1)
+                    at = data.find(b"CFB", at + 1)
             if junk or (skipped and self.segs and n < self.segs[-1]):
                 self.found(n, "junk", "pack %d holds bytes that are no frame" % n)
         missing = [seq for seq, ct in self.refs if ct not in seen]

@@ -187,7 +187,7 @@ tap.eq(bad, [], "sectors of an unsynced batch lost at random: it opens, all ackn
 pack = sorted(os.listdir(base + "/log/blob"))[-1]
 bad = []
 blob = open(base + "/log/blob/" + pack, "rb").read()
-for extra in (b"CFB1", b"CFB1\0\0\0\x59" + bytes(20), b"\0" * 700, blob[:50]):
+for extra in (b"CFB1", b"CFB2", b"CFB2\0\0\0\xa1" + bytes(90), b"CFB1\0\0\0\x59" + bytes(20), b"\0" * 700, blob[:50]):
     d = fresh()
     shutil.copytree(base, d)
     with open(d + "/log/blob/" + pack, "ab") as f:

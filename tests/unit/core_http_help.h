@@ -307,7 +307,7 @@ struct http_lease {
 	struct http_field fields[HTTP_FIELDS_MAX + 1];
 	uint8_t body, expect, bound, credential, fresh;
 	uint64_t length, seal;
-	struct str content, sha, field, user, secret, placeholder, kid, key;
+	struct str content, sha, field, user, secret, placeholder, kid, key, wrap;
 	uint32_t nothers;
 	struct {
 		struct str secret, user, placeholder;
@@ -363,6 +363,7 @@ http_leased(struct world *w)
 	l.seal = rd_u64(&r);
 	l.kid = rd_lstr(&r);
 	l.key = rd_lstr(&r);
+	l.wrap = rd_lstr(&r);
 	l.via = rd_u8(&r);
 	l.via_host = rd_lstr(&r);
 	l.via_port = rd_u32(&r);

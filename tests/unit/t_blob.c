@@ -66,6 +66,79 @@ another_key_another_frame_or_another_commitment_is_refused(void **state)
 }
 
 static void
+a_lent_key_opens_its_own_frame_alone_and_a_wrap_only_under_its_name(void **state)
+{
+	AUTO(secret) struct secret *k = key_of(1), *a = NULL, *b = NULL;
+	AUTO_BUF struct buf one = BUF(4096), two = BUF(4096), plain = BUF(64);
+	uint8_t wa[BLOB_WRAP_LEN], wb[BLOB_WRAP_LEN];
+	struct blob_ref ref, other, renamed;
+
+	(void)state;
+	assert_int_equal(blob_key_new(k, STR("r-1"), &a, wa, NULL), 0);
+	assert_int_equal(blob_key_new(k, STR("r-1"), &b, wb, NULL), 0);
+	assert_false(str_eq(secret_str(a), secret_str(b)));
+	assert_int_equal(blob_seal_with(a, wa, STR("r-1"), "t", STR("one"), &one, &ref, NULL), 0);
+	assert_int_equal(blob_seal_with(b, wa, STR("r-1"), "t", STR("two"), &two, &other, NULL), 0);
+	assert_int_equal(blob_open(k, buf_str(&one), &ref, &plain, NULL), 0);
+	/* Another key than the wrapped one: nobody will ever open it, and that is said. */
+	assert_int_equal(blob_open(k, buf_str(&two), &other, &plain, NULL), ERR_CRYPTO);
+	renamed = ref;
+	renamed.kid[2] = '2';
+	assert_int_equal(blob_open(k, buf_str(&one), &renamed, &plain, NULL), ERR_CRYPTO);
+	/* The lent key does not open the wrap, so it is no way to the run's other frames. */
+	assert_int_equal(blob_open(a, buf_str(&one), &ref, &plain, NULL), ERR_CRYPTO);
+}
+
+/* As docs/format-log.md has it: written by earlier versions. */
+static void
+a_frame_of_the_older_form_opens_with_the_runs_key_itself(void **state)
+{
+	AUTO(secret) struct secret *k = key_of(0);
+	AUTO_BUF struct buf frame = BUF(256), plain = BUF(64);
+	struct blob_ref ref = {.kid = "r", .len = 5, .media = "t"};
+
+	(void)state;
+	assert_true(enc_unhex(
+	    STR("434642310000005900000000000000000000000000000000000000000000000000000035789e9689"
+		"e5208d7fd9e1f3c5b5341f48ef18a13e418998addadd97a3693a987fe6e780b9aef890f3b79c64d2db"
+		"de"
+		"3c5a8bd4e90f28"),
+	    &frame));
+	assert_true(hash_from_hex(
+	    STR("02a3712bcaf6313a7c4158c229b3ffdda19264578c7e0de4bfea85c2d53a30c2"), &ref.ct));
+	assert_true(hash_from_hex(
+	    STR("c8e1ead542e85ec745100234652a31f05f4153e2873b9eee250c62272ec5b00f"), &ref.c));
+	assert_int_equal(blob_open(k, buf_str(&frame), &ref, &plain, NULL), 0);
+	assert_true(str_eqz(buf_str(&plain), "hello"));
+	frame.p[3] = '2'; /* not to be taken for the other form */
+	assert_int_equal(blob_open(k, buf_str(&frame), &ref, &plain, NULL), ERR_TAMPER);
+}
+
+/* As docs/format-log.md has it. */
+static void
+the_published_frame_opens(void **state)
+{
+	AUTO(secret) struct secret *k = key_of(0);
+	AUTO_BUF struct buf frame = BUF(256), plain = BUF(64);
+	struct blob_ref ref = {.kid = "r-1", .len = 5, .media = "t"};
+
+	(void)state;
+	assert_true(enc_unhex(
+	    STR("43464232000000a10202020202020202020202020202020202020202020202023047c44a2f579c95"
+		"eceec5925c2280042cfa6e8ddca620f2a9231e2aeb5bf6e273f20da7abeaf87d0158f5392a2227d9"
+		"00000000000000000000000000000000000000000000000000000035155197d5406155fe79446ce2"
+		"d969a1022e81bcea8276063a956fc557778b10cac6461e56680a616e3863a910e23513cab5bcbb5d"
+		"db"),
+	    &frame));
+	assert_true(hash_from_hex(
+	    STR("1c79478606ac84ace5816f1927f185fd12c1f712dd66b8ed302ef002466b0473"), &ref.ct));
+	assert_true(hash_from_hex(
+	    STR("c8e1ead542e85ec745100234652a31f05f4153e2873b9eee250c62272ec5b00f"), &ref.c));
+	assert_int_equal(blob_open(k, buf_str(&frame), &ref, &plain, NULL), 0);
+	assert_true(str_eqz(buf_str(&plain), "hello"));
+}
+
+static void
 any_flipped_bit_or_cut_of_a_frame_is_seen(void **state)
 {
 	AUTO(secret) struct secret *k = key_of(1);
@@ -141,6 +214,9 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(content_comes_back_with_its_key_and_reference),
 	    cmocka_unit_test(another_key_another_frame_or_another_commitment_is_refused),
+	    cmocka_unit_test(a_lent_key_opens_its_own_frame_alone_and_a_wrap_only_under_its_name),
+	    cmocka_unit_test(a_frame_of_the_older_form_opens_with_the_runs_key_itself),
+	    cmocka_unit_test(the_published_frame_opens),
 	    cmocka_unit_test(any_flipped_bit_or_cut_of_a_frame_is_seen),
 	    cmocka_unit_test(the_largest_content_is_sealed_and_one_byte_more_is_not),
 	    cmocka_unit_test(a_reference_with_a_member_missing_or_of_another_form_is_refused),

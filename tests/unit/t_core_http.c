@@ -464,7 +464,8 @@ the_loop_reaches_models_and_nothing_else(void **state)
 	struct world *w = *state;
 	AUTO(json) struct json_doc *o = NULL;
 	AUTO_BUF struct buf frame = BUF(1 << 16);
-	AUTO_BUF struct buf json = BUF(4096);
+	AUTO_BUF struct buf json = BUF(4096), plain = BUF(64);
+	AUTO(secret) struct secret *own = NULL;
 	struct blob_ref ref;
 	struct http_lease l;
 	struct jcs j;
@@ -480,11 +481,16 @@ the_loop_reaches_models_and_nothing_else(void **state)
 	assert_int_equal(l.seal, BLOB_PLAIN_MAX);
 	assert_state(l.kid, w->run->id);
 	assert_int_equal(l.key.n, BLOB_KEY_LEN);
+	assert_int_equal(l.wrap.n, BLOB_WRAP_LEN);
+	own = secret_copy(l.key);
+	assert_false(str_eq(l.key, secret_str(w->run->key)));
 	assert_int_equal(l.credential, 3);
 	assert_state(l.field, "X-Api-Key");
-	assert_int_equal(blob_seal(w->run->key, str_z(w->run->id), "text/event-stream",
-			     STR("words"), &frame, &ref, &err),
+	assert_int_equal(blob_seal_with(own, (const uint8_t *)l.wrap.p, str_z(w->run->id),
+			     "text/event-stream", STR("words"), &frame, &ref, &err),
 	    0);
+	assert_int_equal(blob_open(w->run->key, buf_str(&frame), &ref, &plain, &err), 0);
+	assert_true(str_eqz(buf_str(&plain), "words"));
 	jcs_init(&j, &json);
 	jcs_open(&j, NULL);
 	blob_ref_jcs(&j, "r", &ref);

@@ -393,28 +393,36 @@ static void
 the_beginning_of_an_answer_goes_sealed_to_the_writer(void **state)
 {
 	struct rig *r = *state;
-	static const char key[33] = "0123456789abcdef0123456789abcdef";
+	AUTO(secret) struct secret *run = secret_copy(STR("0123456789abcdef0123456789abcdef"));
+	AUTO(secret) struct secret *own = NULL;
+	uint8_t wrap[BLOB_WRAP_LEN];
 	struct upstream_lease l;
 
+	assert_int_equal(blob_key_new(run, STR("run-1"), &own, wrap, NULL), 0);
 	rig_serve(r, NULL, say_secret);
 	rig_lease_to(r, &l);
 	rig_bearer(&l);
 	l.kid = STR("run-1");
-	l.blob_key = str_mem(key, 32);
+	l.blob_key = secret_str(own);
+	l.wrap = str_mem(wrap, sizeof(wrap));
 	l.seal = 1000;
 	rig_ask(r, &l);
 	assert_done(r, 1);
 	assert_string_equal(r->order, "HBEFD"); /* the frame before the word to core */
-	opens_as(r, l.blob_key, "your key is cfph_abcdefghijkl!", "Text/Plain");
+	opens_as(r, secret_str(run), "your key is cfph_abcdefghijkl!", "Text/Plain");
 	l.seal = 8;
 	rig_ask(r, &l);
-	opens_as(r, l.blob_key, "your key", "Text/Plain;cut");
+	opens_as(r, secret_str(run), "your key", "Text/Plain;cut");
 	l.seal = 0;
 	rig_ask(r, &l);
 	assert_string_equal(r->order, "HBED");
 	assert_string_equal(r->done.blob, "");
 	l.seal = 8;
 	l.blob_key = STR("short");
+	rig_ask(r, &l);
+	assert_done(r, 5);
+	l.blob_key = secret_str(own);
+	l.wrap = STR("short");
 	rig_ask(r, &l);
 	assert_done(r, 5);
 }
@@ -436,12 +444,14 @@ core_hears_of_an_answer_when_its_frame_has_left(void **state)
 {
 	struct rig *r = *state;
 	static const char key[33] = "0123456789abcdef0123456789abcdef";
+	static const uint8_t wrap[BLOB_WRAP_LEN];
 	struct upstream_lease l;
 
 	rig_serve(r, NULL, say_two_mib);
 	rig_lease_to(r, &l);
 	l.kid = STR("run-1");
 	l.blob_key = str_mem(key, 32);
+	l.wrap = str_mem(wrap, sizeof(wrap));
 	l.seal = UINT64_MAX; /* as much as a frame holds */
 	rig_fresh(r);
 	r->want = 8;

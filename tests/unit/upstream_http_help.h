@@ -580,6 +580,7 @@ rig_put_lease(const struct upstream_lease *l, struct buf *b)
 	buf_u64(b, l->seal);
 	buf_lstr(b, l->kid);
 	buf_lstr(b, l->blob_key);
+	buf_lstr(b, l->wrap);
 	buf_u8(b, (uint8_t)l->via);
 	buf_lstr(b, l->via_host);
 	buf_u32(b, l->via_port);
