@@ -7,8 +7,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 
+#include "audit/erasure.h"
 #include "audit/pack.h"
 #include "audit/segment.h"
 #include "common/xalloc.h"
@@ -27,6 +29,7 @@ struct replay_blobs {
 	size_t n, cap;
 	char kid[72]; /* of the key held, "" none */
 	struct secret *key;
+	struct erasures *erased; /* read when a key is missed for the first time */
 };
 
 static int
@@ -83,8 +86,25 @@ replay_blobs_free(struct replay_blobs *b)
 	if (b == NULL)
 		return;
 	secret_free(b->key);
+	erasures_free(b->erased);
 	free(b->place);
 	free(b);
+}
+
+/* The key is not there: is that as it should be? */
+static int
+key_missing(struct replay_blobs *b, const char *kid, struct err *err)
+{
+	const struct erasure *e;
+	int r = b->erased == NULL ? erasures_read(b->logdir, &b->erased, err) : 0;
+
+	if (r != 0)
+		return r;
+	e = erasures_find(b->erased, str_z(kid));
+	if (e == NULL)
+		return err_set(err, ERR_UNAVAILABLE,
+		    "key %s is missing, and no record says that it was erased", kid);
+	return err_set(err, ERR_UNAVAILABLE, "erased: record %" PRIu64 ", %s", e->seq, e->time);
 }
 
 static int
@@ -92,6 +112,7 @@ load_key(struct replay_blobs *b, const char *kid, struct err *err)
 {
 	AUTO_FD int fd = -1;
 	char name[96];
+	int r;
 
 	if (b->key != NULL && strcmp(b->kid, kid) == 0)
 		return 0;
@@ -99,10 +120,13 @@ load_key(struct replay_blobs *b, const char *kid, struct err *err)
 	if (!record_run_ok(str_z(kid)) || kid[0] == '.')
 		return err_set(err, ERR_TAMPER, "key id is not of the form");
 	(void)snprintf(name, sizeof(name), "%s.key", kid);
-	if (b->keysdir < 0 || log_open_file(b->keysdir, name, O_RDONLY, &fd, NULL) != 0 ||
-	    secret_read_fd(fd, BLOB_KEY_LEN, &b->key, NULL) != 0)
-		return err_set(
-		    err, ERR_UNAVAILABLE, "sealed: key %s is erased or not readable here", kid);
+	if (b->keysdir < 0)
+		return err_set(err, ERR_UNAVAILABLE, "sealed: no keys are readable here");
+	r = log_open_file(b->keysdir, name, O_RDONLY, &fd, err);
+	if (r == ERR_NOT_FOUND)
+		return key_missing(b, kid, err);
+	if (r != 0 || secret_read_fd(fd, BLOB_KEY_LEN, &b->key, NULL) != 0)
+		return err_set(err, ERR_UNAVAILABLE, "sealed: key %s is not readable here", kid);
 	(void)snprintf(b->kid, sizeof(b->kid), "%s", kid);
 	return 0;
 }

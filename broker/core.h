@@ -229,6 +229,7 @@ struct core {
 	struct secret *ca_key; /* until the CA is loaded */
 	char *ca_pem;
 	struct secret *policy_blob_key;
+	struct core_erase *erase; /* under way; NULL: none */
 	struct core_ticket *policy_ticket;
 	struct hash policy_recording;
 	char vkey_hash[HASH_HEX_SIZE]; /* of the log's verifier key line */

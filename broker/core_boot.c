@@ -16,6 +16,7 @@
 #include "broker/core_console.h"
 #include "broker/core_cred.h"
 #include "broker/core_data.h"
+#include "broker/core_erase.h"
 #include "broker/core_facts.h"
 #include "broker/core_lift.h"
 #include "broker/core_live.h"
@@ -83,6 +84,7 @@ core_free(struct core *c)
 		core_run_free(TAILQ_FIRST(&c->runs));
 	core_lift_free_all(c);
 	core_lift_sign_free(c);
+	core_erase_free(c);
 	while (!TAILQ_EMPTY(&c->agents))
 		core_peer_free(TAILQ_FIRST(&c->agents));
 	while (!TAILQ_EMPTY(&c->people))

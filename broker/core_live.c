@@ -12,6 +12,7 @@
 #include "broker/core_act.h"
 #include "broker/core_approve.h"
 #include "broker/core_boot.h"
+#include "broker/core_erase.h"
 #include "broker/core_http.h"
 #include "broker/core_kept.h"
 #include "broker/core_lift.h"
@@ -435,6 +436,7 @@ core_live_on_end(struct core_peer *p, struct rd *body, int *fds, size_t nfds, st
 	settle_requests(c);
 	core_boot_policy(c);
 	core_boot_requests(c);
+	core_erase_settle(c);
 	core_kept_settle(c);
 	core_peer_listen(c);
 	c->was_live = true;

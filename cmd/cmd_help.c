@@ -231,6 +231,13 @@ static const struct help {
 	"  --json              the records as they are\n" LOG_DIR},
     {"log head", "[DIR] [--vkey FILE]", "Print the newest checkpoint.",
 	"  --vkey FILE         keys to trust (default: those of the state directory)\n" LOG_DIR},
+    {"log erase", "--subject WHOSE --reason TEXT [--yes]",
+	"Destroy the keys of what was sealed of a subject's runs: texts, statements, bodies and\n"
+	"answers. The records stay and verify. Without --yes it only says what would be erased.",
+	"  --subject WHOSE     run:ID, owner:PERSON (all runs of that owner), or target:NAME (all\n"
+	"                      runs that asked for something at that target), each run whole\n"
+	"  --reason TEXT       why, up to 256 bytes; recorded\n"
+	"  --yes               do it\n" STATE},
     {"replay timeline", "[--vkey FILE] [--full] [RUN]", "What happened, and why.",
 	"  --vkey FILE         keys to trust (default: those of the state directory)\n"
 	"  --full              long texts in full\n" STATE},

@@ -11,6 +11,7 @@
 #include "audit/verify.h"
 #include "cmd/cmd.h"
 #include "cmd/cmd_file.h"
+#include "cmd/cmd_log_erase.h"
 #include "cmd/cmd_place.h"
 #include "common/log.h"
 
@@ -33,6 +34,7 @@ usage(void)
 	    "usage: cofferdam log verify [--state DIR | DIR] [--vkey FILE] [--pin CHECKPOINT]...\n"
 	    "       cofferdam log show [--state DIR | DIR] [--run RUN] [--type TYPE] [--json]\n"
 	    "       cofferdam log head [--state DIR | DIR] [--vkey FILE]\n"
+	    "       cofferdam log erase --subject WHOSE --reason TEXT [--state DIR] [--yes]\n"
 	    "verify ends with 0 verified, 1 tampered with, 2 usage or keys, 3 whole but with an\n"
 	    "unsigned or torn end.\n");
 	return CMD_USAGE;
@@ -204,6 +206,8 @@ cmd_log(int argc, char **argv)
 	} verbs[] = {{"verify", log_verify}, {"show", log_show}, {"head", log_head}};
 	struct args a = {0};
 
+	if (argc >= 2 && strcmp(argv[1], "erase") == 0)
+		return cmd_log_erase(argc - 1, argv + 1);
 	if (argc < 2 || !parse_args(argc - 1, argv + 1, &a))
 		return usage();
 	for (size_t i = 0; i < ARRAY_LEN(verbs); i++)

@@ -42,6 +42,7 @@ COMMANDS = {  # file with the option table: its commands
                        "exception revoke", "exception list", "breakglass start", "breakglass confirm", "breakglass end",
                        "breakglass review", "breakglass list"],
     "cmd/cmd_log.c": ["log verify", "log show", "log head"],
+    "cmd/cmd_log_erase.c": ["log erase"],
     "cmd/cmd_replay.c": ["replay timeline"],
     "cmd/cmd_replay_whatif.c": ["replay whatif"],
     "cmd/cmd_pending.c": ["pending"],
