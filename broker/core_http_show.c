@@ -146,7 +146,7 @@ core_http_head(const struct core_http *h, struct buf *frame, struct blob_ref *re
 	AUTO_BUF struct buf b = BUF(BLOB_PLAIN_MAX);
 
 	core_http_mask(h, &b);
-	if (h->in_hand && h->bytes.n <= BLOB_PLAIN_MAX - b.n)
+	if ((h->in_hand || h->start) && h->bytes.n <= BLOB_PLAIN_MAX - b.n)
 		buf_put_str(&b, h->bytes);
 	return blob_seal(
 	    run->key, str_z(run->id), "application/http", buf_str(&b), frame, ret, err);

@@ -241,11 +241,12 @@ static const struct help {
     {"replay timeline", "[--vkey FILE] [--full] [RUN]", "What happened, and why.",
 	"  --vkey FILE         keys to trust (default: those of the state directory)\n"
 	"  --full              long texts in full\n" STATE},
-    {"replay whatif", "[--policy FILE] [--at TIME] [--all] [RUN]",
+    {"replay whatif", "[--policy FILE] [--at TIME] [--reclassify] [--all] [RUN]",
 	"Judge every recorded action again. Ends with 0 when every verdict is the recorded one.",
 	"  --policy FILE       a policy or a bundle (default: the recorded one)\n"
 	"  --at TIME           as if all of it were done then, 2026-11-30T12:00:00Z (default: when "
 	"it was)\n"
+	"  --reclassify        by what today's classifiers say of the recorded bytes\n"
 	"  --all               print unchanged actions, too\n" STATE},
 };
 

@@ -7,18 +7,17 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
-#include <libgen.h>
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "audit/canon.h"
 #include "audit/chain.h"
 #include "audit/replay_blobs.h"
 #include "cmd/cmd.h"
-#include "cmd/cmd_file.h"
 #include "cmd/cmd_replay.h"
 #include "cmd/cmd_replay_effects.h"
 #include "cmd/cmd_replay_input.h"
+#include "cmd/cmd_replay_policies.h"
+#include "cmd/cmd_replay_reclassify.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/xalloc.h"
@@ -27,17 +26,9 @@
 
 #include "common/banned.h"
 
-#define POLICY_MAX ((size_t)8 << 20)
+#define OTHER_MAX ((size_t)256 << 10)
 
 enum outcome { UNCHANGED, CHANGED, UNKNOWN, ERROR };
-
-/* A policy of the log, by its digest. */
-struct loaded {
-	struct loaded *next;
-	char digest[HASH_HEX_SIZE];
-	struct policy *policy; /* NULL: see why */
-	struct err why;
-};
 
 /* A run whose agent would have got another answer. */
 struct diverged {
@@ -47,7 +38,7 @@ struct diverged {
 
 struct args {
 	const char *state, *policy, *run, *at;
-	bool all;
+	bool all, reclassify;
 };
 
 struct whatif {
@@ -56,96 +47,17 @@ struct whatif {
 	struct cmd_place place;
 	struct replay_blobs *blobs;
 	struct policy *given; /* --policy */
-	struct loaded *loaded;
+	struct replay_policies *recorded;
 	struct diverged *diverged;
 	struct canon_tree *tree;
 	struct replay_effects *effects;
-	struct replay_input input; /* of the action at hand */
+	struct reclassify *reclassify; /* --reclassify; else NULL */
+	struct replay_input input;     /* of the action at hand */
 	struct decision decision;
-	uint64_t total, of[4], conditional;
+	uint64_t total, of[4], conditional, reclassified;
+	struct buf other; /* what the bytes of the action at hand are now; empty: what they were */
 	uint64_t moved[3][3]; /* recorded verdict, verdict now */
 };
-
-/* --- policies ------------------------------------------------------------------------------- */
-
-/* The bundle of a policy.load record, from the sealed copy or from policy/<digest>.json. */
-static int
-load_recorded(
-    struct whatif *w, struct str ref, const char *digest, struct policy **ret, struct err *err)
-{
-	AUTO_BUF struct buf text = BUF(POLICY_MAX);
-	char path[HASH_HEX_SIZE + 32], hex[HASH_HEX_SIZE];
-	struct hash h;
-	int r = replay_blobs_read(w->blobs, ref, &text, err);
-
-	if (r != 0 && w->place.statedir >= 0) {
-		(void)snprintf(path, sizeof(path), "policy/%s.json", digest);
-		buf_reset(&text);
-		if (file_read(w->place.statedir, path, &text, NULL) == 0)
-			r = 0;
-	}
-	if (r != 0)
-		return r;
-	h = hash_sha256(buf_str(&text));
-	hash_hex(&h, hex);
-	if (strcmp(hex, digest) != 0)
-		return err_set(err, ERR_TAMPER, "policy %s: the bundle has another digest", digest);
-	return policy_load(buf_str(&text), ret, err);
-}
-
-static void
-take_policy(struct whatif *w, const struct record *r)
-{
-	struct str digest = canon_plain(canon_get(r->data, "digest"));
-	struct loaded *l;
-
-	if (digest.n != HASH_HEX_SIZE - 1)
-		return;
-	for (l = w->loaded; l != NULL; l = l->next)
-		if (str_eqz(digest, l->digest))
-			return;
-	l = xcalloc(1, sizeof(*l));
-	memcpy(l->digest, digest.p, digest.n);
-	l->next = w->loaded;
-	w->loaded = l;
-	if (w->given == NULL)
-		(void)load_recorded(
-		    w, canon_get(r->data, "bundle"), l->digest, &l->policy, &l->why);
-}
-
-static int
-load_given(const char *path, struct policy **ret, struct err *err)
-{
-	AUTO_BUF struct buf text = BUF(POLICY_MAX), warnings = BUF(65536);
-	AUTO_FREE char *copy = xstrdup(path);
-	int r = file_read(AT_FDCWD, path, &text, err);
-
-	if (r != 0)
-		return r;
-	if (policy_load(buf_str(&text), ret, NULL) == 0)
-		return 0;
-	if (policy_parse(buf_str(&text), path, dirname(copy), NULL, ret, &warnings, err) != 0) {
-		err->code = ERR_CONFIG;
-		return ERR_CONFIG;
-	}
-	return 0;
-}
-
-/* NULL: *why says what is missing. */
-static const struct policy *
-policy_for(const struct whatif *w, struct str digest, const char **why)
-{
-	if (w->given != NULL)
-		return w->given;
-	for (const struct loaded *l = w->loaded; l != NULL; l = l->next) {
-		if (!str_eqz(digest, l->digest))
-			continue;
-		*why = l->policy == NULL ? l->why.msg : NULL;
-		return l->policy;
-	}
-	*why = "the log holds no policy of this digest";
-	return NULL;
-}
 
 /* --- comparing -------------------------------------------------------------------------------- */
 
@@ -213,13 +125,13 @@ count(struct whatif *w, const struct record *r, enum outcome o)
 	w->of[o]++;
 	w->total++;
 	w->conditional += has_diverged(w, r->run);
-	return o != UNCHANGED || w->a->all;
+	return o != UNCHANGED || w->other.n != 0 || w->a->all;
 }
 
 static void PRINTF_LIKE(4, 5)
     report(struct whatif *w, const struct record *r, enum outcome o, const char *fmt, ...)
 {
-	AUTO_FREE char *text = NULL, *vis = NULL;
+	AUTO_FREE char *text = NULL, *vis = NULL, *other = NULL;
 	va_list ap;
 
 	if (!count(w, r, o))
@@ -229,7 +141,10 @@ static void PRINTF_LIKE(4, 5)
 		text = NULL;
 	va_end(ap);
 	vis = log_vis(str_z(text));
-	(void)printf("%6" PRIu64 " %.*s %s%s\n", r->seq, STR_ARG(r->run), vis,
+	if (w->other.n != 0)
+		other = log_vis(buf_str(&w->other));
+	(void)printf("%6" PRIu64 " %.*s %s%s%s%s\n", r->seq, STR_ARG(r->run), vis,
+	    other != NULL ? "  RECLASSIFIED: " : "", other != NULL ? other : "",
 	    has_diverged(w, r->run) ? "  (conditional: the agent had another answer before)" : "");
 }
 
@@ -239,13 +154,14 @@ compare(
 {
 	const struct replay_input *j = &w->input;
 	const struct decision *d = &w->decision;
-	bool as_was = w->given == NULL && w->a->at == NULL, same;
+	bool as_was = w->given == NULL && w->a->at == NULL && w->other.n == 0, same;
 	struct str operation = canon_text(canon_member(canon_member(data, "request"), "operation"));
 	AUTO_BUF struct buf effects = BUF(512), rules = BUF(8192);
 
 	policy_judge(p, &j->in, j->grants, j->ngrants, &w->decision);
 	same = d->verdict == j->verdict;
-	if (same && (!as_was || same_reasons(canon_member(data, "decision"), d)) && !w->a->all) {
+	if (same && (!as_was || same_reasons(canon_member(data, "decision"), d)) &&
+	    w->other.n == 0 && !w->a->all) {
 		(void)count(w, r, UNCHANGED);
 		return;
 	}
@@ -267,28 +183,51 @@ compare(
 	}
 }
 
+/* False: reported, since what the action does cannot be told. */
+static bool
+classify(
+    struct whatif *w, const struct record *r, const struct canon_node *data, const struct policy *p)
+{
+	struct str engine = canon_text(canon_member(canon_member(data, "decision"), "engine"));
+	bool same = str_eqz(engine, EFFECTS_ENGINE);
+	struct err err = {0};
+
+	if (w->reclassify != NULL) {
+		AUTO_BUF struct buf why = BUF(1024);
+
+		switch (reclassify(w->reclassify, p, data, &w->input, &w->other)) {
+		case RECLASSIFIED_SAME: break;
+		case RECLASSIFIED_OTHER: w->reclassified++; return true;
+		case RECLASSIFIED_NONE:
+			buf_put_str(&why, buf_str(&w->other));
+			buf_reset(&w->other);
+			report(
+			    w, r, UNKNOWN, "UNKNOWN from its bytes: %.*s", STR_ARG(buf_str(&why)));
+			return false;
+		}
+	}
+	if (replay_effects_check(
+		w->effects, canon_member(data, "request"), w->input.in.effects, &err) == 0)
+		return true;
+	report(w, r, same ? ERROR : UNKNOWN, "%s %s (engine then: %.*s)",
+	    same ? "ERROR" : "UNKNOWN", err.msg, STR_ARG(engine));
+	return false;
+}
+
 static void
 judge(struct whatif *w, const struct record *r)
 {
 	const struct canon_node *data = canon_tree_set(w->tree, r->data);
 	const struct canon_node *d = canon_member(data, "decision");
 	struct str policy = canon_text(canon_member(d, "policy"));
-	struct str engine = canon_text(canon_member(d, "engine"));
 	struct replay_input *j = &w->input;
 	const struct policy *p;
 	const char *why = NULL;
 	struct err err = {0};
 
+	buf_reset(&w->other);
 	if (replay_input_read(data, r, j, &err) != 0) {
 		report(w, r, UNKNOWN, "UNKNOWN %s", err.msg);
-		return;
-	}
-	if (replay_effects_check(w->effects, canon_member(data, "request"), j->in.effects, &err) !=
-	    0) {
-		bool same = str_eqz(engine, EFFECTS_ENGINE);
-
-		report(w, r, same ? ERROR : UNKNOWN, "%s %s (engine then: %.*s)",
-		    same ? "ERROR" : "UNKNOWN", err.msg, STR_ARG(engine));
 		return;
 	}
 	/* No policy was loaded: the zero decision denies. */
@@ -297,12 +236,14 @@ judge(struct whatif *w, const struct record *r)
 		    "deny without a policy, recorded %s", verdict_name(j->verdict));
 		return;
 	}
-	p = policy_for(w, policy, &why);
+	p = w->given != NULL ? w->given : replay_policies_get(w->recorded, policy, &why);
 	if (p == NULL) {
 		report(w, r, UNKNOWN, "UNKNOWN policy %.*s: %s", policy.n < 12 ? (int)policy.n : 12,
 		    policy.p, why);
 		return;
 	}
+	if (!classify(w, r, data, p))
+		return;
 	if (w->given != NULL) { /* what the target is, is the policy's to say */
 		struct policy_input t = policy_input_for(p, j->in.target);
 
@@ -328,7 +269,7 @@ walk(struct whatif *w, struct err *err)
 	while (n == 0 && (n = chain_next(c, &r, &leaf, err)) == 1) {
 		n = 0;
 		if (str_eqz(r.type, "policy.load"))
-			take_policy(w, &r);
+			replay_policies_take(w->recorded, &r);
 		else if (str_eqz(r.type, "action") && (a->run == NULL || str_eqz(r.run, a->run)))
 			judge(w, &r);
 	}
@@ -364,6 +305,7 @@ summary(const struct whatif *w)
 	}
 	put_count(w->of[UNKNOWN], "UNKNOWN");
 	put_count(w->of[ERROR], "ERROR");
+	put_count(w->reclassified, "RECLASSIFIED");
 	put_count(w->conditional, "conditional");
 	(void)printf("\n");
 }
@@ -372,13 +314,7 @@ static void
 whatif_free(struct whatif *w)
 {
 	policy_free(w->given);
-	while (w->loaded != NULL) {
-		struct loaded *l = w->loaded;
-
-		w->loaded = l->next;
-		policy_free(l->policy);
-		free(l);
-	}
+	replay_policies_free(w->recorded);
 	while (w->diverged != NULL) {
 		struct diverged *d = w->diverged;
 
@@ -386,6 +322,8 @@ whatif_free(struct whatif *w)
 		free(d->run);
 		free(d);
 	}
+	reclassify_free(w->reclassify);
+	buf_free(&w->other);
 	canon_tree_free(w->tree);
 	replay_effects_free(w->effects);
 	replay_blobs_free(w->blobs);
@@ -395,9 +333,10 @@ whatif_free(struct whatif *w)
 static int
 usage(void)
 {
-	(void)fprintf(stderr, "usage: cofferdam replay whatif [--state DIR] [--policy FILE] [--at "
-			      "TIME] [--all] [RUN]\n"
-			      "ends with 0 when every verdict is the recorded one, else 1.\n");
+	(void)fprintf(stderr,
+	    "usage: cofferdam replay whatif [--state DIR] [--policy FILE] [--at TIME]\n"
+	    "                               [--reclassify] [--all] [RUN]\n"
+	    "ends with 0 when every verdict is the recorded one, else 1.\n");
 	return CMD_USAGE;
 }
 
@@ -408,6 +347,7 @@ parse_args(int argc, char **argv, struct args *a)
 	    {"state", required_argument, NULL, 's'},
 	    {"policy", required_argument, NULL, 'p'},
 	    {"at", required_argument, NULL, 't'},
+	    {"reclassify", no_argument, NULL, 'r'},
 	    {"all", no_argument, NULL, 'a'},
 	    {NULL, 0, NULL, 0},
 	};
@@ -419,6 +359,7 @@ parse_args(int argc, char **argv, struct args *a)
 		case 's': a->state = optarg; break;
 		case 'p': a->policy = optarg; break;
 		case 't': a->at = optarg; break;
+		case 'r': a->reclassify = true; break;
 		case 'a': a->all = true; break;
 		default: return false;
 		}
@@ -438,13 +379,17 @@ prepare(struct whatif *w, int *ret_keysdir, struct err *err)
 		return err_wrap(err, "--at %s", a->at);
 	r = cmd_place_open(NULL, a->state, &w->place, err);
 	if (r == 0 && a->policy != NULL)
-		r = load_given(a->policy, &w->given, err);
+		r = replay_policy_load(a->policy, &w->given, err);
 	if (r != 0)
 		return r;
 	*ret_keysdir = replay_keysdir(&w->place);
 	w->tree = canon_tree_new();
 	w->effects = replay_effects_new();
-	return replay_blobs_open(w->place.logdir, *ret_keysdir, &w->blobs, err);
+	r = replay_blobs_open(w->place.logdir, *ret_keysdir, &w->blobs, err);
+	w->recorded = replay_policies_new(w->blobs, w->place.statedir);
+	if (r == 0 && a->reclassify)
+		r = reclassify_new(w->blobs, &w->reclassify, err);
+	return r;
 }
 
 int
@@ -460,12 +405,13 @@ replay_whatif(int argc, char **argv)
 		return usage();
 	w->a = &a;
 	w->place = (struct cmd_place){-1, -1};
+	buf_init(&w->other, OTHER_MAX);
 	r = prepare(w, &keysdir, &err);
 	if (r == 0)
 		r = walk(w, &err);
 	if (r == 0)
 		summary(w);
-	status = w->of[UNCHANGED] == w->total ? CMD_OK : CMD_FAILED;
+	status = w->of[UNCHANGED] == w->total && w->reclassified == 0 ? CMD_OK : CMD_FAILED;
 	whatif_free(w);
 	return r != 0 ? replay_fail(&err) : status;
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Replay over a log made by hand: timeline and whatif, with what is missing, erased, changed or hostile."""
 import atexit
+import hashlib
 import json
 import os
 import re
@@ -81,7 +82,7 @@ def action(sql, verdict, rules, at, sent=None, grants=(), **decision):
                     "input": {"agent": "a", "effects": effects, "env": "prod", "kind": "postgres", "owner": "bob",
                               "relations": facts.get("rel", []), "statements": 1, "target": "crm"},
                     "kind": "query", "operation": "query", "protocol": "postgresql", "sent": "", "target": "crm",
-                    "text_sha256": "0" * 64, "txn": "I", "txn_effects": []}}), sql)
+                    "text_sha256": hashlib.sha256(sql.encode()).hexdigest(), "txn": "I", "txn_effects": []}}), sql)
 
 
 def outcome(n, status="ok"):
@@ -228,6 +229,38 @@ for what, change, word in [
         ("the right verdict by another rule", put("decision", "rules", ["work"]), "ERROR")]:
     rc, out, err = changed(change, "c")
     tap.ok(rc == 1 and word in out.splitlines()[0] and "3 UNCHANGED (75 %)" in out, "%s: %s, never unchanged" % (what, word), out + err)
+
+# --- the bytes, classified anew ------------------------------------------------------------------
+tap.eq(replay("whatif", S, "--reclassify")[:2], (0, "4 actions: 4 UNCHANGED (100 %)\n"), "the recorded bytes still are what was recorded of them")
+
+
+def reclassified(change, sql=SQL[0], name="rc"):
+    lines = story()
+    lines[3] = lines[3][:3] + (emit(change(json.loads(lines[3][3]))), sql)
+    return replay("whatif", build(lines, name), "--reclassify")
+
+
+def as_drop(d):
+    """A SELECT's facts over the bytes of a DROP, as a classifier that was fooled would have left them."""
+    d["request"]["text_sha256"] = hashlib.sha256(SQL[1].encode()).hexdigest()
+    return d
+
+
+rc, out, err = reclassified(as_drop, SQL[1])
+tap.ok(rc == 1 and re.search(r"^ +4 r-1 allow -> needs_approval .*RECLASSIFIED: facts now .*DROP.* were .*SELECT.*effects now \[drop\], were \[read\]", out, re.M)
+       and "1 RECLASSIFIED" in out, "what was let through as another thing than it is, is found", out)
+rc, out, err = reclassified(put("request", "text_sha256", "0" * 64))
+tap.ok(rc == 1 and "UNKNOWN from its bytes: the sealed text is not the one whose hash" in out, "other bytes than those recorded: unknown", out)
+rc, out, err = reclassified(put("request", "head", None))
+tap.ok(rc == 1 and "UNKNOWN from its bytes: its bytes were not recorded" in out, "no bytes: unknown", out)
+bound = json.dumps({"sql": SQL[0], "values": []}, sort_keys=True, separators=(",", ":"))
+tap.eq(reclassified(lambda d: d, bound)[:2], (0, "4 actions: 4 UNCHANGED (100 %)\n"), "a statement beside its values is found")
+shutil.copytree(S, T + "/sealed")
+os.unlink(T + "/sealed/keys/blob/r-1.key")
+rc, out, err = replay("whatif", T + "/sealed", "--reclassify")
+tap.ok(rc == 1 and "4 UNKNOWN" in out, "without the key of the content: unknown, all of them", out)
+tap.eq(replay("whatif", T + "/sealed")[0], 0, "the recorded facts need no key")
+
 os.unlink(S + "/keys/blob/policy.key")
 rc, out, err = replay("whatif", S)
 tap.ok(rc == 1 and "4 UNKNOWN" in out and "key policy is missing" in out, "a bundle without its key: unknown", out)

@@ -32,6 +32,7 @@ http = {"api": Http(o, placeholder="API_TOKEN"), "lab": Http(lab, env="lab")}
 g = GraphQl(lab, [http["lab"].secret])
 LAB = {"id": "lab-work", "permit": {"env": "lab", "effects": {"only": ["@data", "@change", "@destructive"]}}}
 st = Stack(temp, None, http=http, start=False)
+st.classified = False  # its parser is killed over a body
 with open(st.policy_file, encoding="utf-8") as f:
     RULES = json.load(f)["rules"] + [LAB]
 for r in RULES:
