@@ -16,7 +16,7 @@
 #include "cmd/cmd.h"
 #include "cmd/cmd_control.h"
 #include "cmd/cmd_file.h"
-#include "cmd/cmd_log_erase.h"
+#include "cmd/cmd_log.h"
 #include "cmd/cmd_place.h"
 #include "common/log.h"
 #include "common/xalloc.h"
@@ -42,16 +42,6 @@ struct erase {
 	size_t last; /* the run of the last record */
 	struct erasures *erased;
 };
-
-static int
-erase_usage(void)
-{
-	(void)fprintf(stderr,
-	    "usage: cofferdam log erase [--state DIR] --subject run:ID | owner:PERSON | "
-	    "target:NAME\n"
-	    "                           --reason TEXT [--yes]\n");
-	return CMD_USAGE;
-}
 
 static bool
 args_read(int argc, char **argv, struct erase_args *a)
@@ -257,7 +247,7 @@ cmd_log_erase(int argc, char **argv)
 	int rc;
 
 	if (!args_read(argc, argv, &a) || !subject_read(a.subject, &e))
-		return erase_usage();
+		return log_usage("erase");
 	e.erased = erasures_new();
 	rc = cmd_place_open(a.state, NULL, &place, &err);
 	if (rc == 0)

@@ -1,0 +1,20 @@
+/* Verbs of `cofferdam log`: one file each, a line each in the table of cmd_log.c. */
+#ifndef CMD_CMD_LOG_H
+#define CMD_CMD_LOG_H
+
+#include "common/err.h"
+
+#define LOG_OPEN_END 3 /* exit status: whole, but with an unsigned or torn end */
+
+/* argv[0] is the verb; the exit status comes back. */
+int cmd_log_verify(int argc, char **argv);
+int cmd_log_show(int argc, char **argv);
+int cmd_log_head(int argc, char **argv);
+int cmd_log_erase(int argc, char **argv);
+
+/* Prints it; CMD_FAILED for what was tampered with, else CMD_USAGE. */
+int log_fail(const struct err *err);
+/* Prints the verb's usage from the table; returns CMD_USAGE. */
+int log_usage(const char *verb);
+
+#endif
