@@ -17,6 +17,9 @@
 #define HELP "  --help              print this\n"
 #define LOG_DIR \
 	"  DIR                 a state directory or a log directory, instead of --state\n" STATE
+#define LOG_KEYS                                                                             \
+	"  --keys FILE         keys to trust (default: those of the state directory); also " \
+	"--vkey\n"
 #define SECRET                                                         \
 	"  --fd N              read the secret from this descriptor\n" \
 	"  --command CMD       the secret is the output of sh -c CMD, run once now\n"
@@ -220,17 +223,18 @@ static const struct help {
 	"  --key FILE          that person's ssh key (default: ~/.ssh/id_ed25519)\n"
 	"  --yes               do not ask before signing\n" VIA},
     {"run-end", "RUN", "End a run now: nothing more of it passes.", VIA},
-    {"log verify", "[DIR] [--vkey FILE] [--pin CHECKPOINT]...",
+    {"log verify", "[DIR] [--keys FILE] [--pin CHECKPOINT]...",
 	"Check the whole log. Ends with 0 verified, 1 tampered with, 2 usage or keys, 3 whole but\n"
 	"with an unsigned or torn end.",
-	"  --vkey FILE         keys to trust (default: those of the state directory)\n"
+	LOG_KEYS
 	"  --pin CHECKPOINT    a file with a checkpoint kept elsewhere; up to 32\n" LOG_DIR},
     {"log show", "[DIR] [--run RUN] [--type TYPE] [--json]", "Print records.",
 	"  --run RUN           of this run only\n"
 	"  --type TYPE         of this type only, as action\n"
 	"  --json              the records as they are\n" LOG_DIR},
-    {"log head", "[DIR] [--vkey FILE]", "Print the newest checkpoint.",
-	"  --vkey FILE         keys to trust (default: those of the state directory)\n" LOG_DIR},
+    {"log head", "[DIR] [--keys FILE]", "Print the newest checkpoint, to be kept elsewhere.",
+	LOG_KEYS LOG_DIR},
+    {"log checkpoint", "[DIR] [--keys FILE]", "The same as log head.", LOG_KEYS LOG_DIR},
     {"log erase", "--subject WHOSE --reason TEXT [--yes]",
 	"Destroy the keys of what was sealed of a subject's runs: texts, statements, bodies and\n"
 	"answers. The records stay and verify. Without --yes it only says what would be erased.",

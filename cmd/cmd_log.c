@@ -17,9 +17,10 @@ static const struct {
 	int (*run)(int argc, char **argv);
 	const char *usage;
 } verbs[] = {
-    {"verify", cmd_log_verify, "[--state DIR | DIR] [--vkey FILE] [--pin CHECKPOINT]..."},
+    {"verify", cmd_log_verify, "[--state DIR | DIR] [--keys FILE] [--pin CHECKPOINT]..."},
     {"show", cmd_log_show, "[--state DIR | DIR] [--run RUN] [--type TYPE] [--json]"},
-    {"head", cmd_log_head, "[--state DIR | DIR] [--vkey FILE]"},
+    {"head", cmd_log_head, "[--state DIR | DIR] [--keys FILE]"},
+    {"checkpoint", cmd_log_head, "[--state DIR | DIR] [--keys FILE]"},
     {"erase", cmd_log_erase,
 	"[--state DIR] --subject run:ID | owner:PERSON | target:NAME\n"
 	"                           --reason TEXT [--yes]"},

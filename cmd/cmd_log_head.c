@@ -1,6 +1,7 @@
 /*
- * `cofferdam log head`: the newest checkpoint, as it is, to be kept elsewhere and given to --pin
- * one day. Runs as whoever may read the log. Prints none whose signature does not hold.
+ * `cofferdam log head`, also called checkpoint: the newest checkpoint, as it is, to be kept
+ * elsewhere and given to --pin one day. Runs as whoever may read the log. Prints none whose
+ * signature does not hold.
  */
 #include <getopt.h>
 #include <stdio.h>
@@ -21,6 +22,7 @@ head_args_read(int argc, char **argv, struct head_args *a)
 {
 	static const struct option options[] = {
 	    {"state", required_argument, NULL, 's'},
+	    {"keys", required_argument, NULL, 'k'},
 	    {"vkey", required_argument, NULL, 'k'},
 	    {NULL, 0, NULL, 0},
 	};
@@ -71,7 +73,7 @@ cmd_log_head(int argc, char **argv)
 	int r;
 
 	if (!head_args_read(argc, argv, &a))
-		return log_usage("head");
+		return log_usage(argv[0]);
 	if (cmd_place_open(a.state, a.dir, &place, &err) != 0 ||
 	    cmd_place_keys(&place, a.vkey, &keys, &err) != 0)
 		return log_fail(&err);
