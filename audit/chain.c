@@ -60,6 +60,21 @@ chain_open(int logdir, uint64_t newest, struct chain **ret, struct err *err)
 	return 0;
 }
 
+bool
+chain_skip(struct chain *c, const struct chain_from *from)
+{
+	size_t i = 0;
+
+	while (i < c->files.n[0] && c->files.number[0][i] < from->tree.size)
+		i++;
+	if (i == c->files.n[0] || c->files.number[0][i] != from->tree.size)
+		return false;
+	c->file = i;
+	c->tree = from->tree;
+	c->head = from->head;
+	return true;
+}
+
 void
 chain_free(struct chain *c)
 {

@@ -48,8 +48,15 @@ struct log_fault {
 };
 
 struct chain;
+/* Where reading begins: the log's tree and last leaf there. {0}: at record 0. */
+struct chain_from {
+	struct tree_range tree;
+	struct hash head;
+};
 /* `newest` is the size of the newest valid checkpoint (0: none). */
 int chain_open(int logdir, uint64_t newest, struct chain **ret, struct err *err);
+/* Go on from there, before the first chain_next; false: no segment begins at it. */
+bool chain_skip(struct chain *c, const struct chain_from *from);
 void chain_free(struct chain *c);
 /* 1: the next record (good until the next call); 0: no more, see chain_fault; else cannot be read.
  */

@@ -236,6 +236,12 @@ rates_add(struct rates *r, const struct rate_name *name, int64_t at_us, unsigned
 }
 
 bool
+rates_whole(const struct rates *r, int64_t at_us)
+{
+	return r->lost_until_us <= at_us;
+}
+
+bool
 rates_count(const struct rates *r, const struct rate_name *name, int64_t at_us, unsigned *ret)
 {
 	const struct window *w = find(r, name);

@@ -23,6 +23,8 @@ struct rates;
 struct rates *rates_new(void);
 void rates_free(struct rates *r);
 void rates_clear(struct rates *r);
+/* False: names were lost for which there is no window, at this instant still. */
+bool rates_whole(const struct rates *r, int64_t at_us);
 /* n more at this instant, not before the last of that name. */
 void rates_add(struct rates *r, const struct rate_name *name, int64_t at_us, unsigned n);
 /*

@@ -11,6 +11,7 @@
 #define LOG_CP "cp"
 #define LOG_BLOB "blob"
 #define LOG_TORN "torn"
+#define LOG_LIVE "live"
 #define LOG_CHECKPOINT "checkpoint"
 #define LOG_LOCK "LOCK"
 #define LOG_BALLAST "ballast"

@@ -64,6 +64,8 @@ files_dirs(struct store *s, struct err *err)
 		r = make_dir(s, LOG_BLOB, &s->blobdir, err);
 	if (r == 0)
 		r = make_dir(s, LOG_TORN, &s->torndir, err);
+	if (r == 0)
+		r = make_dir(s, LOG_LIVE, &s->livedir, err);
 	return r != 0 ? r : files_sync(s->logdir, "the log directory", err);
 }
 

@@ -5,6 +5,8 @@
 #include "audit/segment.h"
 #include "audit/writer_store.h"
 
+#define FRAMES_MAX ((size_t)64 << 20) /* queued blobs of one batch */
+
 struct leaves {
 	struct hash *p;
 	size_t n, cap;
@@ -19,7 +21,7 @@ struct tail {
 };
 
 struct store {
-	int logdir, segdir, cpdir, blobdir, torndir; /* directories */
+	int logdir, segdir, cpdir, blobdir, torndir, livedir; /* directories */
 	int lockfd, dirlock;
 	int seg, pack; /* the files appended to */
 	struct signer *signer;
@@ -35,6 +37,8 @@ struct store {
 	struct buf note;  /* the newest checkpoint */
 	char last_time[32];
 	bool dead, full;
+	bool serving;	  /* log.open is written */
+	bool new_segment; /* its log.segment is not signed yet */
 };
 
 /* writer_files.c: each is durable when it returns 0 */
@@ -51,7 +55,22 @@ int files_seal_segment(struct store *s, struct err *err);
 int files_unseal_segment(struct store *s, struct err *err);
 int files_sync(int fd, const char *what, struct err *err);
 
-/* writer_recover.c: reads everything, quarantines a torn end; *ret_bytes 0: nothing was torn */
+/* writer_resume.c */
+struct resume {
+	struct tree_range tree; /* size 0: read from the beginning */
+	struct hash head;
+	bool of_start; /* a start was being written: no other record may follow but its own */
+};
+/* Write down what the committed records came to; *ret its hash, *ret_is whether there is one. */
+int resume_put(struct store *s, struct hash *ret, bool *ret_is, struct err *err);
+int resume_tidy(struct store *s, struct err *err); /* take away what no start will use */
+/* The newest that the signed records vouch for, restored to the caller's. */
+int resume_find(struct store *s, uint64_t signed_size, struct resume *ret, struct err *err);
+int resume_check_skipped(
+    struct store *s, const struct log_files *f, uint64_t first, struct err *err);
+
+/* writer_recover.c: reads what no sealed segment holds, quarantines a torn end; *ret_bytes 0:
+ * nothing was torn */
 struct recovered {
 	uint64_t bytes[2]; /* of the segment, of the pack */
 	struct hash sha256[2];

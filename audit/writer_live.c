@@ -7,6 +7,7 @@
 #include "audit/canon.h"
 #include "audit/rates.h"
 #include "common/clock.h"
+#include "common/json.h"
 #include "common/xalloc.h"
 
 #include "common/banned.h"
@@ -69,8 +70,7 @@ grow(struct live *l)
 }
 
 static void
-add(struct live *l, enum kind kind, struct str key, const struct record *r,
-    const struct tree_range *tree)
+add_body(struct live *l, enum kind kind, struct str key, struct str body, const struct hash *root)
 {
 	struct node *n = xcalloc(1, sizeof(*n));
 	struct node **b;
@@ -78,9 +78,9 @@ add(struct live *l, enum kind kind, struct str key, const struct record *r,
 	n->kind = kind;
 	n->mix = mix(kind, key);
 	n->key = str_dup(key);
-	n->body = str_dup(r->body);
-	n->body_len = r->body.n;
-	n->root = tree_root(tree);
+	n->body = str_dup(body);
+	n->body_len = body.n;
+	n->root = *root;
 	n->prev = l->last;
 	*(l->last != NULL ? &l->last->next : &l->first) = n;
 	l->last = n;
@@ -91,6 +91,15 @@ add(struct live *l, enum kind kind, struct str key, const struct record *r,
 	b = &l->bucket[n->mix & (l->buckets - 1)];
 	n->same = *b;
 	*b = n;
+}
+
+static void
+add(struct live *l, enum kind kind, struct str key, const struct record *r,
+    const struct tree_range *tree)
+{
+	struct hash root = tree_root(tree);
+
+	add_body(l, kind, key, r->body, &root);
 }
 
 static void
@@ -241,4 +250,64 @@ live_each(const struct live *l, live_fn *fn, void *arg)
 	for (const struct node *n = l->first; n != NULL; n = n->next)
 		fn(arg, str_mem(n->body, n->body_len), &n->root);
 	rates_tell(l->rates, l->last_us, each_rate, &e);
+}
+
+/* --- kept for the next start ------------------------------------------------------------ */
+
+static void
+save_rate(void *arg, struct str body)
+{
+	struct buf *out = arg;
+
+	buf_u8(out, 1);
+	buf_lstr(out, body);
+}
+
+bool
+live_save(const struct live *l, struct buf *out)
+{
+	buf_u64(out, (uint64_t)l->last_us);
+	buf_u64(out, l->count);
+	for (const struct node *n = l->first; n != NULL; n = n->next) {
+		buf_u8(out, (uint8_t)n->kind);
+		buf_lz(out, n->key);
+		buf_lstr(out, str_mem(n->body, n->body_len));
+		buf_put(out, n->root.b, HASH_LEN);
+	}
+	rates_tell(l->rates, l->last_us, save_rate, out);
+	buf_u8(out, 0);
+	return rates_whole(l->rates, l->last_us);
+}
+
+static bool
+restore_rate(struct live *l, struct str body)
+{
+	AUTO(json) struct json_doc *doc = NULL;
+
+	return json_parse(body, "rate", &doc, NULL) == 0 &&
+	       rates_told(l->rates, json_get(json_root(doc), "data"));
+}
+
+bool
+live_restore(struct live *l, struct rd *in)
+{
+	int64_t last_us = (int64_t)rd_u64(in);
+	uint64_t n = rd_u64(in);
+	bool ok = true;
+
+	for (uint64_t i = 0; i < n; i++) {
+		uint8_t kind = rd_u8(in);
+		struct str key = rd_lstr(in), body = rd_lstr(in), at = rd_bytes(in, HASH_LEN);
+		struct hash root;
+
+		ok = kind <= LIFT && !in->bad;
+		if (!ok)
+			break;
+		memcpy(root.b, at.p, HASH_LEN);
+		add_body(l, (enum kind)kind, key, body, &root);
+	}
+	while (ok && !in->bad && rd_u8(in) == 1)
+		ok = restore_rate(l, rd_lstr(in));
+	l->last_us = last_us;
+	return ok && rd_end(in);
 }

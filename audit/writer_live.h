@@ -18,6 +18,9 @@ void live_record(struct live *l, const struct record *r, const struct tree_range
 size_t live_count(const struct live *l);
 /* Oldest first; root is the log's root at the record's seq + 1. */
 typedef void live_fn(void *arg, struct str body, const struct hash *root);
+/* Everything of it, to be read back by another; false: it cannot be, or is not of the form. */
+bool live_save(const struct live *l, struct buf *out);
+bool live_restore(struct live *l, struct rd *in);
 void live_each(const struct live *l, live_fn *fn, void *arg);
 
 #endif

@@ -90,6 +90,27 @@ on_record(void *arg, const struct record *r, const struct tree_range *tree)
 	live_record(w->live, r, tree);
 }
 
+static bool
+on_save(void *arg, struct buf *out)
+{
+	const struct writer *w = arg;
+
+	return live_save(w->live, out);
+}
+
+static bool
+on_restore(void *arg, struct rd *in)
+{
+	struct writer *w = arg;
+	struct live *l = live_new();
+	bool ok = live_restore(l, in);
+
+	/* Half of it is nothing: then all records are told. */
+	live_free(ok ? w->live : l);
+	w->live = ok ? l : w->live;
+	return ok;
+}
+
 /* --- batches --------------------------------------------------------------------------- */
 
 static void __attribute__((noreturn)) die(const struct err *err)
@@ -365,8 +386,12 @@ on_took(void *arg, const struct buf *body)
 static int
 open_store(struct writer *w, struct err *err)
 {
-	struct store_opts o = {
-	    .boot = w->start.boot, .software = SOFTWARE, .record = on_record, .arg = w};
+	struct store_opts o = {.boot = w->start.boot,
+	    .software = SOFTWARE,
+	    .record = on_record,
+	    .save = on_save,
+	    .restore = on_restore,
+	    .arg = w};
 	int r = w->store != NULL ? 0 : store_open(w->start.logdir, w->signer, &o, &w->store, err);
 
 	if (r != 0)

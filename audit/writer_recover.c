@@ -1,7 +1,8 @@
 /*
- * Opening a log that is there: the one path, run at every start. Reads all records and believes
- * only what chains, and what the newest checkpoint signed. An unfinished write at the end is set
- * aside and cut off; anything else that does not fit is refused, and nothing is changed.
+ * Opening a log that is there: the one path, run at every start. Reads the
+ * records that no sealed segment holds (writer_resume.c) and believes only what chains, and what
+ * the newest checkpoint signed. An unfinished write at the end is set aside and cut off; anything
+ * else that does not fit is refused, and nothing is changed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -339,6 +340,26 @@ resume(struct recover *v, struct chain *c, struct recovered *ret, struct err *er
 	return find_aside(s, ret, err);
 }
 
+/*
+ * Begin at the last segment whose first record is signed and names what everything before it came
+ * to. The checkpoint then vouches for it: its root can be reached from no other tree.
+ */
+static int
+skip_sealed(struct recover *v, struct chain *c, struct err *err)
+{
+	struct resume from;
+	int r = resume_find(v->s, v->cp.size, &from, err);
+
+	if (r != 0 || from.tree.size == 0)
+		return r;
+	if (!chain_skip(c, &(struct chain_from){from.tree, from.head}))
+		return err_set(err, ERR_TAMPER, "refused: no segment begins at record %" PRIu64,
+		    from.tree.size);
+	v->barred = from.of_start;
+	v->bar = from.tree.size - 1;
+	return resume_check_skipped(v->s, chain_files(c), from.tree.size, err);
+}
+
 int
 store_recover(struct store *s, struct recovered *ret, struct err *err)
 {
@@ -349,6 +370,8 @@ store_recover(struct store *s, struct recovered *ret, struct err *err)
 	v.barred = v.cp.size == 0; /* the first record, too, is a start's */
 	if (r == 0)
 		r = chain_open(s->logdir, v.cp.size, &c, err);
+	if (r == 0)
+		r = skip_sealed(&v, c, err);
 	if (r == 0)
 		r = read_log(&v, c, err);
 	if (r == 0)

@@ -17,7 +17,8 @@
 #define STORE_BATCH_MAX \
 	((size_t)1 << 20) /* bytes of lines in one batch: what may be torn at most */
 
-/* Told of each record once, in order: at open of those on disk, later of each appended one. */
+/* Told of each record once, in order: at open of those on disk (behind what was restored), later of
+ * each appended one. */
 typedef void store_record_fn(void *arg, const struct record *r, const struct tree_range *tree);
 
 struct store_opts {
@@ -26,6 +27,12 @@ struct store_opts {
 	const char *boot;     /* boot id, for log.open */
 	const char *software; /* for log.open */
 	store_record_fn *record;
+	/*
+	 * What the records told so far came to, for the next start: put and read back. False: it
+	 * cannot be; then all records are told again. Both NULL: record keeps nothing.
+	 */
+	bool (*save)(void *arg, struct buf *out);
+	bool (*restore)(void *arg, struct rd *in);
 	void *arg;
 };
 

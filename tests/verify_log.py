@@ -21,7 +21,7 @@ MAX_INT = 2**53 - 1
 TORN_MAX = 1 << 20
 ZERO = bytes(32)
 ROOT_FILES = ("LOCK", "ballast", "checkpoint")
-ROOT_DIRS = ("seg", "cp", "blob", "torn", "lost+found")
+ROOT_DIRS = ("seg", "cp", "blob", "torn", "live", "lost+found")
 OF_START = ("log.open", "log.segment", "log.recovered", "log.full")
 
 # --- Ed25519, verification only (RFC 8032 5.1) -----------------------------------------
