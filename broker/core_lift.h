@@ -20,7 +20,6 @@ enum core_lift_state {
 	CORE_LIFT_FORCE,
 	CORE_LIFT_REVIEW, /* break-glass: over, and not yet looked at by another person */
 };
-const char *core_lift_state_name(enum core_lift_state s);
 
 /* One signature. From the log it counts once it has been verified again. */
 struct core_lift_signed {
@@ -83,6 +82,7 @@ bool core_lift_use(struct core_run *run, const struct core_action *a, const stru
 /* --- core_lift_life.c: objects, their ends ---------------------------------------------- */
 
 struct core_lift *core_lift_find(const struct core *c, struct str id); /* NULL: none */
+const char *core_lift_state_name(const struct core_lift *l);	       /* as people are told it */
 size_t core_lift_count(const struct core *c, enum lift_kind k, enum core_lift_state s);
 struct core_lift *core_lift_alloc(struct core *c, enum lift_kind k);
 void core_lift_free(struct core_lift *l);

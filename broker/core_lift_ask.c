@@ -214,6 +214,38 @@ only_its_own(const struct core_lift *l, struct err *err)
 	return 0;
 }
 
+/* One that waits for signatures, asked for by `by` (NULL: by anybody) the longest ago. */
+static struct core_lift *
+oldest_asked(const struct core *c, enum lift_kind k, const char *by)
+{
+	struct core_lift *o;
+
+	TAILQ_FOREACH (o, &c->lifts, link)
+		if (o->kind == k && o->state == CORE_LIFT_ASKED && !o->busy &&
+		    (by == NULL || strcmp(o->by, by) == 0))
+			return o;
+	return NULL;
+}
+
+/*
+ * Who asks for a freeze or for break-glass signs it in the same breath, so one that still waits was
+ * given up: it makes room. Nothing that was begun and left may keep the stop button from working.
+ */
+static bool
+make_room(const struct core *c, const struct core_lift *l)
+{
+	struct core_lift *o = oldest_asked(c, l->kind, l->by);
+
+	if (l->kind == LIFT_KIND_EXCEPTION)
+		return false;
+	if (o == NULL)
+		o = oldest_asked(c, l->kind, NULL);
+	if (o == NULL)
+		return false;
+	core_lift_end(o, "never signed: another took its place");
+	return true;
+}
+
 static int
 too_many(const struct core *c, const struct core_lift *l, struct err *err)
 {
@@ -225,10 +257,10 @@ too_many(const struct core *c, const struct core_lift *l, struct err *err)
 			all++;
 			mine += strcmp(o->by, l->by) == 0;
 		}
-	if (mine >= CORE_LIFT_ASKED_BY_MAX || all >= CORE_LIFT_ASKED_MAX)
+	if ((mine >= CORE_LIFT_ASKED_BY_MAX || all >= CORE_LIFT_ASKED_MAX) && !make_room(c, l))
 		return err_set(err, ERR_TOO_LARGE,
 		    "%d of a kind wait for signatures, %d asked for by %s: the limits are %d and "
-		    "%d",
+		    "%d; sign or revoke some",
 		    all, mine, l->by, CORE_LIFT_ASKED_MAX, CORE_LIFT_ASKED_BY_MAX);
 	return 0;
 }

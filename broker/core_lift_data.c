@@ -128,7 +128,7 @@ core_lift_data_show(struct jcs *j, const char *key, struct core_lift *l)
 	put_count(j, "seconds", l->seconds);
 	put_time(j, "sign_by", l->state == CORE_LIFT_ASKED ? l->sign_by_us : 0);
 	put_signed(j, l);
-	jcs_z(j, "state", core_lift_state_name(l->state));
+	jcs_z(j, "state", core_lift_state_name(l));
 	put_text(j, "target", l->target);
 	put_text(j, "ticket", l->ticket);
 	put_time(j, "to", l->to_us);

@@ -16,12 +16,15 @@
 #include "common/banned.h"
 
 const char *
-core_lift_state_name(enum core_lift_state s)
+core_lift_state_name(const struct core_lift *l)
 {
-	switch (s) {
+	switch (l->state) {
 	case CORE_LIFT_RECORDING: return "recording";
 	case CORE_LIFT_ASKED: return "asked";
-	case CORE_LIFT_FORCE: return "in force";
+	case CORE_LIFT_FORCE:
+		return l->kind == LIFT_KIND_EXCEPTION && clock_wall_us() < l->from_us
+			   ? "granted, not begun"
+			   : "in force";
 	case CORE_LIFT_REVIEW: return "to be reviewed";
 	}
 	return "invalid";

@@ -40,9 +40,14 @@ reject_who(const struct check *k, const struct policy_person *q, struct err *why
 	bool start = k->s.decision == LIFT_START;
 
 	if (!lift_role_fits(p, &x, k->s.decision, q, k->s.role)) {
-		(void)err_set(why, ERR_SIGNATURE,
-		    "role \"%.*s\" is not asked for, or %.*s does not have it", STR_ARG(k->s.role),
-		    STR_ARG(q->id));
+		if (start && l->kind == LIFT_KIND_BREAKGLASS)
+			(void)err_set(why, ERR_SIGNATURE,
+			    "only who has role breakglass breaks the glass, and %.*s does not",
+			    STR_ARG(q->id));
+		else
+			(void)err_set(why, ERR_SIGNATURE,
+			    "role \"%.*s\" is not asked for, or %.*s does not have it",
+			    STR_ARG(k->s.role), STR_ARG(q->id));
 		return "role";
 	}
 	if (start && l->kind == LIFT_KIND_EXCEPTION && run != NULL && str_eqz(q->id, run->owner)) {
@@ -90,6 +95,7 @@ struct sign {
 	struct core *core;
 	uint64_t peer;
 	char id[CORE_ID_SIZE];
+	enum lift_kind kind;
 	struct core_lift_signed s;
 	char *rejected; /* why; NULL: it counts */
 };
@@ -115,6 +121,7 @@ sign_new(const struct core_call *call, const struct check *k)
 	s->core = call->core;
 	s->peer = call->peer;
 	memcpy(s->id, k->l->id, sizeof(s->id));
+	s->kind = k->l->kind;
 	s->s = (struct core_lift_signed){.decision = k->s.decision,
 	    .person = str_dup(k->s.person),
 	    .role = str_dup(k->s.role),
@@ -139,6 +146,7 @@ reply_after(const struct sign *s)
 	jcs_open(&j, NULL);
 	jcs_open(&j, "object");
 	jcs_z(&j, "id", s->id);
+	jcs_z(&j, "kind", lift_kind_name(s->kind));
 	jcs_z(&j, "state", "over");
 	jcs_close(&j);
 	jcs_close(&j);
@@ -318,17 +326,29 @@ fits_state(const struct core_lift *l, enum lift_decision d)
 	return false;
 }
 
+static const char *
+does_not_fit(const struct core_lift *l, enum lift_decision d)
+{
+	if (d == LIFT_NOTHING)
+		return "there is no such decision";
+	if (d == LIFT_CLOSE)
+		return "it is reviewed once it has ended";
+	if (l->state == CORE_LIFT_ASKED)
+		return "nobody has started it, so there is nothing to end or confirm";
+	return d == LIFT_START ? "it needs no more signatures" : "it has ended";
+}
+
 static int
 may_sign(const struct core_lift *l, enum lift_decision d, struct err *err)
 {
 	const struct core_lift *o = glass_before(l);
 
 	if (l->busy)
-		return err_set(err, ERR_STATE, "%s %s is taking another signature, try again",
+		return err_set(err, ERR_BUSY, "%s %s is taking another signature, try again",
 		    lift_kind_name(l->kind), l->id);
 	if (!fits_state(l, d))
-		return err_set(err, ERR_STATE, "%s %s is %s", lift_kind_name(l->kind), l->id,
-		    core_lift_state_name(l->state));
+		return err_set(err, ERR_STATE, "%s %s is %s: %s", lift_kind_name(l->kind), l->id,
+		    core_lift_state_name(l), does_not_fit(l, d));
 	if (d == LIFT_START &&
 	    core_lift_count(l->core, l->kind, CORE_LIFT_FORCE) >= CORE_LIFT_FORCE_MAX)
 		return err_set(err, ERR_TOO_LARGE, "%d of a kind are in force, the limit",

@@ -430,11 +430,13 @@ sign(struct core_call *call, const char *decision, struct err *err)
 
 	if (rq == NULL)
 		return err_set(err, ERR_NOT_FOUND, "there is no request \"%.*s\"", STR_ARG(id));
-	if (!core_request_open(rq) || rq->state == CORE_RQ_RECORDING || rq->busy)
+	if (core_request_open(rq) && rq->busy)
+		return err_set(
+		    err, ERR_BUSY, "request %s is taking another signature, try again", rq->id);
+	if (!core_request_open(rq) || rq->state == CORE_RQ_RECORDING)
 		return err_set(err, ERR_STATE, "request %s is %s%s%s", rq->id,
-		    rq->busy ? "taking another signature, try again"
-			     : core_request_state_name(rq->state),
-		    rq->reason != NULL ? ": " : "", rq->reason != NULL ? rq->reason : "");
+		    core_request_state_name(rq->state), rq->reason != NULL ? ": " : "",
+		    rq->reason != NULL ? rq->reason : "");
 	if (k.note.n > STATEMENT_NOTE_MAX || !str_is_ascii_print(k.note))
 		return err_set(err, ERR_INVALID, "a reason has up to %d bytes of printable ASCII",
 		    STATEMENT_NOTE_MAX);

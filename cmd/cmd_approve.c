@@ -11,6 +11,7 @@
 #include "cmd/cmd_file.h"
 #include "cmd/cmd_request.h"
 #include "cmd/cmd_sign.h"
+#include "cmd/cmd_via.h"
 #include "common/jcs.h"
 #include "common/sig.h"
 #include "common/xalloc.h"
@@ -27,7 +28,7 @@ args_read(int argc, char **argv, struct sign_args *a)
 {
 	static const struct option options[] = {
 	    {"state", required_argument, NULL, 's'},
-	    {"via", required_argument, NULL, 's'},
+	    {"via", required_argument, NULL, 'v'},
 	    {"as", required_argument, NULL, 'a'},
 	    {"key", required_argument, NULL, 'k'},
 	    {"role", required_argument, NULL, 'r'},
@@ -40,7 +41,11 @@ args_read(int argc, char **argv, struct sign_args *a)
 	optind = 1;
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		switch (c) {
-		case 's': a->state = optarg; break;
+		case 's':
+		case 'v':
+			if (!via_place(&a->state, optarg, c == 'v'))
+				return false;
+			break;
 		case 'a': a->person = optarg; break;
 		case 'k': a->key = optarg; break;
 		case 'r': a->role = optarg; break;
@@ -107,7 +112,7 @@ send_signature(const struct sign_args *a, struct str role, struct str signature,
 	jcs_str_lossy(&j, "role", role);
 	jcs_str_lossy(&j, "signature", signature);
 	jcs_close(&j);
-	return control_call(a->state, a->decision, buf_str(&args), ret, err);
+	return control_sign(a->state, a->decision, buf_str(&args), ret, err);
 }
 
 static void
@@ -172,6 +177,11 @@ cmd_approve(int argc, char **argv)
 		    "usage: cofferdam %s [--state DIR | --via URL] ID --as PERSON [--key FILE] "
 		    "[--role ROLE]%s [--yes]\n",
 		    argv[0], strcmp(argv[0], "approve") == 0 ? "" : " [--reason TEXT]");
+		if (strcmp(argv[0], "revoke") == 0)
+			(void)fprintf(stderr,
+			    "       cofferdam revoke [--state DIR | --via URL] RUN [--reason "
+			    "TEXT]\n"
+			    "       (a run's id begins with r-: cofferdam status lists them)\n");
 		return CMD_USAGE;
 	}
 	return decide(&a, &err) == 0 ? CMD_OK : cmd_fail(&err);

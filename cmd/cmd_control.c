@@ -4,6 +4,8 @@
  */
 #include "cmd/cmd_control.h"
 
+#include <time.h>
+
 #include "cmd/cmd_file.h"
 #include "cmd/cmd_via.h"
 #include "common/ipc.h"
@@ -80,6 +82,20 @@ control_call(
 		return json_parse(result, "the broker's answer", ret, err);
 	text = log_vis(result);
 	return err_set(err, code_of(code), "%s", text);
+}
+
+int
+control_sign(
+    const char *state, const char *verb, struct str args, struct json_doc **ret, struct err *err)
+{
+	static const struct timespec pause = {.tv_nsec = 50000000};
+	int rc = control_call(state, verb, args, ret, err);
+
+	for (int i = 0; rc == ERR_BUSY && i < 200; i++) {
+		(void)nanosleep(&pause, NULL);
+		rc = control_call(state, verb, args, ret, err);
+	}
+	return rc;
 }
 
 char *

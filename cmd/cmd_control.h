@@ -10,6 +10,9 @@
  */
 int control_call(
     const char *state, const char *verb, struct str args, struct json_doc **ret, struct err *err);
+/* The same of a signature: while another one is being recorded it is sent again, some seconds. */
+int control_sign(
+    const char *state, const char *verb, struct str args, struct json_doc **ret, struct err *err);
 /* A string member of a result, safe for a terminal; the caller frees. */
 char *control_text(const struct json *o, const char *key);
 /* "dba:1, oncall:1" of an array member; the caller frees. */

@@ -8,6 +8,7 @@
 #include "cmd/cmd.h"
 #include "cmd/cmd_file.h"
 #include "cmd/cmd_lift.h"
+#include "cmd/cmd_sign.h"
 #include "common/xalloc.h"
 
 #include "common/banned.h"
@@ -53,7 +54,7 @@ usage(enum lift_kind kind)
 {
 	for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
 		if (verbs[i].kind == kind)
-			(void)fprintf(stderr, "%s cofferdam %s %s [--state DIR] %s\n",
+			(void)fprintf(stderr, "%s cofferdam %s %s [--state DIR | --via URL] %s\n",
 			    strcmp(verbs[i].name, "start") == 0 ||
 				    strcmp(verbs[i].name, "request") == 0
 				? "usage:"
@@ -90,7 +91,12 @@ act(const struct verb *v, struct lift_args *a, struct err *err)
 	/* Everything but looking: what stops an incident is not typed word by word. */
 	if (v->kind == LIFT_KIND_FREEZE && a->effects == NULL)
 		a->effects = "@change @destructive @escape";
-	if (v->ask)
+	/* What could not be signed is not asked for. */
+	if (v->decision != LIFT_NOTHING)
+		rc = sign_ready(a->key, err);
+	if (rc == 0 && v->decision != LIFT_NOTHING && v->ask)
+		rc = sign_can_ask(a->yes, err);
+	if (rc == 0 && v->ask)
 		rc = lift_ask(v->kind, a, &id, err);
 	if (rc != 0)
 		return rc;

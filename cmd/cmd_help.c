@@ -37,7 +37,7 @@
 #define LIFT_SIGN                                                                      \
 	"  --as PERSON         who signs, a person of the policy (needed)\n" KEY       \
 	"  --role ROLE         which of the person's roles (default: one that fits)\n" \
-	"  --yes               do not ask before signing\n" STATE
+	"  --yes               do not ask before signing\n" VIA
 #define NOTE                                                      \
 	"  ID                  as `cofferdam status` prints it\n" \
 	"  --note TEXT         words that are signed with it\n"
@@ -182,7 +182,7 @@ static const struct help {
 	"Sign that a freeze is to end; it ends with the second person's signature.",
 	NOTE LIFT_SIGN},
     {"freeze status", "[--json]", "Emergency freezes, and who signed.",
-	"  --json              as the broker says it\n" STATE},
+	"  --json              as the broker says it\n" VIA},
     {"exception request", "--rule R --target T --effects LIST [options]",
 	"Ask for an exception from one rule with \"override\":\"exception\"; prints its id.",
 	"  --rule R            the rule (needed)\n"
@@ -194,12 +194,12 @@ static const struct help {
 	"  --for TIME          instead of --to: 30m, 2h\n"
 	"  --uses N            how many actions (needed)\n"
 	"  --ticket X          the change it is for (needed)\n"
-	"  --reason TEXT       why (needed)\n" STATE},
+	"  --reason TEXT       why (needed)\n" VIA},
     {"exception sign", "ID --as PERSON [options]", "Sign for an exception.", NOTE LIFT_SIGN},
     {"exception revoke", "ID --as PERSON [options]", "End an exception: one signature.",
 	NOTE LIFT_SIGN},
     {"exception list", "[--json]", "Exceptions that wait or are in force.",
-	"  --json              as the broker says it\n" STATE},
+	"  --json              as the broker says it\n" VIA},
     {"breakglass start", "--target T --effects LIST --for TIME --reason TEXT --as PERSON",
 	"Lift rules with \"override\":\"breakglass\" for a short time. It must be reviewed after.",
 	"  --target T          the target (needed)\n"
@@ -215,7 +215,7 @@ static const struct help {
     {"breakglass review", "ID --as PERSON --note TEXT [options]",
 	"Close what has ended, as another person than the one who began it.", NOTE LIFT_SIGN},
     {"breakglass list", "[--json]", "Break-glass that waits, is in force or is to be reviewed.",
-	"  --json              as the broker says it\n" STATE},
+	"  --json              as the broker says it\n" VIA},
     {"invite", "PERSON --as OWNER [options]",
 	"A link with which PERSON enrols a passkey at the console; what comes out is a line for\n"
 	"the policy.",

@@ -11,6 +11,7 @@
 #include "cmd/cmd_control.h"
 #include "cmd/cmd_file.h"
 #include "cmd/cmd_sign.h"
+#include "cmd/cmd_via.h"
 #include "common/jcs.h"
 #include "common/xalloc.h"
 #include "policy/invite.h"
@@ -28,7 +29,7 @@ args_read(int argc, char **argv, struct invite_args *a)
 {
 	static const struct option options[] = {
 	    {"state", required_argument, NULL, 's'},
-	    {"via", required_argument, NULL, 's'},
+	    {"via", required_argument, NULL, 'v'},
 	    {"as", required_argument, NULL, 'a'},
 	    {"key", required_argument, NULL, 'k'},
 	    {"yes", no_argument, NULL, 'y'},
@@ -39,7 +40,11 @@ args_read(int argc, char **argv, struct invite_args *a)
 	optind = 1;
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		switch (c) {
-		case 's': a->state = optarg; break;
+		case 's':
+		case 'v':
+			if (!via_place(&a->state, optarg, c == 'v'))
+				return false;
+			break;
 		case 'a': a->as = optarg; break;
 		case 'k': a->key = optarg; break;
 		case 'y': a->yes = true; break;
@@ -112,10 +117,11 @@ cmd_invite(int argc, char **argv)
 
 	if (!args_read(argc, argv, &a)) {
 		(void)fprintf(stderr, "usage: cofferdam invite PERSON --as OWNER [--key FILE] "
-				      "[--yes] [--state DIR]\n");
+				      "[--yes] [--state DIR | --via URL]\n");
 		return CMD_USAGE;
 	}
-	if (ask(&a, &asked, &err) != 0 || sign(&a, json_root(asked), &signature, &err) != 0 ||
+	if (sign_ready(a.key, &err) != 0 || ask(&a, &asked, &err) != 0 ||
+	    sign(&a, json_root(asked), &signature, &err) != 0 ||
 	    send(&a, json_root(asked), buf_str(&signature), &done, &err) != 0)
 		return cmd_fail(&err);
 	url = control_text(json_root(done), "url");

@@ -14,6 +14,7 @@
 #include "cmd/cmd.h"
 #include "cmd/cmd_file.h"
 #include "cmd/cmd_sign.h"
+#include "cmd/cmd_via.h"
 #include "common/clock.h"
 #include "common/jcs.h"
 #include "common/log.h"
@@ -27,6 +28,7 @@
 
 static const struct option options[] = {
     {"state", required_argument, NULL, 's'},
+    {"via", required_argument, NULL, 'v'},
     {"as", required_argument, NULL, 'a'},
     {"key", required_argument, NULL, 'k'},
     {"role", required_argument, NULL, 'r'},
@@ -51,7 +53,6 @@ static const char **
 slot(struct lift_args *a, int c)
 {
 	switch (c) {
-	case 's': return &a->state;
 	case 'a': return &a->as;
 	case 'k': return &a->key;
 	case 'r': return &a->role;
@@ -80,7 +81,10 @@ lift_args_read(int argc, char **argv, struct lift_args *a)
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		const char **at = slot(a, c);
 
-		if (c == 'y')
+		if (c == 's' || c == 'v') {
+			if (!via_place(&a->state, optarg, c == 'v'))
+				return false;
+		} else if (c == 'y')
 			a->yes = true;
 		else if (c == 'j')
 			a->json = true;
@@ -164,6 +168,12 @@ times_read(enum lift_kind kind, const struct lift_args *a, struct times *t, stru
 		t->seconds = s;
 		return 0;
 	}
+	if (a->to != NULL && a->duration != NULL)
+		return err_set(
+		    err, ERR_CONFIG, "the window ends --to a time or lasts --for a time, not both");
+	if (a->to == NULL && a->duration == NULL)
+		return err_set(
+		    err, ERR_CONFIG, "say when the window ends: --to TIME or --for TIME");
 	rc = lift_time(a->from != NULL ? a->from : "now", &t->from_us, err);
 	if (rc == 0 && a->to != NULL)
 		rc = lift_time(a->to, &t->to_us, err);
@@ -236,6 +246,18 @@ print_signed(const struct json *o)
 	}
 }
 
+/* Has somebody signed that it is to be lifted? */
+static bool
+lifts(const struct json *o)
+{
+	const struct json *list = json_get(o, "signed");
+
+	for (size_t i = 0; i < json_count(list); i++)
+		if (str_eqz(json_str(json_get(json_at(list, i), "decision")), "lift"))
+			return true;
+	return false;
+}
+
 void
 lift_print(const struct json *o)
 {
@@ -263,6 +285,9 @@ lift_print(const struct json *o)
 	line(o, "ended", "why");
 	if (missing[0] != '\0')
 		(void)printf("  %-9s %s\n", "missing", missing);
+	if (strcmp(kind, "freeze") == 0 && strcmp(state, "in force") == 0 && lifts(o))
+		(void)printf(
+		    "  %-9s the signature of one more person, and it is lifted\n", "missing");
 	line(o, "sign by", "sign_by");
 	line(o, "asked by", "by");
 	print_signed(o);
@@ -357,7 +382,7 @@ send(const char *id, const struct lift_signer *s, enum lift_kind kind, struct st
 	jcs_str_lossy(&j, "role", s->role);
 	jcs_str_lossy(&j, "signature", signature);
 	jcs_close(&j);
-	rc = control_call(a->state, "lift-sign", buf_str(&args), &doc, err);
+	rc = control_sign(a->state, "lift-sign", buf_str(&args), &doc, err);
 	if (rc == 0) {
 		(void)printf("\n");
 		lift_print(json_get(json_root(doc), "object"));

@@ -15,6 +15,7 @@
 #include "cmd/cmd_control.h"
 #include "cmd/cmd_file.h"
 #include "cmd/cmd_show.h"
+#include "cmd/cmd_via.h"
 #include "common/clock.h"
 #include "common/jcs.h"
 
@@ -41,7 +42,7 @@ args_read(int argc, char **argv, struct pending_args *a)
 {
 	static const struct option options[] = {
 	    {"state", required_argument, NULL, 's'},
-	    {"via", required_argument, NULL, 's'},
+	    {"via", required_argument, NULL, 'v'},
 	    {"json", no_argument, NULL, 'j'},
 	    {"watch", no_argument, NULL, 'w'},
 	    {0},
@@ -51,7 +52,11 @@ args_read(int argc, char **argv, struct pending_args *a)
 	optind = 1;
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		switch (c) {
-		case 's': a->state = optarg; break;
+		case 's':
+		case 'v':
+			if (!via_place(&a->state, optarg, c == 'v'))
+				return false;
+			break;
 		case 'j': a->json = true; break;
 		case 'w': a->watch = true; break;
 		default: return false;

@@ -9,6 +9,7 @@
 #include "cmd/cmd.h"
 #include "cmd/cmd_control.h"
 #include "cmd/cmd_file.h"
+#include "cmd/cmd_via.h"
 #include "common/jcs.h"
 
 #include "common/banned.h"
@@ -22,7 +23,7 @@ args_read(int argc, char **argv, struct revoke_args *a)
 {
 	static const struct option options[] = {
 	    {"state", required_argument, NULL, 's'},
-	    {"via", required_argument, NULL, 's'},
+	    {"via", required_argument, NULL, 'v'},
 	    {"reason", required_argument, NULL, 'r'},
 	    {0},
 	};
@@ -31,7 +32,11 @@ args_read(int argc, char **argv, struct revoke_args *a)
 	optind = 1;
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		switch (c) {
-		case 's': a->state = optarg; break;
+		case 's':
+		case 'v':
+			if (!via_place(&a->state, optarg, c == 'v'))
+				return false;
+			break;
 		case 'r': a->reason = optarg; break;
 		default: return false;
 		}
@@ -64,8 +69,8 @@ cmd_revoke(int argc, char **argv)
 	if (!names_run(argc, argv))
 		return cmd_approve(argc, argv);
 	if (!args_read(argc, argv, &a)) {
-		(void)fprintf(
-		    stderr, "usage: cofferdam revoke [--state DIR] [--reason TEXT] RUN\n");
+		(void)fprintf(stderr,
+		    "usage: cofferdam revoke [--state DIR | --via URL] [--reason TEXT] RUN\n");
 		return CMD_USAGE;
 	}
 	jcs_init(&j, &args);

@@ -30,18 +30,37 @@ sign_key_default(void)
 }
 
 int
+sign_ready(const char *key, struct err *err)
+{
+	AUTO_FREE char *file = key != NULL ? xstrdup(key) : sign_key_default();
+	AUTO_FREE char *pub = xasprintf("%s.pub", file);
+
+	if (access(file, R_OK) == 0 || access(pub, R_OK) == 0)
+		return 0;
+	return err_sys(err, ERR_CONFIG, errno,
+	    "the key %s (--key FILE names one of yours, or the public half of one that an agent "
+	    "has)",
+	    file);
+}
+
+int
+sign_can_ask(bool yes, struct err *err)
+{
+	if (yes || isatty(STDIN_FILENO))
+		return 0;
+	return err_set(err, ERR_DENIED,
+	    "not a terminal: say --yes to sign without being asked; nothing was signed");
+}
+
+int
 sign_ask(const char *what, const char *person, bool yes, struct err *err)
 {
 	char line[16];
+	int rc = sign_can_ask(yes, err);
 
 	(void)fflush(stdout);
-	if (yes)
-		return 0;
-	if (!isatty(STDIN_FILENO)) {
-		(void)fprintf(
-		    stderr, "cofferdam: not a terminal: say --yes to sign without being asked\n");
-		return err_set(err, ERR_DENIED, "nothing was signed");
-	}
+	if (yes || rc != 0)
+		return rc;
 	(void)printf("\n%s this as %s? [y/N] ", what, person);
 	(void)fflush(stdout);
 	if (fgets(line, sizeof(line), stdin) != NULL && (line[0] == 'y' || line[0] == 'Y'))

@@ -7,6 +7,10 @@
 #include "common/secret.h"
 
 char *sign_key_default(void); /* ~/.ssh/id_ed25519; the caller frees */
+/* Is the key (NULL: the default) there, or its public half for an agent? */
+int sign_ready(const char *key, struct err *err);
+/* Is there somebody to ask, or `yes`? */
+int sign_can_ask(bool yes, struct err *err);
 /* "WHAT this as PERSON? [y/N]"; with `yes` nobody is asked. ERR_DENIED: it is not to be signed. */
 int sign_ask(const char *what, const char *person, bool yes, struct err *err);
 /* The passphrase of a key of our own, from fd; -1: the terminal is asked, whatever stdin is. */

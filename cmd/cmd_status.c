@@ -12,6 +12,7 @@
 #include "cmd/cmd_file.h"
 #include "cmd/cmd_lift.h"
 #include "cmd/cmd_request.h"
+#include "cmd/cmd_via.h"
 #include "common/jcs.h"
 #include "common/log.h"
 
@@ -28,7 +29,7 @@ args_read(int argc, char **argv, bool id, struct look_args *a)
 {
 	static const struct option options[] = {
 	    {"state", required_argument, NULL, 's'},
-	    {"via", required_argument, NULL, 's'},
+	    {"via", required_argument, NULL, 'v'},
 	    {"json", no_argument, NULL, 'j'},
 	    {0},
 	};
@@ -37,7 +38,11 @@ args_read(int argc, char **argv, bool id, struct look_args *a)
 	optind = 1;
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		switch (c) {
-		case 's': a->state = optarg; break;
+		case 's':
+		case 'v':
+			if (!via_place(&a->state, optarg, c == 'v'))
+				return false;
+			break;
 		case 'j': a->json = true; break;
 		default: return false;
 		}
@@ -51,7 +56,7 @@ args_read(int argc, char **argv, bool id, struct look_args *a)
 static int
 usage(const char *name, const char *rest)
 {
-	(void)fprintf(stderr, "usage: cofferdam %s [--state DIR]%s\n", name, rest);
+	(void)fprintf(stderr, "usage: cofferdam %s [--state DIR | --via URL]%s\n", name, rest);
 	return CMD_USAGE;
 }
 

@@ -33,6 +33,24 @@ via_is(const char *state)
 	return state != NULL && strncmp(state, SCHEME, strlen(SCHEME)) == 0;
 }
 
+bool
+via_place(const char **state, const char *arg, bool via)
+{
+	if (via != via_is(arg)) {
+		(void)fprintf(stderr, "cofferdam: --%s must be %s, is \"%s\"\n",
+		    via ? "via" : "state",
+		    via ? "ssh://[USER@]HOST[:PORT][/STATE-DIR]" : "a directory", arg);
+		return false;
+	}
+	if (*state != NULL && via_is(*state) != via) {
+		(void)fprintf(
+		    stderr, "cofferdam: --state and --via name two brokers: give one of them\n");
+		return false;
+	}
+	*state = arg;
+	return true;
+}
+
 /* Letters, digits and what names and paths are made of; no dash in front, that would be an option.
  */
 static bool

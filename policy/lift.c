@@ -284,6 +284,30 @@ check_times(const struct lift *l, int64_t now_us, struct err *err)
 	return check_text("ticket", l->ticket, err);
 }
 
+/* A freeze that nothing can fall under is a slip of the pen, and would be taken for a freeze. */
+static int
+check_env(const struct lift *l, const struct policy *p, struct err *err)
+{
+	AUTO_BUF struct buf all = BUF(1024);
+	const struct policy_target *t = policy_target(p, l->target);
+
+	if (l->env.n == 0)
+		return 0;
+	if (t != NULL && !str_eq(t->env, l->env))
+		return err_set(err, ERR_INVALID,
+		    "target %.*s is in env %.*s, not in \"%.*s\": nothing would be frozen",
+		    STR_ARG(t->id), STR_ARG(t->env), STR_ARG(l->env));
+	for (size_t i = 0; i < p->ntargets; i++) {
+		if (str_eq(p->targets[i].pub.env, l->env))
+			return 0;
+		if (i < 8)
+			buf_printf(&all, "%s%.*s is in %.*s", i != 0 ? ", " : "",
+			    STR_ARG(p->targets[i].pub.id), STR_ARG(p->targets[i].pub.env));
+	}
+	return err_set(err, ERR_NOT_FOUND, "no target of the policy is in env \"%.*s\" (%.*s%s)",
+	    STR_ARG(l->env), STR_ARG(buf_str(&all)), p->ntargets > 8 ? ", ..." : "");
+}
+
 static int
 check_scope(const struct lift *l, const struct policy *p, struct err *err)
 {
@@ -293,9 +317,7 @@ check_scope(const struct lift *l, const struct policy *p, struct err *err)
 		return err_set(
 		    err, ERR_NOT_FOUND, "the policy has no target \"%.*s\"", STR_ARG(l->target));
 	if (l->kind == LIFT_KIND_FREEZE)
-		return l->env.n == 0 || read_is_id(l->env)
-			   ? 0
-			   : err_set(err, ERR_INVALID, "env must be a name");
+		return check_env(l, p, err);
 	if (l->target.n == 0)
 		return err_set(err, ERR_INVALID, "target must be one of the policy's");
 	if (l->run.n != 0 && !read_is_id(l->run))

@@ -84,6 +84,10 @@ for path, commands in sorted(COMMANDS.items()):
     tap.eq(sorted(printed - table - {"--help", "--"}), [], "and none that it does not take")
     page = "cofferdam-policy.5.scd" if "cmd_policy" in path else "cofferdam.1.scd"
     tap.eq(sorted(table - man[page]), [], "so does %s" % page)
+before, _, commands = text("docs/man/cofferdam-policy.5.scd").partition("\n# COMMANDS\n")
+tap.eq([v for v in ("check", "build", "sign", "activate", "test", "explain", "prove", "diff", "calendar", "import-ics")
+        if "\n*cofferdam policy %s* _" % v not in commands or "*cofferdam policy %s* _" % v in before], [],
+       "each policy command is told among the commands, and not in the midst of the keys")
 tap.has(text("docs/man/cofferdam.1.scd"), "empty tmpfs of 512 MiB", "the man page tells the default workspace")
 r = run([CLI, "help", "replay", "whatif"])
 tap.ok(r.returncode == 0 and r.stdout.startswith("usage: cofferdam replay whatif"), "help COMMAND is the same", r.stdout)

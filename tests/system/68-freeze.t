@@ -95,9 +95,38 @@ for what, more, sql in (("application_name", {"application_name": "manual-deploy
     x.close()
 tap.ok("manual-deploy" not in json.dumps([a["request"]["input"] for a in st.acts()]), "FRZ-07: what is claimed is no input of the verdict")
 
+# === slips ==================================================================================================
+for args, words in ((("--env", "prd"), 'no target of the policy is in env "prd" (crm-db is in prod)'),
+                    (("--target", "crm-db", "--env", "staging"), "nothing would be frozen"),
+                    (("--target", "crm"), 'no target "crm"')):
+    r = freeze("--reason", "slip", *args)
+    tap.ok(r.returncode == 1 and words in r.stdout, "a freeze that would freeze nothing is refused: %s" % " ".join(args), r.stdout)
+r = freeze("--reason", "by environment", "--env", "prod")
+tap.ok(started(r), "one of the environment that there is, is not", r.stdout)
+for p in ("dana", "omar"):
+    lift(started(r), p)
+before = status()["freezes"]
+for args in (("--key", st.t + "/no-key", "--yes"), ("--key", st.key("dana"))):
+    r = st.cli("freeze", "start", "--reason", "slip", "--as", "dana", *args)
+    tap.ok(r.returncode != 0 and ("--key FILE" in r.stdout or "say --yes" in r.stdout) and "statement" not in r.stdout,
+           "what cannot be signed is not asked for: %s" % args[0], r.stdout)
+tap.eq(status()["freezes"], before, "and leaves nothing behind")
+for i in range(20):
+    st.cli("freeze", "start", "--reason", "wrong key %d" % i, "--as", "dana", "--key", st.key("omar"), "--yes")
+asked = [x for x in status()["freezes"] if x["state"] == "asked"]
+tap.ok(0 < len(asked) <= 8, "what was begun with a wrong key waits, some of it", asked)
+r = st.cli("freeze", "lift", asked[0]["id"], "--as", "dana", "--key", st.key("dana"), "--yes")
+tap.ok(r.returncode == 1 and "nobody has started it" in r.stdout, "there is nothing of it to lift", r.stdout)
+r = freeze("--reason", "after twenty slips")
+tap.ok(started(r), "and keeps no freeze from starting", r.stdout)
+for p in ("dana", "omar"):
+    last = lift(started(r), p)
+tap.has(last.stdout, "freeze %s: over" % started(r), "and it is lifted as any")
+
 # === lift ===================================================================================================
 r = lift(narrow, "dana")
 tap.ok(r.returncode == 0 and narrow in r.stdout and "in force" in r.stdout, "one person alone does not lift it", r.stdout)
+tap.has(r.stdout, "missing   the signature of one more person", "and is told that another one must")
 r = lift(narrow, "dana")
 tap.ok("in force" in r.stdout, "nor one person twice", r.stdout)
 r = lift(narrow, "omar", key="dana")

@@ -335,6 +335,17 @@ except OSError:
     pass
 tap.eq(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0, "pending --watch draws it again, until it is interrupted")
 
+# --- at the same moment ------------------------------------------------------------------------------------------------
+r = c.query("DELETE FROM orders WHERE id = 46")
+rid = request_of(r)
+both = [subprocess.Popen([CLI, "approve", rid, "--state", st.state, "--as", p, "--key", st.key(p), "--yes"], stdin=subprocess.DEVNULL,
+                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8") for p in ("dana", "omar") * 4]
+out = [(b.communicate(timeout=60)[0], b.returncode) for b in both]
+tap.ok(all(rc == 0 for _, rc in out), "two people who sign at the same moment, again and again, both count", out)
+tap.eq(c.query("DELETE FROM orders WHERE id = 46").tag, "DELETE 1", "and the action passes")
+r = st.cli("revoke", "r1")
+tap.ok(r.returncode == 2 and "RUN [--reason TEXT]" in r.stdout, "revoke says how a run is named, too", r.stdout)
+
 # --- from the person's own machine, by ssh --------------------------------------------------------------------------------
 from harness import free_port  # noqa: E402
 
@@ -389,6 +400,16 @@ try:
     out = via("approve", rid, "--as", "omar", "--key", st.key("omar"), "--yes")
     tap.ok(out.returncode == 0 and "armed" in out.stdout, "and by a key file on this side", out.stdout)
     tap.eq(c.query("DELETE FROM orders WHERE id = 47").tag, "DELETE 1", "then it runs")
+    out = via("freeze", "start", "--reason", "from afar", "--as", "dana", "--key", home + "/keys/dana.pub", "--yes")
+    fid = re.search(r"freeze ([a-z2-7]{26}): in force", out.stdout)
+    tap.ok(out.returncode == 0 and fid, "the stop button works over ssh, too", out.stdout)
+    tap.has(via("freeze", "status").stdout, "from afar", "and says what is frozen")
+    out = [via("freeze", "lift", fid.group(1), "--as", p, "--key", st.key(p), "--yes") for p in ("dana", "omar")]
+    tap.has(out[1].stdout, "freeze %s: over" % fid.group(1), "two people lift it from there")
+    r2 = run([CLI, "pending", "--via", "http://127.0.0.1"], env=env)
+    tap.ok(r2.returncode == 2 and "--via must be ssh://" in r2.stdout, "what is no ssh:// is no place, nor a directory", r2.stdout)
+    r2 = run([CLI, "freeze", "status", "--state", st.state, "--via", VIA], env=env)
+    tap.ok(r2.returncode == 2 and "give one of them" in r2.stdout, "one broker is asked, not one of two", r2.stdout)
     for bad in ("ssh://-oProxyCommand=id/x", "ssh://a@-x", "ssh://host:0", "ssh://host/$(id)", "ssh://user name@host", "ssh://"):
         r2 = run([CLI, "pending", "--via", bad], env=env, stdin=subprocess.DEVNULL)
         tap.ok(r2.returncode == 2 and ("--via must be" in r2.stdout or "not a plain one" in r2.stdout), "%s is no place" % bad, r2.stdout)

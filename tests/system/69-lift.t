@@ -134,6 +134,9 @@ tap.ok(refused(c.query("DELETE FROM t WHERE id = 5"), "soft"), "nor does one of 
 eid = request("soft", "delete", "5", "--from", iso(time.time() + 600), length=("--to", iso(time.time() + 900)))
 sign("exception", "sign", eid, "carol")
 tap.ok(refused(c.query("DELETE FROM t WHERE id = 5"), "soft"), "nor one whose window has not begun")
+tap.eq([x["state"] for x in status("exceptions") if x["id"] == eid], ["granted, not begun"], "which nobody is told to be in force")
+r = request("soft", "delete", "1", "--to", iso(time.time() + 900))
+tap.ok(not isinstance(r, str) and "not both" in r.stdout, "a window has one end", r)
 
 # === ended ===================================================================================================
 eid = request("soft", "delete", "5", "--run", hr.id)
@@ -305,6 +308,7 @@ except subprocess.TimeoutExpired:
     box.kill()
     out = "survived " + box.communicate()[0]
 tap.ok(r.returncode == 0 and "survived" not in out, "INC-07: a sandbox is ended with its run", (r.stdout, out))
+wait_for(lambda: len(st.records("run.revoke")) == 2, 20)
 tap.eq([(x["data"]["by"][:5], x["data"].get("reason")) for x in st.records("run.revoke")],
        [("unix:", "it deletes in a loop"), ("unix:", None)], "INC-07: who pressed it, and why, is on the record")
 tap.eq([x["data"]["status"] for x in st.records("run.end")][-2:], ["revoked", "revoked"], "INC-07: and that it was so")

@@ -316,14 +316,32 @@ static void
 what_nobody_signs_is_not_in_force_and_has_a_ceiling(void **state)
 {
 	struct world *w = *state;
+	AUTO_FREE char *args = exception_args(1, "");
 	struct str text;
 
 	for (int i = 0; i < CORE_LIFT_ASKED_BY_MAX; i++)
-		(void)asked(w, FREEZE);
-	assert_int_equal(ask(w, FREEZE, &text), -ERR_TOO_LARGE);
+		(void)asked(w, args);
+	assert_int_equal(ask(w, args, &text), -ERR_TOO_LARGE);
 	assert_true(has(text, "the limits are 64 and 8"));
-	assert_int_equal(core_lift_count(w->c, LIFT_KIND_FREEZE, CORE_LIFT_FORCE), 0);
 	(void)asked(w, GLASS); /* each kind has its own */
+}
+
+static void
+what_was_asked_and_never_signed_does_not_keep_a_freeze_from_starting(void **state)
+{
+	struct world *w = *state;
+
+	for (int i = 0; i < 3 * CORE_LIFT_ASKED_BY_MAX; i++)
+		(void)asked(w, FREEZE);
+	assert_int_equal(
+	    core_lift_count(w->c, LIFT_KIND_FREEZE, CORE_LIFT_ASKED), CORE_LIFT_ASKED_BY_MAX);
+	assert_int_equal(count(w, "freeze.end"), 2 * CORE_LIFT_ASKED_BY_MAX);
+	assert_int_equal(core_lift_count(w->c, LIFT_KIND_FREEZE, CORE_LIFT_FORCE), 0);
+	assert_int_equal(sign(w, LIFT_START, "dana", "any", &w->dana), 0);
+	assert_int_equal(core_lift_count(w->c, LIFT_KIND_FREEZE, CORE_LIFT_FORCE), 1);
+	for (int i = 0; i < 3 * CORE_LIFT_ASKED_BY_MAX; i++)
+		(void)asked(w, FREEZE);
+	assert_int_equal(core_lift_count(w->c, LIFT_KIND_FREEZE, CORE_LIFT_FORCE), 1);
 }
 
 static void
@@ -798,6 +816,7 @@ main(void)
 	    T(a_freeze_holds_before_its_record_is_durable),
 	    T(one_person_alone_does_not_lift_a_freeze),
 	    T(what_nobody_signs_is_not_in_force_and_has_a_ceiling),
+	    T(what_was_asked_and_never_signed_does_not_keep_a_freeze_from_starting),
 	    T(what_a_kind_does_not_have_is_refused),
 	    T(an_exception_acts_when_its_signature_is_durable),
 	    T(a_use_is_recorded_before_the_action_and_burnt_if_that_fails),

@@ -243,6 +243,25 @@ an_exception_is_of_a_rule_that_allows_it_and_has_an_end(void **state)
 }
 
 static void
+a_freeze_that_nothing_could_fall_under_is_refused(void **state)
+{
+	AUTO(policy) struct policy *p = help_policy(POLICY(""));
+
+	(void)state;
+	REFUSED(LIFT_KIND_FREEZE, l->target = STR(""); l->env = STR("prd"),
+		"no target of the policy is in env \"prd\" (db is in prod, stage is in staging)");
+	REFUSED(LIFT_KIND_FREEZE, l->target = STR("db"); l->env = STR("staging"),
+		"target db is in env prod, not in \"staging\": nothing would be frozen");
+	for (int i = 0; i < 4; i++) {
+		struct lift l = asked(LIFT_KIND_FREEZE);
+
+		l.target = (i & 1) != 0 ? STR("db") : STR("");
+		l.env = (i & 2) != 0 ? STR("prod") : STR("");
+		assert_int_equal(lift_check(&l, p, NOW, NULL), 0);
+	}
+}
+
+static void
 break_glass_is_an_hour_at_most_or_what_the_policy_says(void **state)
 {
 	AUTO(policy) struct policy *p = help_policy(POLICY(""));
@@ -405,6 +424,7 @@ main(void)
 	    cmocka_unit_test(the_statements_of_the_text_are_ours),
 	    cmocka_unit_test(each_part_changes_the_bytes),
 	    cmocka_unit_test(an_exception_is_of_a_rule_that_allows_it_and_has_an_end),
+	    cmocka_unit_test(a_freeze_that_nothing_could_fall_under_is_refused),
 	    cmocka_unit_test(break_glass_is_an_hour_at_most_or_what_the_policy_says),
 	    cmocka_unit_test(a_freeze_may_be_of_everything),
 	    cmocka_unit_test(an_exception_needs_its_actions_people_and_a_change_manager),
