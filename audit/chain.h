@@ -27,7 +27,8 @@
 	X(FOREIGN, "foreign")	      /* a file that does not belong there */            \
 	X(AFTER_CLOSE, "after-close") /* a record where only a start may stand */        \
 	X(RESPLIT, "resplit")	      /* the same records in other segment files */      \
-	X(JUNK, "junk")		      /* bytes in a pack that are no frame */
+	X(JUNK, "junk")		      /* bytes in a pack that are no frame */            \
+	X(KEY, "key")		      /* a handover of the log's key that does not hold */
 
 enum log_kind {
 	LOG_KIND_NONE = 0,

@@ -112,12 +112,18 @@ vkey_parse(struct str line, struct vkey *ret, struct err *err)
 static bool
 parse_range(struct str range, struct vkey *k)
 {
-	struct str first;
+	struct str first, last;
 
 	if (!str_cut(&range, ' ', &first) || !str_to_u64(first, UINT64_MAX, &k->first))
 		return false;
 	if (str_eqz(range, "-"))
 		return true;
+	if (str_cut(&range, ' ', &last)) {
+		k->revoked = str_eqz(range, "revoked");
+		if (!k->revoked)
+			return false;
+		range = last;
+	}
 	return str_to_u64(range, UINT64_MAX, &k->last) && k->first <= k->last;
 }
 
@@ -132,7 +138,8 @@ parse_key_line(struct str line, struct vkey *k, struct err *err)
 	if ((r = vkey_parse(key, k, err)) != 0)
 		return r;
 	if (!parse_range(line, k))
-		return err_set(err, ERR_CONFIG, "sizes must read FIRST LAST (or -), FIRST <= LAST");
+		return err_set(err, ERR_CONFIG,
+		    "sizes must read FIRST LAST (or -), FIRST <= LAST, and `revoked` may follow");
 	return 0;
 }
 
@@ -159,6 +166,11 @@ vkeys_parse(struct str text, const char *file, struct vkeys *ret, struct err *er
 			(void)err_wrap(err, "%s:%u", file, n);
 			return ERR_CONFIG;
 		}
+		for (size_t i = 0; i < keys.n; i++)
+			if (strcmp(keys.key[i].name, keys.key[keys.n].name) == 0 &&
+			    memcmp(keys.key[i].id, keys.key[keys.n].id, 4) == 0)
+				return err_set(err, ERR_CONFIG,
+				    "%s:%u: a key of the same name and ID stands above", file, n);
 		keys.n++;
 	}
 	if (keys.n == 0)
@@ -250,8 +262,8 @@ open_sig(struct str line, struct str text, const struct vkeys *keys, const struc
 }
 
 /* Cut at the last empty line. */
-static bool
-split_note(struct str note, struct str *text, struct str *sigs)
+bool
+note_split(struct str note, struct str *text, struct str *sigs)
 {
 	if (note.n < 3 || note.p[note.n - 1] != '\n' || !str_is_utf8(note))
 		return false;
@@ -276,7 +288,7 @@ note_open(struct str note, const struct vkeys *keys, struct str *ret_text,
 	struct str text, sigs, line;
 	unsigned n = 0;
 
-	if (note.n > CHECKPOINT_MAX || !split_note(note, &text, &sigs))
+	if (note.n > CHECKPOINT_MAX || !note_split(note, &text, &sigs))
 		return err_set(err, ERR_TAMPER, "not a signed note");
 	while (str_cut(&sigs, '\n', &line)) {
 		const struct vkey *k = NULL;
@@ -316,6 +328,10 @@ checkpoint_open(struct str note, const struct vkeys *keys, struct checkpoint *re
 		return err_set(err, ERR_TAMPER, "checkpoint of %s is signed by the key of %s",
 		    cp.origin, key->name);
 	/* CVE-2023-31439: a key that was valid at another time must not do. */
+	if (cp.size > key->last && key->revoked)
+		return err_set(err, ERR_TAMPER,
+		    "size %" PRIu64 " is by a key that was revoked from size %" PRIu64 " on",
+		    cp.size, key->last);
 	if (cp.size < key->first || cp.size > key->last)
 		return err_set(err, ERR_TAMPER,
 		    "size %" PRIu64 " is outside the sizes of its key, %" PRIu64 " to %" PRIu64,

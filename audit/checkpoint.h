@@ -10,7 +10,7 @@
 #define CHECKPOINT_MAX ((size_t)16384) /* bytes of a signed checkpoint, with witnesses' lines */
 #define NOTE_SIGS_MAX 64
 #define ORIGIN_MAX 200 /* bytes */
-#define VKEYS_MAX 32
+#define VKEYS_MAX 48
 
 /* A verifier key `NAME+ID+base64(0x01 || public key)`, and the sizes of checkpoints it may sign. */
 struct vkey {
@@ -18,6 +18,7 @@ struct vkey {
 	uint8_t id[4];
 	uint8_t pub[32];
 	uint64_t first, last; /* both inclusive */
+	bool revoked;	      /* why there is an end at `last`: for the message alone */
 };
 struct vkeys {
 	size_t n;
@@ -29,8 +30,10 @@ int vkey_make(struct str name, const uint8_t pub[32], struct vkey *ret, struct e
 void vkey_put(struct buf *out, const struct vkey *k); /* the key line, without LF */
 int vkey_parse(struct str line, struct vkey *ret, struct err *err);
 /*
- * The file that a verifier trusts: lines `VKEY` or `VKEY FIRST LAST` (LAST may be `-`: no end),
- * empty lines and lines that begin with '#'. ERR_CONFIG names file, line and what is wrong.
+ * The file that a verifier trusts: lines `VKEY` or `VKEY FIRST LAST` (LAST may be `-`: no end;
+ * behind it may stand `revoked`), empty lines and lines that begin with '#'. No two keys of the
+ * same name and ID: which of them signed could not be told. ERR_CONFIG names file, line and what is
+ * wrong.
  */
 int vkeys_parse(struct str text, const char *file, struct vkeys *ret, struct err *err);
 
@@ -45,6 +48,8 @@ int checkpoint_parse_text(struct str text, struct checkpoint *ret, struct err *e
 /* `EM DASH name base64(id || signature)` and LF. */
 void note_put_sig(struct buf *out, const struct vkey *k, const uint8_t sig[64]);
 
+/* Text and signature lines of a note; false: it is not of that form. */
+bool note_split(struct str note, struct str *text, struct str *sigs);
 /*
  * Check a signed note: every signature by a key of `keys` must hold, and one must be there
  * (*ret_key is the first). ERR_TAMPER: not of the form, or a signature is wrong;

@@ -214,7 +214,8 @@ record_ends(struct str type)
 bool
 record_of_start(struct str type)
 {
-	static const char *const types[] = {"log.open", "log.segment", "log.recovered", "log.full"};
+	static const char *const types[] = {
+	    "log.open", "log.segment", "log.recovered", "log.full", "log.key"};
 
 	for (size_t i = 0; i < ARRAY_LEN(types); i++)
 		if (str_eqz(type, types[i]))

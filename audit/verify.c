@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "audit/canon.h"
+#include "audit/handover.h"
 #include "audit/pack.h"
 #include "audit/segment.h"
 #include "audit/verify_shape.h"
@@ -34,7 +35,7 @@ struct blob_seen {
 
 struct verify {
 	int logdir;
-	const struct vkeys *keys;
+	struct vkeys keys; /* those given, and whom they handed over to */
 	struct verdict v;
 	struct head *head; /* ascending by size */
 	size_t nheads, next;
@@ -104,7 +105,7 @@ read_head(
 	int r = log_read_file(dir, file, &note, &why);
 
 	if (r == 0)
-		r = checkpoint_open(buf_str(&note), y->keys, &cp, &key, &why);
+		r = checkpoint_open(buf_str(&note), &y->keys, &cp, &key, &why);
 	if (r == 0 && numbered && cp.size != number)
 		r = err_set(&why, ERR_TAMPER, "is for size %" PRIu64, cp.size);
 	if (r == 0)
@@ -131,6 +132,32 @@ foreign(struct verify *y, const char *sub, const struct log_files *f)
 		    f->foreign > 1 ? " and more" : "");
 }
 
+/* A handover names a head: that is one more to hold. */
+static void
+take_handover(void *arg, uint64_t number, const struct handover *h, const struct err *why)
+{
+	struct verify *y = arg;
+	char shown[48];
+
+	(void)snprintf(shown, sizeof(shown), LOG_KEY "/%020" PRIu64, number);
+	if (h != NULL)
+		add_head(y, &h->at, shown);
+	else
+		found(y, LOG_KIND_KEY, number, number, "%s: %s", shown, why->msg);
+}
+
+static int
+read_keys(struct verify *y, struct err *err)
+{
+	AUTO_LOG_FILES struct log_files files = {0};
+	int r = handovers_follow(y->logdir, &y->keys, take_handover, y, err);
+
+	if (r == 0 && faccessat(y->logdir, LOG_KEY, F_OK, AT_SYMLINK_NOFOLLOW) == 0 &&
+	    (r = log_files_list(y->logdir, LOG_KEY, "", NULL, &files, err)) == 0)
+		foreign(y, LOG_KEY, &files);
+	return r;
+}
+
 static int
 read_heads(struct verify *y, const struct pin *pins, size_t npins, struct err *err)
 {
@@ -138,6 +165,8 @@ read_heads(struct verify *y, const struct pin *pins, size_t npins, struct err *e
 	AUTO_FD int dir = -1;
 	int r = log_open_dir(y->logdir, LOG_CP, &dir, err);
 
+	if (r == 0)
+		r = read_keys(y, err);
 	if (r == 0)
 		r = log_root_list(y->logdir, &root, err);
 	if (r == 0)
@@ -439,7 +468,7 @@ verify_log(int logdir, const struct vkeys *keys, const struct pin *pins, size_t 
     struct verdict *ret, struct err *err)
 {
 	struct verify y = {.logdir = logdir,
-	    .keys = keys,
+	    .keys = *keys,
 	    .leaves = BUF((size_t)256 << 20),
 	    .shape = {.logdir = logdir}};
 	int r = read_heads(&y, pins, npins, err);

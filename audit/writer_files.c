@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
+#include "audit/handover.h"
 #include "common/xalloc.h"
 
 #include "common/banned.h"
@@ -66,6 +67,14 @@ files_dirs(struct store *s, struct err *err)
 		r = make_dir(s, LOG_TORN, &s->torndir, err);
 	if (r == 0)
 		r = make_dir(s, LOG_LIVE, &s->livedir, err);
+	return r != 0 ? r : files_sync(s->logdir, "the log directory", err);
+}
+
+int
+files_key_dir(struct store *s, int *ret_fd, struct err *err)
+{
+	int r = make_dir(s, LOG_KEY, ret_fd, err);
+
 	return r != 0 ? r : files_sync(s->logdir, "the log directory", err);
 }
 

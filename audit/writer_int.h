@@ -1,4 +1,5 @@
-/* Inside of the store, shared by writer_store.c, writer_files.c and writer_recover.c alone. */
+/* Inside of the store, shared by writer_store.c, writer_files.c, writer_key.c and writer_recover.c
+ * alone. */
 #ifndef AUDIT_WRITER_INT_H
 #define AUDIT_WRITER_INT_H
 
@@ -39,6 +40,7 @@ struct store {
 	bool dead, full;
 	bool serving;	  /* log.open is written */
 	bool new_segment; /* its log.segment is not signed yet */
+	bool handed;	  /* the newest checkpoint is by the key that handed over to ours */
 };
 
 /* writer_files.c: each is durable when it returns 0 */
@@ -54,6 +56,14 @@ int files_seal_segment(struct store *s, struct err *err);
 /* Of a seal whose next segment did not come: more will be appended. */
 int files_unseal_segment(struct store *s, struct err *err);
 int files_sync(int fd, const char *what, struct err *err);
+
+/* Made when it is needed for the first time. */
+int files_key_dir(struct store *s, int *ret_fd, struct err *err);
+
+/* writer_key.c */
+void key_trusted(const struct store *s, struct vkeys *ret); /* for heads that are there */
+void key_signed_last(struct store *s, const struct vkey *key);
+int key_handed(struct store *s, struct err *err); /* file and record, if it is to be */
 
 /* writer_resume.c */
 struct resume {

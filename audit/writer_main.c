@@ -386,8 +386,11 @@ on_took(void *arg, const struct buf *body)
 static int
 open_store(struct writer *w, struct err *err)
 {
+	bool handed = w->start.handover_note.n != 0;
 	struct store_opts o = {.boot = w->start.boot,
 	    .software = SOFTWARE,
+	    .handover = handed ? &w->start.handover : NULL,
+	    .handover_note = buf_str(&w->start.handover_note),
 	    .record = on_record,
 	    .save = on_save,
 	    .restore = on_restore,
@@ -494,6 +497,7 @@ main(void)
 	signer_free(w.signer);
 	live_free(w.live);
 	free(w.ack);
+	buf_free(&w.start.handover_note);
 	loop_free(w.loop);
 	return rc;
 }

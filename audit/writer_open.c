@@ -82,6 +82,8 @@ open_steps(struct store *s, struct err *err)
 	if (r == 0)
 		r = files_ballast(s, err);
 	if (r == 0)
+		r = key_handed(s, err);
+	if (r == 0)
 		r = append_open(s, &rec, err);
 	if (r == 0)
 		r = store_commit(s, err);

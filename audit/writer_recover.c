@@ -36,13 +36,18 @@ struct recover {
 static int
 open_note(struct store *s, int dir, const char *name, struct checkpoint *cp, struct err *err)
 {
-	struct vkeys keys = {.n = 1, .key = {*signer_vkey(s->signer)}};
 	const struct vkey *key;
+	struct vkeys keys;
 	int r;
 
+	key_trusted(s, &keys);
 	buf_reset(&s->note);
 	r = log_read_file(dir, name, &s->note, err);
-	return r != 0 ? r : checkpoint_open(buf_str(&s->note), &keys, cp, &key, err);
+	if (r == 0)
+		r = checkpoint_open(buf_str(&s->note), &keys, cp, &key, err);
+	if (r == 0)
+		key_signed_last(s, key);
+	return r;
 }
 
 static int

@@ -31,10 +31,11 @@ start_config(struct start *s, const struct json *config, struct err *err)
 bool
 start_fd(struct start *s, struct str name, int fd)
 {
-	int *at = str_eqz(name, "log")	      ? &s->logdir
-		  : str_eqz(name, "log-key")  ? &s->key_fd
-		  : str_eqz(name, "log-vkey") ? &s->vkey_fd
-					      : NULL;
+	int *at = str_eqz(name, "log")		  ? &s->logdir
+		  : str_eqz(name, "log-key")	  ? &s->key_fd
+		  : str_eqz(name, "log-vkey")	  ? &s->vkey_fd
+		  : str_eqz(name, "log-handover") ? &s->handover_fd
+						  : NULL;
 
 	if (at == NULL || *at >= 0)
 		return false;
@@ -73,6 +74,23 @@ load_signer(const struct start *s, struct signer **ret, struct err *err)
 	return signer_new(seed, &vkey, ret, err);
 }
 
+/* The note stands beside the key and was made with it: one that is of another key is refused. */
+static int
+load_handover(struct start *s, const struct vkey *vkey, struct err *err)
+{
+	struct handover *h = &s->handover;
+
+	if (s->handover_fd < 0)
+		return 0;
+	if (read_small(s->handover_fd, &s->handover_note, err) != 0 ||
+	    handover_open(buf_str(&s->handover_note), h, err) != 0)
+		return err_wrap(err, "log-handover");
+	if (memcmp(h->next.pub, vkey->pub, sizeof(vkey->pub)) != 0 ||
+	    strcmp(h->next.name, vkey->name) != 0)
+		return err_set(err, ERR_CONFIG, "log-handover is not to the log's key");
+	return 0;
+}
+
 static void
 read_boot(struct start *s)
 {
@@ -93,8 +111,10 @@ start_go(struct start *s, struct signer **ret, struct err *err)
 
 	if (s->logdir < 0 || s->key_fd < 0 || s->vkey_fd < 0)
 		return err_set(err, ERR_PROTOCOL, "log, log-key and log-vkey must come first");
-	if ((r = load_signer(s, ret, err)) != 0)
+	if ((r = load_signer(s, ret, err)) != 0 ||
+	    (r = load_handover(s, signer_vkey(*ret), err)) != 0)
 		return r;
+	cleanup_close_fd(&s->handover_fd);
 	cleanup_close_fd(&s->key_fd);
 	cleanup_close_fd(&s->vkey_fd);
 	read_boot(s);

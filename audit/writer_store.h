@@ -6,6 +6,7 @@
 #ifndef AUDIT_WRITER_STORE_H
 #define AUDIT_WRITER_STORE_H
 
+#include "audit/handover.h"
 #include "audit/record.h"
 #include "audit/tree.h"
 #include "audit/writer_sign.h"
@@ -26,6 +27,9 @@ struct store_opts {
 	int64_t segment_age_us;
 	const char *boot;     /* boot id, for log.open */
 	const char *software; /* for log.open */
+	/* How our key came from another one, and the note that says so; NULL: it is the first. */
+	const struct handover *handover;
+	struct str handover_note;
 	store_record_fn *record;
 	/*
 	 * What the records told so far came to, for the next start: put and read back. False: it

@@ -56,6 +56,12 @@ static const struct entry entries[] = {
     {"run", true, 0700, IPC_ROLE_NONE},
 };
 
+/* There once the log's key has changed. */
+static const struct entry later[] = {
+    {"keys/log/first", false, PUBLIC, IPC_ROLE_NONE},
+    {"keys/log/handover", false, PUBLIC, IPC_ROLE_NONE},
+};
+
 /* --- opening -------------------------------------------------------------------------- */
 
 static int
@@ -84,6 +90,14 @@ broker_state_file(
 		    s->path, path);
 	*ret_fd = fd;
 	return 0;
+}
+
+bool
+broker_state_has(const struct broker_state *s, const char *path)
+{
+	AUTO_FD int fd = open_beneath(s->dir, path, O_PATH);
+
+	return fd >= 0 || errno != ENOENT;
 }
 
 int
@@ -224,6 +238,13 @@ broker_state_check(const struct broker_state *s, const struct broker_ids *ids, s
 {
 	for (size_t i = 0; i < ARRAY_LEN(entries); i++) {
 		int rc = entry_check(s, &entries[i], ids, err);
+
+		if (rc != 0)
+			return rc;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(later); i++) {
+		int rc =
+		    broker_state_has(s, later[i].path) ? entry_check(s, &later[i], ids, err) : 0;
 
 		if (rc != 0)
 			return rc;

@@ -27,19 +27,23 @@ struct broker_state {
 
 /*
  * Open and check: VERSION, then each entry's kind, owner and mode (docs/state.md). A looser
- * mode is refused: "keys/vault.key: mode is 0644, must be 0600". run/ and courier/ are made when missing.
+ * mode is refused: "keys/vault.key: mode is 0644, must be 0600". run/ and courier/ are made when
+ * missing.
  */
 int broker_state_open(const char *path, struct broker_state *ret, struct err *err);
 /* The entries' checks; needs the ids, since as root some entries belong to a child. */
 int broker_state_check(const struct broker_state *s, const struct broker_ids *ids, struct err *err);
 /* One broker for a state directory: ERR_EXISTS names the other's pid. Writes run/broker.pid. */
 int broker_state_lock(struct broker_state *s, struct err *err);
-/* As root: log/ to the writer, keys/blob/ to core, courier/ to the courier, with all that is beneath. */
+/* As root: log/ to the writer, keys/blob/ to core, courier/ to the courier, with all that is
+ * beneath. */
 int broker_state_hand_over(
     const struct broker_state *s, const struct broker_ids *ids, struct err *err);
 /* Open beneath the directory; flags O_RDONLY or O_RDONLY | O_DIRECTORY. */
 int broker_state_file(
     const struct broker_state *s, const char *path, int flags, int *ret_fd, struct err *err);
+/* Anything of that name, or something that cannot be looked at. */
+bool broker_state_has(const struct broker_state *s, const char *path);
 /* All of a small text file, at most max bytes; the caller frees *ret. */
 int broker_state_text(const struct broker_state *s, const char *path, size_t max, char **ret,
     size_t *ret_n, struct err *err);

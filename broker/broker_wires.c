@@ -36,15 +36,17 @@ static const struct {
 	enum ipc_role role;
 	int flags;
 	const char *name, *path;
+	bool may_lack; /* there only in some states */
 } files[] = {
-    {IPC_ROLE_CORE, O_RDONLY, "vault", "vault"},
-    {IPC_ROLE_CORE, O_RDONLY, "ca-key", "keys/ca/key.pem"},
-    {IPC_ROLE_CORE, O_RDONLY, "ca-cert", "keys/ca/cert.pem"},
-    {IPC_ROLE_CORE, O_RDONLY | O_DIRECTORY, "blob-keys", "keys/blob"},
-    {IPC_ROLE_WRITER, O_RDONLY | O_DIRECTORY, "log", "log"},
-    {IPC_ROLE_WRITER, O_RDONLY, "log-key", "keys/log/seed"},
-    {IPC_ROLE_WRITER, O_RDONLY, "log-vkey", "keys/log/vkey"},
-    {IPC_ROLE_COURIER, O_RDONLY | O_DIRECTORY, "courier", "courier"},
+    {IPC_ROLE_CORE, O_RDONLY, "vault", "vault", false},
+    {IPC_ROLE_CORE, O_RDONLY, "ca-key", "keys/ca/key.pem", false},
+    {IPC_ROLE_CORE, O_RDONLY, "ca-cert", "keys/ca/cert.pem", false},
+    {IPC_ROLE_CORE, O_RDONLY | O_DIRECTORY, "blob-keys", "keys/blob", false},
+    {IPC_ROLE_WRITER, O_RDONLY | O_DIRECTORY, "log", "log", false},
+    {IPC_ROLE_WRITER, O_RDONLY, "log-key", "keys/log/seed", false},
+    {IPC_ROLE_WRITER, O_RDONLY, "log-vkey", "keys/log/vkey", false},
+    {IPC_ROLE_WRITER, O_RDONLY, "log-handover", "keys/log/handover", true},
+    {IPC_ROLE_COURIER, O_RDONLY | O_DIRECTORY, "courier", "courier", false},
 };
 
 /* Configuration strings were checked to need no escape (broker_config.c); a path was not. */
@@ -124,6 +126,8 @@ send_files(struct child *c, const char *only)
 		struct err err = {0};
 
 		if (files[i].role != c->role || (only != NULL && strcmp(files[i].name, only) != 0))
+			continue;
+		if (files[i].may_lack && !broker_state_has(&c->b->state, files[i].path))
 			continue;
 		if (broker_state_file(&c->b->state, files[i].path, files[i].flags, &fd, &err) != 0)
 			log_error("%s for %s: %s", files[i].name, c->name, err.msg);

@@ -242,6 +242,16 @@ static const struct help {
 	"                      runs that asked for something at that target), each run whole\n"
 	"  --reason TEXT       why, up to 256 bytes; recorded\n"
 	"  --yes               do it\n" STATE},
+    {"log keys", "[DIR] [--keys FILE]",
+	"The keys that may sign the log and the sizes of each, as a file for --keys.",
+	"  --keys FILE         keys to begin with (default: the first of the state "
+	"directory)\n" LOG_DIR},
+    {"log rotate-key", "[--revoke REASON [--last SIZE]]",
+	"A new signing key, from the broker's next start on; stop the broker first. The old one "
+	"is\n"
+	"destroyed; verifiers who have it follow to the new one.",
+	"  --revoke REASON     the old key is not to be believed beyond the log's size, or SIZE\n"
+	"  --last SIZE         the last size that you know from elsewhere, as by a pin\n" STATE},
     {"replay timeline", "[--vkey FILE] [--full] [RUN]", "What happened, and why.",
 	"  --vkey FILE         keys to trust (default: those of the state directory)\n"
 	"  --full              long texts in full\n" STATE},

@@ -21,6 +21,8 @@ static const struct {
     {"show", cmd_log_show, "[--state DIR | DIR] [--run RUN] [--type TYPE] [--json]"},
     {"head", cmd_log_head, "[--state DIR | DIR] [--keys FILE]"},
     {"checkpoint", cmd_log_head, "[--state DIR | DIR] [--keys FILE]"},
+    {"keys", cmd_log_keys, "[--state DIR | DIR] [--keys FILE]"},
+    {"rotate-key", cmd_log_rotate_key, "[--state DIR] [--revoke REASON [--last SIZE]]"},
     {"erase", cmd_log_erase,
 	"[--state DIR] --subject run:ID | owner:PERSON | target:NAME\n"
 	"                           --reason TEXT [--yes]"},

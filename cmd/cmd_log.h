@@ -11,6 +11,8 @@ int cmd_log_verify(int argc, char **argv);
 int cmd_log_show(int argc, char **argv);
 int cmd_log_head(int argc, char **argv);
 int cmd_log_erase(int argc, char **argv);
+int cmd_log_keys(int argc, char **argv);
+int cmd_log_rotate_key(int argc, char **argv);
 
 /* Prints it; CMD_FAILED for what was tampered with, else CMD_USAGE. */
 int log_fail(const struct err *err);

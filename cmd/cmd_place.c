@@ -9,9 +9,13 @@
 #include <errno.h>
 #include <fcntl.h>
 
+#include "audit/handover.h"
 #include "audit/segment.h"
 
 #include "common/banned.h"
+
+#define KEYS_FIRST "keys/log/first" /* there once a key has changed */
+#define KEYS_NOW "keys/log/vkey"
 
 static int
 open_dir(const char *path, int *ret, struct err *err)
@@ -51,9 +55,10 @@ cmd_place_close(struct cmd_place *p)
 	cleanup_close_fd(&p->logdir);
 }
 
-int
-cmd_place_keys(const struct cmd_place *p, const char *file, struct vkeys *ret, struct err *err)
+static int
+read_keys(const struct cmd_place *p, const char *file, struct vkeys *ret, struct err *err)
 {
+	static const char *const own[] = {KEYS_FIRST, KEYS_NOW};
 	AUTO_BUF struct buf text = BUF(65536);
 
 	if (file != NULL) {
@@ -63,9 +68,24 @@ cmd_place_keys(const struct cmd_place *p, const char *file, struct vkeys *ret, s
 	}
 	if (p->statedir < 0)
 		return err_set(err, ERR_CONFIG, "a log directory alone needs --vkey FILE");
-	if (log_read_file(p->statedir, "keys/log/vkey", &text, err) != 0) {
-		(void)err_wrap(err, "keys/log/vkey");
-		return ERR_CONFIG;
+	for (size_t i = 0; i < ARRAY_LEN(own); i++) {
+		int r = log_read_file(p->statedir, own[i], &text, err);
+
+		if (r == 0)
+			return vkeys_parse(buf_str(&text), own[i], ret, err);
+		if (r != ERR_NOT_FOUND)
+			break;
 	}
-	return vkeys_parse(buf_str(&text), "keys/log/vkey", ret, err);
+	(void)err_wrap(err, "%s", KEYS_NOW);
+	return ERR_CONFIG;
+}
+
+/* What a handover says that does not hold is for `log verify` to tell; nothing is believed of it.
+ */
+int
+cmd_place_keys(const struct cmd_place *p, const char *file, struct vkeys *ret, struct err *err)
+{
+	int r = read_keys(p, file, ret, err);
+
+	return r != 0 ? r : handovers_follow(p->logdir, ret, NULL, NULL, err);
 }

@@ -13,7 +13,7 @@ struct cmd_place {
 int cmd_place_open(const char *state, const char *dir, struct cmd_place *ret, struct err *err);
 void cmd_place_close(struct cmd_place *p);
 #define AUTO_PLACE __attribute__((cleanup(cmd_place_close)))
-/* Keys of `file`, or of the state directory when NULL. */
+/* Keys of `file`, or of the state directory when NULL, and those that they handed over to. */
 int cmd_place_keys(const struct cmd_place *p, const char *file, struct vkeys *ret, struct err *err);
 
 #endif

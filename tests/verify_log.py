@@ -21,8 +21,8 @@ MAX_INT = 2**53 - 1
 TORN_MAX = 1 << 20
 ZERO = bytes(32)
 ROOT_FILES = ("LOCK", "ballast", "checkpoint")
-ROOT_DIRS = ("seg", "cp", "blob", "torn", "live", "lost+found")
-OF_START = ("log.open", "log.segment", "log.recovered", "log.full")
+ROOT_DIRS = ("seg", "cp", "blob", "torn", "live", "key", "lost+found")
+OF_START = ("log.open", "log.segment", "log.recovered", "log.full", "log.key")
 
 # --- Ed25519, verification only (RFC 8032 5.1) -----------------------------------------
 P = 2**255 - 19
@@ -135,35 +135,47 @@ def name_ok(b):
     return 0 < len(b) <= 200 and not any(c.isspace() or c < " " or c in "+\x7f" for c in s)
 
 
+def vkey(text):
+    """(name, ID, public key), or ValueError."""
+    fields = text.split(b"+", 2)
+    blob = unbase64(fields[2]) if len(fields) == 3 else None
+    if blob is None or len(blob) != 33 or blob[0] != 1 or not name_ok(fields[0]):
+        raise ValueError
+    kid = sha(fields[0] + b"\n" + blob)[:4]
+    if fields[1] != kid.hex().encode():
+        raise ValueError
+    return fields[0], kid, blob[1:]
+
+
 def read_keys(path):
     keys = {}
     for n, line in enumerate(open(path, "rb").read().split(b"\n"), 1):
         if not line or line.startswith(b"#"):
             continue
         parts = line.split(b" ")
-        fields = parts[0].split(b"+", 2)
-        blob = unbase64(fields[2]) if len(fields) == 3 else None
         first, last = 0, None
         try:
+            if len(parts) == 4 and parts[3] == b"revoked" and parts[2] != b"-":
+                parts.pop()
             if len(parts) == 3:
                 first, last = int(parts[1]), None if parts[2] == b"-" else int(parts[2])
             elif len(parts) != 1:
                 raise ValueError
-            kid = bytes.fromhex(fields[1].decode())
-            good = len(blob) == 33 and blob[0] == 1 and name_ok(fields[0])
-            good = good and kid == sha(fields[0] + b"\n" + blob)[:4] and len(fields[1]) == 8
-            if not good or (last is not None and last < first):
+            name, kid, pub = vkey(parts[0])
+            if last is not None and last < first:
                 raise ValueError
-        except (ValueError, TypeError, IndexError):
+        except ValueError:
             raise Config("%s:%d: not a verifier key" % (path, n)) from None
-        keys[fields[0], kid] = (blob[1:], first, last)
+        if (name, kid) in keys:
+            raise Config("%s:%d: a key of the same name and ID stands above" % (path, n))
+        keys[name, kid] = (pub, first, last)
     if not keys:
         raise Config("%s: no key" % path)
     return keys
 
 
-def open_checkpoint(note, keys):
-    """(origin, size, root), or Bad, or Config when no key given here signed it."""
+def open_note(note, keys):
+    """(text, (name, key)) of the first signature by one of these keys, or Bad, or Config when none is."""
     try:
         note.decode()
     except UnicodeDecodeError:
@@ -188,18 +200,55 @@ def open_checkpoint(note, keys):
         signer = signer or (m[1], key)
     if signer is None:
         raise Config("no signature by a key given")
+    return text, signer
+
+
+def checkpoint_text(text):
+    """(origin, size, root)"""
     lines = text.split(b"\n")
     root = unbase64(lines[2]) if len(lines) == 4 else None
     if root is None or len(root) != 32 or not name_ok(lines[0]):
         raise Bad("not a checkpoint")
     if not re.fullmatch(rb"0|[1-9][0-9]{0,18}", lines[1]) or int(lines[1]) >= 2**63:
         raise Bad("size is not a number")
-    size, (name, (_, first, last)) = int(lines[1]), signer
-    if lines[0] != name:
+    return lines[0], int(lines[1]), root
+
+
+def open_checkpoint(note, keys):
+    """(origin, size, root), or Bad, or Config when no key given here signed it."""
+    text, (name, (_, first, last)) = open_note(note, keys)
+    origin, size, root = checkpoint_text(text)
+    if origin != name:
         raise Bad("signed by the key of another log")
     if size < first or (last is not None and size > last):
         raise Bad("outside the sizes of its key")
-    return lines[0].decode(), size, root
+    return origin.decode(), size, root
+
+
+def open_handover(note):
+    """((size, root), last, old key, new key), signed by both."""
+    cut = note.rfind(b"\n\n")
+    lines = note[: cut + 1].split(b"\n")
+    if len(note) > 4096 or cut < 1 or len(lines) not in (8, 9) or lines[0] != b"cofferdam-log-key/1":
+        raise Bad("not a handover")
+    origin, size, root = checkpoint_text(b"".join(x + b"\n" for x in lines[1:4]))
+    try:
+        old, new = vkey(lines[5]), vkey(lines[6])
+    except ValueError:
+        raise Bad("no verifier keys") from None
+    if not re.fullmatch(rb"0|[1-9][0-9]{0,18}", lines[4]) or old[0] != origin or new[0] != origin or old[1] == new[1]:
+        raise Bad("last size or names are not of the form")
+    last, revoked = int(lines[4]), len(lines) == 9
+    if size == 0 or last > size or (not revoked and last != size):
+        raise Bad("the old key cannot end there")
+    if revoked and not re.fullmatch(rb"[ -~]{1,256}", lines[7]):
+        raise Bad("reason is not of the form")
+    for name, kid, pub in (old, new):
+        try:
+            open_note(note, {(name, kid): (pub, 0, None)})
+        except Config:
+            raise Bad("not signed by both keys") from None
+    return (size, root), last, old, new
 
 
 # --- records ---------------------------------------------------------------------------------
@@ -330,7 +379,8 @@ class Log:
     def __init__(self, path, keys, pins):
         self.path, self.keys, self.findings, self.config = path, keys, [], None
         self.heads = []
-        self.read_heads(pins)
+        self.follow()
+        self.read_heads([open_pin(x, self.keys) for x in pins])
         self.newest = max([h[0] for h in self.heads], default=0)
         self.read_records()
         self.read_packs()
@@ -344,6 +394,33 @@ class Log:
     def foreign(self, where, names):
         if names:
             self.found(0, "foreign", "%s holds %r" % (where, names[0]))
+
+    # keys
+    def follow(self):
+        """From the keys given to those that they handed over to."""
+        if not os.path.lexists(self.sub("key")):
+            return
+        numbers, foreign = listing(self.sub("key"), [""])
+        self.foreign("key", foreign)
+        for n in numbers[""]:
+            try:
+                head, last, old, new = open_handover(content(self.sub("key", "%020d" % n)))
+                if head[0] != n:
+                    raise Bad("is for size %d" % head[0])
+                if old[:2] not in self.keys:
+                    continue
+                pub, first, end = self.keys[old[:2]]
+                known = self.keys.get(new[:2], (new[2], 0, None))
+                if pub != old[2] or known[0] != new[2]:
+                    raise Bad("another key has the same name and ID")
+                if n < first or (end is not None and n > end):
+                    raise Bad("handed over outside the sizes of the old key")
+            except (Bad, OSError) as e:
+                self.found(n, "key", "key/%d: %s" % (n, e))
+                return
+            self.keys[old[:2]] = (pub, first, last)
+            self.keys[new[:2]] = (known[0], max(known[1], n), known[2])
+            self.heads.append(head)
 
     # heads
     def read_head(self, path, number, numbered):
@@ -572,19 +649,20 @@ class Log:
         return 3 if not self.verified or size > self.verified or self.torn else 0
 
 
+def open_pin(path, keys):
+    try:
+        return open_checkpoint(content(path), keys)[1:]
+    except Bad as e:
+        raise Config("%s: %s" % (path, e)) from None
+
+
 def main(argv):
     if len(argv) < 3:
         print(__doc__, file=sys.stderr)
         return 2
     try:
         keys = read_keys(argv[2])
-        pins = []
-        for path in argv[3:]:
-            try:
-                pins.append(open_checkpoint(content(path), keys)[1:])
-            except Bad as e:
-                raise Config("%s: %s" % (path, e)) from None
-        return Log(argv[1], keys, pins).verdict()
+        return Log(argv[1], keys, argv[3:]).verdict()
     except (Config, OSError) as e:
         print("verify_log.py: %s" % e, file=sys.stderr)
         return 2

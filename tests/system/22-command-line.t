@@ -45,6 +45,8 @@ COMMANDS = {  # file with the option table: its commands
     "cmd/cmd_log_show.c": ["log show"],
     "cmd/cmd_log_head.c": ["log head", "log checkpoint"],
     "cmd/cmd_log_erase.c": ["log erase"],
+    "cmd/cmd_log_keys.c": ["log keys"],
+    "cmd/cmd_log_rotate_key.c": ["log rotate-key"],
     "cmd/cmd_replay.c": ["replay timeline"],
     "cmd/cmd_replay_whatif.c": ["replay whatif"],
     "cmd/cmd_pending.c": ["pending"],
