@@ -413,7 +413,8 @@ class Log:
                 known = self.keys.get(new[:2], (new[2], 0, None))
                 if pub != old[2] or known[0] != new[2]:
                     raise Bad("another key has the same name and ID")
-                if n < first or (end is not None and n > end):
+                told = new[:2] in self.keys and end == last
+                if not told and (n < first or (end is not None and n > end)):
                     raise Bad("handed over outside the sizes of the old key")
             except (Bad, OSError) as e:
                 self.found(n, "key", "key/%d: %s" % (n, e))
