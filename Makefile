@@ -218,6 +218,15 @@ $(B)/broker/console_assets.h: $(ASSETS) Makefile
 		echo "};"; echo "static const size_t asset_$${f##*.}_size = sizeof(asset_$${f##*.});"; done > $@
 $(B)/broker/console_page.o: $(B)/broker/console_assets.h
 
+# What a page of replay carries in itself.
+PAGE	= $(sort $(wildcard audit/page/page.*))
+$(B)/audit/replay_page_assets.h: $(PAGE) Makefile
+	@mkdir -p $(@D)
+	$(call say,GEN,$@)for f in $(PAGE); do echo "static const uint8_t page_$${f##*.}[] = {"; \
+		od -An -v -tx1 $$f | sed 's/ \(..\)/0x\1,/g'; \
+		echo "};"; echo "static const size_t page_$${f##*.}_size = sizeof(page_$${f##*.});"; done > $@
+$(B)/audit/replay_page_top.o: $(B)/audit/replay_page_assets.h
+
 # --- tests ---------------------------------------------------------------------------
 UNIT	= $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/t_*.c))
 FUZZ	= $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))

@@ -1,17 +1,20 @@
 /*
- * The decision path of a log, record by record: what the agent said and ran beside what the broker
- * saw and decided, by which rule, who signed which text, what came back, and what is not known.
+ * The decision path of a log on a terminal, record by record: what the agent said and ran beside
+ * what the broker saw and decided, by which rule, who signed which text, what came back, what
+ * contradicts, and what is not known.
  */
 #ifndef AUDIT_REPLAY_TIMELINE_H
 #define AUDIT_REPLAY_TIMELINE_H
 
-#include "audit/record.h"
-#include "audit/replay_blobs.h"
+#include "audit/replay_scan.h"
 
 struct replay_opts {
-	const char *run;   /* NULL: all */
+	const struct replay_scan *scan; /* of one run; NULL: all runs */
+	const struct doubts *doubts;
 	uint64_t verified; /* records covered by a checkpoint that holds */
 	unsigned lines;	   /* of each content; 0: all */
+	unsigned width;	   /* columns; 0: lines are not broken */
+	bool colour;
 };
 typedef void replay_out_fn(void *arg, struct str text);
 

@@ -252,9 +252,12 @@ static const struct help {
 	"destroyed; verifiers who have it follow to the new one.",
 	"  --revoke REASON     the old key is not to be believed beyond the log's size, or SIZE\n"
 	"  --last SIZE         the last size that you know from elsewhere, as by a pin\n" STATE},
-    {"replay timeline", "[--vkey FILE] [--full] [RUN]", "What happened, and why.",
+    {"replay timeline", "[--vkey FILE] [--full] [--no-pager] [--html FILE] [RUN]",
+	"What happened, and why; what the agent claims beside what was recorded.",
 	"  --vkey FILE         keys to trust (default: those of the state directory)\n"
-	"  --full              long texts in full\n" STATE},
+	"  --full              long texts in full\n"
+	"  --no-pager          straight to the terminal\n"
+	"  --html FILE         of one run, a page that needs nothing else\n" STATE},
     {"replay whatif", "[--policy FILE] [--at TIME] [--reclassify] [--all] [RUN]",
 	"Judge every recorded action again. Ends with 0 when every verdict is the recorded one.",
 	"  --policy FILE       a policy or a bundle (default: the recorded one)\n"

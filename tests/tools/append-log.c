@@ -6,8 +6,9 @@
  * DIR is made like a state directory (log/, keys/log/{seed,vkey}, keys/blob/r-1.key). Names: batch
  * (records per commit), cp (records per checkpoint, 0 none but at open), seg (segment size),
  * ballast, blob (0: none), close (0: end without log.close), seed (byte of the key's seed), size
- * (filler bytes), origin, from (a file of records to append first, one a line: type, src, run or -,
- * data, content, parted by tabs; "@" in data becomes the reference of the sealed content, in which
+ * (filler bytes), pace (microseconds between lines of a file), origin, from (a file of records to
+ *append first, one a line: type, src, run or -, data, content, parted by tabs; "@" in data becomes
+ *the reference of the sealed content, in which
  * \\n is a line feed). Prints `open SIZE` once open and `ack SIZE` after each commit.
  */
 #include <errno.h>
@@ -30,7 +31,7 @@ static struct {
 	const char *name;
 	uint64_t value;
 } opts[] = {{"batch", 1}, {"cp", 10}, {"seg", 0}, {"ballast", 65536}, {"blob", 1}, {"close", 1},
-    {"seed", 7}, {"size", 0}};
+    {"seed", 7}, {"size", 0}, {"pace", 0}};
 static const char *origin = "broker.example/test", *from;
 
 static uint64_t
@@ -221,6 +222,8 @@ append_file(struct store *store, const struct secret *key)
 		if (store_append(store, z, src, str_eqz(run, "-") ? STR("") : run, buf_str(&b),
 			&seq, NULL, &err) != 0)
 			fatal_err(&err);
+		if (opt("pace") != 0)
+			(void)usleep((useconds_t)opt("pace"));
 		if (++lines % LINES == 0)
 			commit(store, false);
 	}
