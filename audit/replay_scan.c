@@ -151,6 +151,21 @@ freeze(struct replay_scan *s, const struct record *r)
 		(*at)->to_us = now;
 }
 
+/* The run is among those whose keys it destroyed. */
+static bool
+erases(const struct replay_scan *s, const struct record *r)
+{
+	struct str runs = canon_get(r->data, "runs"), v;
+	size_t at = 0;
+
+	if (!str_eqz(r->type, "erasure"))
+		return false;
+	while (canon_next(runs, &at, &v))
+		if (str_eqz(canon_plain(v), s->run))
+			return true;
+	return false;
+}
+
 /* --- the run's records ------------------------------------------------------------------------ */
 
 static void
@@ -242,7 +257,7 @@ of_run(struct replay_scan *s, const struct record *r)
 		if (s->from > r->seq)
 			s->from = r->seq;
 	}
-	s->last = r->seq;
+	s->last = s->until = r->seq;
 	if (us > s->end_us)
 		s->end_us = us;
 	s->n[COUNT_RECORDS]++;
@@ -266,6 +281,10 @@ replay_scan_record(struct replay_scan *s, const struct record *r, const struct h
 	doubts_record(s->doubts, r);
 	if (str_eqz(r->run, s->run))
 		of_run(s, r);
+	if (s->found && erases(s, r)) {
+		gap(s, r->seq, "the keys of what was said and sent in this run are destroyed");
+		s->until = r->seq;
+	}
 	if (s->found && s->status.n != 0)
 		return;
 	if (str_eqz(r->type, "policy.load"))
@@ -303,6 +322,8 @@ replay_scan_shows(const struct replay_scan *s, const struct record *r)
 {
 	if (str_eqz(r->run, s->run))
 		return !str_eqz(r->type, "log.heartbeat");
+	if (str_eqz(r->type, "erasure"))
+		return erases(s, r);
 	return s->found && r->seq >= s->from && r->seq <= s->last && replay_around(r) &&
 	       (r->seq >= s->first || r->seq == s->from);
 }

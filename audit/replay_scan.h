@@ -57,6 +57,7 @@ struct replay_scan {
 	bool found;
 	uint64_t first, last; /* of the run */
 	uint64_t from;	      /* first, or the policy.load in force then */
+	uint64_t until;	      /* last, or an erasure of the run after it */
 	int64_t begin_us, end_us;
 	struct buf agent, owner, login, level, status, text; /* as told */
 	uint64_t n[COUNTS];

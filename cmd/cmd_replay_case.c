@@ -130,7 +130,7 @@ replay_case_walk(const struct replay_case *c, replay_each_fn *fn, void *arg, str
 
 	while (n == 0 && (n = chain_next(chain, &r, &leaf, err)) == 1) {
 		n = 0;
-		if (c->scanned && r.seq > c->scan.last)
+		if (c->scanned && r.seq > c->scan.until)
 			break;
 		fn(arg, &r);
 		if (chain_fault(chain)->kind != LOG_KIND_NONE)
