@@ -12,7 +12,7 @@
 
 #include "common/banned.h"
 
-enum kind { POLICY, RUN, TARGETS, ACTION, LIFT };
+enum kind { POLICY, RUN, TARGETS, ACTION, LIFT, DOUBT };
 
 struct node {
 	struct node *prev, *next; /* by age */
@@ -28,7 +28,7 @@ struct node {
 struct live {
 	struct node *first, *last;
 	struct node **bucket;
-	size_t buckets, count; /* buckets is a power of two */
+	size_t buckets, count, doubts; /* buckets is a power of two */
 	struct rates *rates;
 	int64_t last_us;
 };
@@ -76,6 +76,7 @@ add_body(struct live *l, enum kind kind, struct str key, struct str body, const 
 	struct node **b;
 
 	n->kind = kind;
+	l->doubts += kind == DOUBT;
 	n->mix = mix(kind, key);
 	n->key = str_dup(key);
 	n->body = str_dup(body);
@@ -127,6 +128,7 @@ drop(struct live *l, enum kind kind, struct str key)
 		*(n->prev != NULL ? &n->prev->next : &l->first) = n->next;
 		*(n->next != NULL ? &n->next->prev : &l->last) = n->prev;
 		l->count--;
+		l->doubts -= kind == DOUBT;
 		node_free(n);
 	}
 }
@@ -196,6 +198,28 @@ live_lift(struct live *l, const struct record *r, const struct tree_range *tree)
 	return true;
 }
 
+/* In doubt until a person has settled it; of very many, the newest. */
+static void
+live_outcome(struct live *l, const struct record *r, const struct tree_range *tree)
+{
+	struct str id = canon_plain(canon_get(r->data, "action"));
+	struct str status = canon_plain(canon_get(r->data, "status"));
+	struct node *n = l->first;
+
+	drop(l, ACTION, id);
+	if (id.n == 0 || (!str_eqz(status, "unknown") && !str_eqz(status, "lost")))
+		return;
+	drop(l, DOUBT, id);
+	while (l->doubts >= LIVE_DOUBTS_MAX && n != NULL && n->kind != DOUBT)
+		n = n->next;
+	if (l->doubts >= LIVE_DOUBTS_MAX && n != NULL) {
+		AUTO_FREE char *oldest = str_dup(str_z(n->key));
+
+		drop(l, DOUBT, str_z(oldest));
+	}
+	add(l, DOUBT, id, r, tree);
+}
+
 void
 live_record(struct live *l, const struct record *r, const struct tree_range *tree)
 {
@@ -206,7 +230,9 @@ live_record(struct live *l, const struct record *r, const struct tree_range *tre
 			add(l, ACTION, id, r, tree);
 		count(l, r);
 	} else if (str_eqz(r->type, "outcome")) {
-		drop(l, ACTION, canon_plain(canon_get(r->data, "action")));
+		live_outcome(l, r, tree);
+	} else if (str_eqz(r->type, "outcome.settled")) {
+		drop(l, DOUBT, canon_plain(canon_get(r->data, "action")));
 	} else if (str_eqz(r->type, "policy.load")) {
 		drop(l, POLICY, STR("policy"));
 		add(l, POLICY, STR("policy"), r, tree);
@@ -300,7 +326,7 @@ live_restore(struct live *l, struct rd *in)
 		struct str key = rd_lstr(in), body = rd_lstr(in), at = rd_bytes(in, HASH_LEN);
 		struct hash root;
 
-		ok = kind <= LIFT && !in->bad;
+		ok = kind <= DOUBT && !in->bad;
 		if (!ok)
 			break;
 		memcpy(root.b, at.p, HASH_LEN);

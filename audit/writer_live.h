@@ -1,14 +1,16 @@
 /*
  * The live records: what core needs to know when it starts, kept in memory as records pass. The
  * last policy.load; run.start, the last run.targets and approval.* of runs that have not ended;
- * actions that were sent and have no outcome; and, as bodies of type "rate" without a root, what
- * counts for rates of rules.
+ * actions that were sent and have no outcome; outcomes in doubt that no person has settled; and, as
+ * bodies of type "rate" without a root, what counts for rates of rules.
  */
 #ifndef AUDIT_WRITER_LIVE_H
 #define AUDIT_WRITER_LIVE_H
 
 #include "audit/record.h"
 #include "audit/tree.h"
+
+#define LIVE_DOUBTS_MAX 4096 /* older ones are forgotten here; the log has them */
 
 struct live;
 struct live *live_new(void);

@@ -19,7 +19,7 @@
 /* Milliseconds, each from one moment to another; what comes in between prolongs nothing. */
 #define REQUEST_MS 15000 /* TLS, or the first byte of a request, to its last */
 #define IDLE_MS 60000	 /* between requests */
-#define ASK_MS 20000	 /* core's answer: it gives up on its log after 10 s */
+#define ASK_MS 20000	 /* core's answer: it gives up on its log after 2 s */
 #define LINGER_MS 2000
 
 static void on_io(void *arg, uint32_t events);

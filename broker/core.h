@@ -27,8 +27,8 @@
 #define CORE_TARGETS_MAX 250		      /* per run */
 #define CORE_SLOTS_MAX (CORE_TARGETS_MAX + 2) /* with the proxy and the loop */
 #define CORE_PLACE_SIZE 17
-#define CORE_ID_SIZE 40	     /* "r-" or "a-" and 26 digits of base32, NUL */
-#define CORE_RECORD_MS 10000 /* a record not durable by then is a refusal */
+#define CORE_ID_SIZE 40	    /* "r-" or "a-" and 26 digits of base32, NUL */
+#define CORE_RECORD_MS 1750 /* a record not durable by then is a refusal; within 2 s of asking */
 #define CORE_PARSER_MS 5000
 #define CORE_RESUME_MS 60000 /* an agent comes back within, after core restarted */
 #define CORE_CONTROL_MS 600000
@@ -253,6 +253,7 @@ struct core {
 	struct loop_timer *ticket_timer;
 	/* ids of actions (CORE_ID_SIZE each); doubt_more: run and seq of each; see core_live.c */
 	struct buf doubt, doubt_more, not_sent;
+	struct core_doubts *doubts; /* core_doubt.c; NULL: none */
 };
 
 struct core *core_new(struct loop *loop);

@@ -16,6 +16,7 @@
 #include "broker/core_console.h"
 #include "broker/core_cred.h"
 #include "broker/core_data.h"
+#include "broker/core_doubt.h"
 #include "broker/core_erase.h"
 #include "broker/core_facts.h"
 #include "broker/core_lift.h"
@@ -84,6 +85,7 @@ core_free(struct core *c)
 		core_run_free(TAILQ_FIRST(&c->runs));
 	core_lift_free_all(c);
 	core_lift_sign_free(c);
+	core_doubt_reset(c);
 	core_erase_free(c);
 	while (!TAILQ_EMPTY(&c->agents))
 		core_peer_free(TAILQ_FIRST(&c->agents));

@@ -11,6 +11,7 @@
 #include "broker/core_attempt.h"
 #include "broker/core_data.h"
 #include "broker/core_enrol.h"
+#include "broker/core_doubt.h"
 #include "broker/core_erase.h"
 #include "broker/core_lift.h"
 #include "broker/core_peer.h"
@@ -276,6 +277,7 @@ static const struct {
     {"run-end", verb_run_end, true, false},
     {"run-revoke", verb_run_revoke, false, false},
     {"log-erase", core_erase_verb, true, false},
+    {"log-reconcile", core_doubt_verb, true, false},
     {"invite-request", core_enrol_verb_invite, true, false},
     {"invite-sign", core_enrol_verb_sign, true, false},
     {"lift-request", core_lift_verb_request, true, false},

@@ -12,6 +12,7 @@
 #include "broker/core_act.h"
 #include "broker/core_approve.h"
 #include "broker/core_boot.h"
+#include "broker/core_doubt.h"
 #include "broker/core_erase.h"
 #include "broker/core_http.h"
 #include "broker/core_kept.h"
@@ -48,6 +49,7 @@ core_live_begin(struct core *c)
 	core_lift_free_all(c);
 	buf_reset(&c->doubt);
 	buf_reset(&c->doubt_more);
+	core_doubt_reset(c);
 	core_policy_live_begin(c);
 	rates_clear(c->rates);
 }
@@ -336,6 +338,9 @@ dispatch(struct rec *r, struct str type, struct err *err)
 		return on_run(r, core_kept_targets(r->core, r->run, r->data), err);
 	if (strcmp(z, "action") == 0)
 		return on_action(r, err);
+	if (strcmp(z, "outcome") == 0)
+		core_doubt_outcome(
+		    r->core, r->run, r->time, r->seq, field(r, "action"), field(r, "status"));
 	if (str_has_prefix(type, "approval."))
 		return on_approval(r, z, err);
 	if (strcmp(z, "rate") == 0 && !core_rate_live(r->core, r->data))

@@ -9,7 +9,10 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "audit/canon.h"
 #include "broker/core_console.h"
+#include "broker/core_doubt.h"
+#include "common/clock.h"
 #include "common/log.h"
 #include "common/xalloc.h"
 
@@ -227,6 +230,16 @@ ack_late(struct core *c, const struct core_ticket *t, uint64_t seq)
 		core_record_outcome(c, t->run, t->dispatched, seq, "not_sent");
 }
 
+static void
+outcome_is_durable(struct core *c, const struct core_ticket *t, uint64_t seq)
+{
+	char now[CLOCK_TEXT_SIZE];
+
+	clock_format(clock_wall_us(), now);
+	core_doubt_outcome(c, str_z(t->run), str_z(now), seq, str_z(t->outcome_of),
+	    canon_plain(canon_get(buf_str(&t->data), "status")));
+}
+
 static struct core_ticket *
 ticket_find(const struct core *c, uint64_t id)
 {
@@ -264,6 +277,8 @@ core_record_on_ack(struct core_peer *p, struct rd *body, int *fds, size_t nfds, 
 	c->ntickets--;
 	if (ack.seq >= c->log_size)
 		c->log_size = ack.seq + 1;
+	if (t->outcome_of[0] != '\0')
+		outcome_is_durable(c, t, ack.seq);
 	if (t->failed)
 		ack_late(c, t, ack.seq);
 	else

@@ -4,6 +4,7 @@
  */
 #include "broker/core_status.h"
 
+#include "broker/core_doubt.h"
 #include "broker/core_lift.h"
 #include "policy/calendar.h"
 
@@ -206,6 +207,7 @@ core_status_verb(struct core_call *call, struct err *err)
 	core_lift_data_lists(j, c, "breakglass", LIFT_KIND_BREAKGLASS);
 	put_calendars(j, c->policy, now);
 	put_clock(j, c, now);
+	core_doubt_status(j, c);
 	core_lift_data_lists(j, c, "exceptions", LIFT_KIND_EXCEPTION);
 	core_lift_data_lists(j, c, "freezes", LIFT_KIND_FREEZE);
 	put_frozen(j, c, now);

@@ -252,6 +252,13 @@ static const struct help {
 	"destroyed; verifiers who have it follow to the new one.",
 	"  --revoke REASON     the old key is not to be believed beyond the log's size, or SIZE\n"
 	"  --last SIZE         the last size that you know from elsewhere, as by a pin\n" STATE},
+    {"log reconcile", "[ACTION (--done | --not-done) --note TEXT]",
+	"Without ACTION: actions that were sent and of which nobody knows what became of them. "
+	"With\n"
+	"it: say, by your name and on the record, whether it was done.",
+	"  --done              it was done\n"
+	"  --not-done          it was not\n"
+	"  --note TEXT         how you know, up to 256 bytes; recorded\n" VIA},
     {"replay timeline", "[--vkey FILE] [--full] [--no-pager] [--html FILE] [RUN]",
 	"What happened, and why; what the agent claims beside what was recorded.",
 	"  --vkey FILE         keys to trust (default: those of the state directory)\n"

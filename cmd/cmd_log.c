@@ -26,6 +26,7 @@ static const struct {
     {"erase", cmd_log_erase,
 	"[--state DIR] --subject run:ID | owner:PERSON | target:NAME\n"
 	"                           --reason TEXT [--yes]"},
+    {"reconcile", cmd_log_reconcile, "[--state DIR] [ACTION (--done | --not-done) --note TEXT]"},
 };
 
 int

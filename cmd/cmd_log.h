@@ -13,6 +13,11 @@ int cmd_log_head(int argc, char **argv);
 int cmd_log_erase(int argc, char **argv);
 int cmd_log_keys(int argc, char **argv);
 int cmd_log_rotate_key(int argc, char **argv);
+int cmd_log_reconcile(int argc, char **argv);
+
+/* The outcomes in doubt of a status, for people. */
+struct json;
+void log_print_doubts(const struct json *status);
 
 /* Prints it; CMD_FAILED for what was tampered with, else CMD_USAGE. */
 int log_fail(const struct err *err);

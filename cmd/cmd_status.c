@@ -11,6 +11,7 @@
 #include "cmd/cmd_courier.h"
 #include "cmd/cmd_file.h"
 #include "cmd/cmd_lift.h"
+#include "cmd/cmd_log.h"
 #include "cmd/cmd_request.h"
 #include "cmd/cmd_via.h"
 #include "common/jcs.h"
@@ -147,6 +148,7 @@ print_status(const struct look_args *a, const struct json *o, struct err *err)
 	    json_int(json_get(o, "pending")), json_int(json_get(o, "runs")));
 	print_runs(json_root(runs));
 	print_standing(o);
+	log_print_doubts(o);
 	return 0;
 }
 

@@ -87,12 +87,83 @@ a_window_that_is_over_is_not_told(void **state UNUSED)
 	live_free(l);
 }
 
+static void
+outcome(struct live *l, const char *type, const char *data)
+{
+	struct tree_range tree = {0};
+	struct record r = {
+	    .type = str_z(type), .run = STR("r-1"), .data = str_z(data), .body = STR("{}")};
+
+	live_record(l, &r, &tree);
+}
+
+static void
+a_doubt_is_told_until_a_person_has_settled_it(void **state UNUSED)
+{
+	struct live *l = live_new();
+
+	outcome(l, "outcome", "{\"action\":\"a-1\",\"status\":\"unknown\"}");
+	outcome(l, "outcome", "{\"action\":\"a-2\",\"status\":\"lost\"}");
+	outcome(l, "outcome", "{\"action\":\"a-3\",\"status\":\"ok\"}");
+	outcome(l, "outcome", "{\"action\":\"a-4\",\"status\":\"not_sent\"}");
+	assert_int_equal(live_count(l), 2);
+	outcome(l, "outcome.settled", "{\"action\":\"a-1\",\"status\":\"done\"}");
+	outcome(l, "outcome.settled", "{\"action\":\"a-9\",\"status\":\"done\"}");
+	assert_int_equal(live_count(l), 1);
+	live_free(l);
+}
+
+static void
+of_very_many_doubts_the_newest_are_told(void **state UNUSED)
+{
+	struct live *l = live_new();
+
+	for (int i = 0; i < LIVE_DOUBTS_MAX + 10; i++) {
+		AUTO_FREE char *data = xasprintf("{\"action\":\"a-%d\",\"status\":\"lost\"}", i);
+
+		outcome(l, "outcome", data);
+	}
+	assert_int_equal(live_count(l), LIVE_DOUBTS_MAX);
+	outcome(l, "outcome.settled", "{\"action\":\"a-9\",\"status\":\"done\"}");
+	assert_int_equal(live_count(l), LIVE_DOUBTS_MAX);
+	outcome(l, "outcome.settled", "{\"action\":\"a-10\",\"status\":\"done\"}");
+	assert_int_equal(live_count(l), LIVE_DOUBTS_MAX - 1);
+	live_free(l);
+}
+
+static void
+what_is_saved_is_restored_and_a_part_of_it_is_not(void **state UNUSED)
+{
+	AUTO_BUF struct buf b = BUF(65536), again = BUF(65536);
+	struct live *l = live_new(), *m = live_new();
+	struct rd in;
+
+	record(l, ACTION(COUNTED, "true", "01", "1"));
+	outcome(l, "outcome", "{\"action\":\"a-7\",\"status\":\"lost\"}");
+	assert_true(live_save(l, &b));
+	in = rd_init(buf_str(&b));
+	assert_true(live_restore(m, &in));
+	assert_true(live_save(m, &again));
+	assert_true(str_eq(buf_str(&b), buf_str(&again)));
+	live_free(m);
+	for (size_t n = 0; n < b.n; n++) {
+		m = live_new();
+		in = rd_init(str_mem(b.p, n));
+		assert_false(live_restore(m, &in));
+		live_free(m);
+	}
+	live_free(l);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(what_counts_is_told_as_windows),
 	    cmocka_unit_test(a_window_that_is_over_is_not_told),
+	    cmocka_unit_test(a_doubt_is_told_until_a_person_has_settled_it),
+	    cmocka_unit_test(of_very_many_doubts_the_newest_are_told),
+	    cmocka_unit_test(what_is_saved_is_restored_and_a_part_of_it_is_not),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,110 @@
+/*
+ * `cofferdam log reconcile`: which actions were sent without anybody knowing what became of them,
+ * and a person's word on one. Runs as the person; the broker records who it was. It must never
+ * guess: what is not said stays in doubt.
+ */
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "cmd/cmd.h"
+#include "cmd/cmd_control.h"
+#include "cmd/cmd_file.h"
+#include "cmd/cmd_log.h"
+#include "common/jcs.h"
+
+#include "common/banned.h"
+
+struct reconcile_args {
+	const char *state, *action, *note;
+	bool done, not_done;
+};
+
+static bool
+args_read(int argc, char **argv, struct reconcile_args *a)
+{
+	static const struct option options[] = {
+	    {"state", required_argument, NULL, 's'},
+	    {"via", required_argument, NULL, 's'},
+	    {"done", no_argument, NULL, 'd'},
+	    {"not-done", no_argument, NULL, 'n'},
+	    {"note", required_argument, NULL, 't'},
+	    {0},
+	};
+	int c;
+
+	optind = 1;
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		switch (c) {
+		case 's': a->state = optarg; break;
+		case 'd': a->done = true; break;
+		case 'n': a->not_done = true; break;
+		case 't': a->note = optarg; break;
+		default: return false;
+		}
+	}
+	if (optind == argc)
+		return !a->done && !a->not_done && a->note == NULL;
+	a->action = argv[optind];
+	return optind + 1 == argc && a->done != a->not_done && a->note != NULL;
+}
+
+void
+log_print_doubts(const struct json *status)
+{
+	const struct json *list = json_get(status, "doubts");
+	int64_t n = json_int(json_get(status, "doubt_count"));
+
+	if (n != 0)
+		(void)printf("in doubt %" PRId64 "%s: look, then cofferdam log reconcile\n", n,
+		    n > (int64_t)json_count(list) ? ", the newest" : "");
+	for (size_t i = 0; i < json_count(list); i++) {
+		const struct json *d = json_at(list, i);
+		AUTO_FREE char *action = control_text(d, "action"), *run = control_text(d, "run"),
+			       *status_is = control_text(d, "status"),
+			       *time = control_text(d, "time");
+
+		(void)printf("  %s  %s, of %s, record %" PRId64 ", %s\n", action, status_is,
+		    run[0] != '\0' ? run : "no run", json_int(json_get(d, "seq")), time);
+	}
+}
+
+static int
+show_all(const struct reconcile_args *a)
+{
+	AUTO(json) struct json_doc *doc = NULL;
+	struct err err = {0};
+
+	if (control_call(a->state, "status", STR("{}"), &doc, &err) != 0)
+		return cmd_fail(&err);
+	if (json_int(json_get(json_root(doc), "doubt_count")) == 0)
+		(void)printf("no outcome is in doubt\n");
+	log_print_doubts(json_root(doc));
+	return CMD_OK;
+}
+
+int
+cmd_log_reconcile(int argc, char **argv)
+{
+	AUTO(json) struct json_doc *doc = NULL;
+	AUTO_BUF struct buf args = BUF(4096);
+	struct reconcile_args a = {0};
+	struct err err = {0};
+	struct jcs j;
+
+	if (!args_read(argc, argv, &a))
+		return log_usage(argv[0]);
+	if (a.action == NULL)
+		return show_all(&a);
+	jcs_init(&j, &args);
+	jcs_open(&j, NULL);
+	jcs_str_lossy(&j, "action", str_z(a.action));
+	jcs_str_lossy(&j, "note", str_z(a.note));
+	jcs_z(&j, "status", a.done ? "done" : "not_done");
+	jcs_close(&j);
+	if (control_call(a.state, "log-reconcile", buf_str(&args), &doc, &err) != 0)
+		return cmd_fail(&err);
+	(void)printf("action %s was %s: record %" PRId64 "\n", a.action,
+	    a.done ? "done" : "not done", json_int(json_get(json_root(doc), "seq")));
+	return CMD_OK;
+}
