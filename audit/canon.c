@@ -5,6 +5,7 @@
  */
 #include "audit/canon.h"
 
+#include <endian.h>
 #include <inttypes.h>
 
 #include "common/banned.h"
@@ -15,6 +16,8 @@ struct scan {
 	const char *begin, *p, *end;
 	unsigned depth_max;
 	const char *why;
+	const char *want; /* of the outermost object: this member's value goes to got */
+	struct str got;
 };
 
 static bool
@@ -68,20 +71,22 @@ scan_utf8(struct scan *s)
 	return bad(s, "invalid UTF-8");
 }
 
-/* Does any of these eight bytes end plain text: a quote, a backslash, a control, a byte over 0x7f?
+/*
+ * The top bit of each of these eight bytes that ends plain text: a quote, a backslash, a control, a
+ * byte over 0x7f. By the usual test for a zero byte, which may err only above one that is found.
  */
-static bool
+static uint64_t
 ends_plain(uint64_t w)
 {
 	const uint64_t ones = UINT64_C(0x0101010101010101), tops = ones << 7;
 	uint64_t quote = w ^ ones * '"', back = w ^ ones * '\\';
 
-	/* The usual test for a zero byte; it may err only above one that is found. */
-	return ((w | ((w - ones * 0x20) & ~w) | ((quote - ones) & ~quote) |
-		    ((back - ones) & ~back)) &
-		   tops) != 0;
+	return (w | ((w - ones * 0x20) & ~w) | ((quote - ones) & ~quote) |
+		   ((back - ones) & ~back)) &
+	       tops;
 }
 
+/* To the first byte that ends plain text, if eight bytes can be looked at; else not so far. */
 static void
 skip_plain(struct scan *s)
 {
@@ -89,28 +94,27 @@ skip_plain(struct scan *s)
 
 	while (s->end - s->p >= 8) {
 		memcpy(&w, s->p, 8);
-		if (ends_plain(w))
+		w = ends_plain(le64toh(w));
+		if (w != 0) {
+			s->p += __builtin_ctzll(w) / 8;
 			return;
+		}
 		s->p += 8;
 	}
 }
 
-/* At the opening quote; *ret (may be NULL) gets what stands between the quotes. */
+/* At the opening quote; leaves s behind the closing one. */
 static bool
-scan_string(struct scan *s, struct str *ret)
+scan_string(struct scan *s)
 {
-	const char *from;
-
 	if (s->p == s->end || *s->p != '"')
 		return bad(s, "a string must begin here");
-	from = ++s->p;
+	s->p++;
 	skip_plain(s);
 	while (s->p < s->end) {
 		uint8_t c = (uint8_t)*s->p;
 
 		if (c == '"') {
-			if (ret != NULL)
-				*ret = str_mem(from, (size_t)(s->p - from));
 			s->p++;
 			return true;
 		}
@@ -119,6 +123,7 @@ scan_string(struct scan *s, struct str *ret)
 		if (c == '\\') {
 			if (!scan_escape(s))
 				return false;
+			skip_plain(s);
 		} else if (c < 0x80) {
 			s->p++;
 		} else if (!scan_utf8(s)) {
@@ -197,6 +202,13 @@ weight(uint8_t c)
 static bool
 key_before(struct str a, struct str b)
 {
+	size_t same = 0, n = a.n < b.n ? a.n : b.n;
+
+	while (same < n && a.p[same] == b.p[same] && a.p[same] != '\\')
+		same++;
+	if (same < n && (uint8_t)a.p[same] < 0x80 && (uint8_t)b.p[same] < 0x80 &&
+	    a.p[same] != '\\' && b.p[same] != '\\')
+		return a.p[same] < b.p[same];
 	while (a.n != 0 && b.n != 0) {
 		uint8_t x = key_step(&a), y = key_step(&b);
 
@@ -218,8 +230,9 @@ scan_members(struct scan *s, unsigned depth)
 	for (;;) {
 		const char *at = s->p;
 
-		if (!scan_string(s, &key))
+		if (!scan_string(s))
 			return false;
+		key = (struct str){at + 1, (size_t)(s->p - at) - 2};
 		if (last.p != NULL && !key_before(last, key)) {
 			s->p = at;
 			return bad(s, "keys must ascend and be unique");
@@ -227,9 +240,11 @@ scan_members(struct scan *s, unsigned depth)
 		last = key;
 		if (s->p == s->end || *s->p != ':')
 			return bad(s, "a colon must stand here");
-		s->p++;
+		at = ++s->p;
 		if (!scan_value(s, depth))
 			return false;
+		if (depth == 1 && s->want != NULL && str_eqz(key, s->want))
+			s->got = str_mem(at, (size_t)(s->p - at));
 		if (s->p == s->end || (*s->p != ',' && *s->p != '}'))
 			return bad(s, "a comma or brace must stand here");
 		if (*s->p++ == '}')
@@ -256,7 +271,7 @@ scan_value(struct scan *s, unsigned depth)
 	if (s->p == s->end)
 		return bad(s, "a value must begin here");
 	switch (*s->p) {
-	case '"': return scan_string(s, NULL);
+	case '"': return scan_string(s);
 	case 't': return scan_word(s, "true");
 	case 'f': return scan_word(s, "false");
 	case '{':
@@ -273,9 +288,14 @@ scan_value(struct scan *s, unsigned depth)
 }
 
 int
-canon_check_depth(struct str text, unsigned depth_max, struct err *err)
+canon_check_member(
+    struct str text, unsigned depth_max, const char *name, struct str *ret, struct err *err)
 {
-	struct scan s = {text.p, text.p, text.p + text.n, depth_max, NULL};
+	struct scan s = {.begin = text.p,
+	    .p = text.p,
+	    .end = text.p + text.n,
+	    .depth_max = depth_max,
+	    .want = name};
 
 	if (text.n == 0)
 		return err_set(err, ERR_INVALID, "canonical JSON: empty");
@@ -284,13 +304,15 @@ canon_check_depth(struct str text, unsigned depth_max, struct err *err)
 	if (s.why != NULL)
 		return err_set(
 		    err, ERR_INVALID, "canonical JSON: byte %td: %s", s.p - s.begin, s.why);
+	if (ret != NULL)
+		*ret = s.got;
 	return 0;
 }
 
 int
 canon_check(struct str text, struct err *err)
 {
-	return canon_check_depth(text, CANON_DEPTH_MAX, err);
+	return canon_check_member(text, CANON_DEPTH_MAX, NULL, NULL, err);
 }
 
 /* --- reading what passed ----------------------------------------------------------- */
@@ -299,12 +321,12 @@ canon_check(struct str text, struct err *err)
 static size_t
 value_len(struct str s)
 {
-	struct scan c = {s.p, s.p, s.p + s.n, UINT32_MAX, NULL};
+	struct scan c = {.begin = s.p, .p = s.p, .end = s.p + s.n};
 	unsigned depth = 0;
 
 	while (c.p < c.end) {
 		if (*c.p == '"') {
-			if (!scan_string(&c, NULL))
+			if (!scan_string(&c))
 				return 0;
 		} else {
 			if (*c.p == '{' || *c.p == '[')
@@ -324,14 +346,16 @@ value_len(struct str s)
 struct str
 canon_get(struct str object, const char *key)
 {
-	struct scan s = {object.p, object.p + 1, object.p + object.n, 0, NULL};
+	struct scan s = {.begin = object.p, .p = object.p + 1, .end = object.p + object.n};
 	struct str k;
 
 	if (object.n < 2 || *object.p != '{' || object.p[1] == '}')
 		return STR_NONE;
-	while (scan_string(&s, &k) && s.p < s.end && *s.p++ == ':') {
-		size_t n = value_len(str_mem(s.p, (size_t)(s.end - s.p)));
+	for (const char *at = s.p; scan_string(&s) && s.p < s.end && *s.p == ':'; at = s.p) {
+		size_t n = value_len(str_mem(s.p + 1, (size_t)(s.end - s.p) - 1));
 
+		k = str_mem(at + 1, (size_t)(s.p - at) - 2);
+		s.p++;
 		if (n == 0)
 			break;
 		if (str_eqz(k, key))

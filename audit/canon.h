@@ -15,7 +15,9 @@
 
 /* Exactly one canonical value and nothing behind it. ERR_INVALID names byte offset and reason. */
 int canon_check(struct str text, struct err *err);
-int canon_check_depth(struct str text, unsigned depth_max, struct err *err);
+/* The same to another depth; *ret (both may be NULL) is this member's value, or STR_NONE. */
+int canon_check_member(
+    struct str text, unsigned depth_max, const char *name, struct str *ret, struct err *err);
 /* The member's value in an object that passed canon_check, as stored; STR_NONE if there is none. */
 struct str canon_get(struct str object, const char *key);
 /* Elements of an array (true: *ret is the next one); start with *at = 0. */

@@ -112,30 +112,32 @@ record_run_ok(struct str run)
 static bool
 take_member(struct str *left, const char *name, struct str *ret)
 {
-	size_t k = strlen(name), head = k + 4, n = 0;
-	const char *p = left->p;
+	size_t k = strlen(name), head = k + 4;
+	const char *p = left->p, *end;
 
 	if (left->n < head || (p[0] != ',' && p[0] != '{') || p[1] != '"' ||
 	    memcmp(p + 2, name, k) != 0 || p[2 + k] != '"' || p[3 + k] != ':')
 		return false;
-	while (head + n < left->n && p[head + n] != ',' && p[head + n] != '}')
-		n++;
-	*ret = str_mem(p + head, n);
-	left->p += head + n;
-	left->n -= head + n;
+	end = memchr(p + head, ',', left->n - head);
+	if (end == NULL) /* the last one */
+		end = left->p + left->n - 1;
+	*ret = str_mem(p + head, (size_t)(end - p) - head);
+	left->n -= (size_t)(end - p);
+	left->p = end;
 	return true;
 }
 
-/* From `{"batch":1,"data":{...},"mono":...`: leaves `,"mono":...` in *left. */
+/* `data` stands where the batch ends; what follows it stays in *left. */
 static bool
-take_data(struct str *left, struct str body, struct str *ret)
+take_data(struct str *left, struct str data)
 {
-	*ret = canon_get(body, "data");
-	if (ret->n == 0 || *ret->p != '{' || left->n < 8 || memcmp(left->p, ",\"data\":", 8) != 0 ||
-	    ret->p != left->p + 8)
+	const char *end = left->p + left->n;
+
+	if (data.n == 0 || *data.p != '{' || left->n < 8 || memcmp(left->p, ",\"data\":", 8) != 0 ||
+	    data.p != left->p + 8)
 		return false;
-	left->p = ret->p + ret->n;
-	left->n = (size_t)(body.p + body.n - left->p);
+	left->p = data.p + data.n;
+	left->n = (size_t)(end - left->p);
 	return true;
 }
 
@@ -145,7 +147,7 @@ envelope(struct str body, struct record *r)
 	struct str left = body, batch, mono, prev, seq, v;
 	int64_t us;
 
-	if (!take_member(&left, "batch", &batch) || !take_data(&left, body, &r->data) ||
+	if (!take_member(&left, "batch", &batch) || !take_data(&left, r->data) ||
 	    !take_member(&left, "mono", &mono) || !take_member(&left, "prev", &prev))
 		return false;
 	r->run = STR("");
@@ -175,7 +177,7 @@ record_parse(struct str body, struct record *ret, struct err *err)
 	if (body.n > RECORD_BODY_MAX)
 		return err_set(
 		    err, ERR_TAMPER, "BODY of %zu bytes, limit %zu", body.n, RECORD_BODY_MAX);
-	if (canon_check_depth(body, CANON_DEPTH_MAX + 1, err) != 0) {
+	if (canon_check_member(body, CANON_DEPTH_MAX + 1, "data", &r.data, err) != 0) {
 		if (err != NULL)
 			err->code = ERR_TAMPER;
 		return ERR_TAMPER;
@@ -217,7 +219,7 @@ record_of_start(struct str type)
 	static const char *const types[] = {
 	    "log.open", "log.segment", "log.recovered", "log.full", "log.key"};
 
-	for (size_t i = 0; i < ARRAY_LEN(types); i++)
+	for (size_t i = 0; str_has_prefix(type, "log.") && i < ARRAY_LEN(types); i++)
 		if (str_eqz(type, types[i]))
 			return true;
 	return false;

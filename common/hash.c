@@ -127,13 +127,42 @@ hash_hex(const struct hash *h, char out[HASH_HEX_SIZE])
 	out[HASH_HEX_SIZE - 1] = '\0';
 }
 
+/* Once or more for each record of a log: no allocation, and one test at the end. */
 bool
 hash_from_hex(struct str hex, struct hash *ret)
 {
-	AUTO_BUF struct buf b = BUF(HASH_LEN);
+	static const uint8_t value[256] = {['0'] = 16,
+	    17,
+	    18,
+	    19,
+	    20,
+	    21,
+	    22,
+	    23,
+	    24,
+	    25,
+	    ['a'] = 26,
+	    27,
+	    28,
+	    29,
+	    30,
+	    31}; /* 0:
+		    no
+		    digit
+		  */
+	uint8_t all = 16;
+	struct hash h;
 
-	if (hex.n != HASH_HEX_SIZE - 1 || !enc_unhex(hex, &b))
+	if (hex.n != HASH_HEX_SIZE - 1)
 		return false;
-	memcpy(ret->b, b.p, HASH_LEN);
+	for (size_t i = 0; i < HASH_LEN; i++) {
+		uint8_t hi = value[(uint8_t)hex.p[2 * i]], lo = value[(uint8_t)hex.p[2 * i + 1]];
+
+		all &= hi & lo;
+		h.b[i] = (uint8_t)(hi << 4 | (lo & 15));
+	}
+	if (all == 0)
+		return false;
+	*ret = h;
 	return true;
 }
