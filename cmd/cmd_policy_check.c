@@ -223,6 +223,7 @@ check(const struct check_args *a, struct policy_file *f, struct report *r)
 		say_undecided(a->file, &err);
 		undecided = true;
 	} else {
+		policy_lint_theorems(review, report_finding, r);
 		policy_lint_calendars(review, a->now_us / 1000000, report_finding, r);
 		if (policy_lint_rules(review, report_finding, r, &err) != 0) {
 			say_undecided("rules that change nothing", &err);

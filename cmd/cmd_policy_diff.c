@@ -212,6 +212,7 @@ static const char *const titles[CHANGE_KINDS] = {
     [CHANGE_TARGET] = "Targets",
     [CHANGE_PERSON] = "People and keys",
     [CHANGE_CALENDAR] = "Calendars",
+    [CHANGE_THEOREM] = "Theorems",
     [CHANGE_OTHER] = "Other",
 };
 
@@ -282,11 +283,14 @@ print_json(struct gather *g, const struct policy *const p[2], const struct polic
 }
 
 static int
-diff(const struct diff_args *a, struct policy *const p[2], struct policy_diff_sum *s,
+diff(const struct diff_args *a, const struct policy_file *const f[2], struct policy_diff_sum *s,
     struct err *err)
 {
 	struct gather g = {.a = a, .json = BUF((size_t)32 << 20)};
+	struct policy *p[2] = {f[0]->policy, f[1]->policy};
 	const struct policy *const both[2] = {p[0], p[1]};
+	const struct policy_diff_source before = {f[0]->parts, f[0]->nparts},
+					after = {f[1]->parts, f[1]->nparts};
 	int rc;
 
 	for (int k = 0; k < CHANGE_KINDS; k++)
@@ -294,6 +298,8 @@ diff(const struct diff_args *a, struct policy *const p[2], struct policy_diff_su
 	jcs_init(&g.j, &g.json);
 	jcs_array(&g.j, NULL);
 	rc = policy_diff(p[0], p[1], a->now_us / 1000000, gather, &g, s, err);
+	if (rc == 0 && !f[0]->bundle && !f[1]->bundle)
+		policy_diff_prove(&before, &after, gather, &g, s);
 	if (rc == 0 && a->form == DIFF_JSON) {
 		print_json(&g, both, s);
 	} else if (rc == 0) {
@@ -301,6 +307,10 @@ diff(const struct diff_args *a, struct policy *const p[2], struct policy_diff_su
 		    a->form == DIFF_MARKDOWN ? "## Policy " : "policy ", STR_ARG(policy_name(p[1])),
 		    (long long)policy_serial(p[0]), (long long)policy_serial(p[1]));
 		print_verdict(&g, s);
+		if (policy_serial(p[1]) <= policy_serial(p[0]) &&
+		    !hash_eq(policy_digest(p[0]), policy_digest(p[1])))
+			(void)printf("The serial must rise: where the old policy is active, build "
+				     "refuses the new one.\n\n");
 		print_text(&g, s);
 	}
 	for (int k = 0; k < CHANGE_KINDS; k++)
@@ -327,7 +337,7 @@ policy_diff_main(int argc, char **argv)
 	}
 	if (policy_file_open(a.file[0], POLICY_FILE_BUNDLE, &before, &err) != 0 ||
 	    policy_file_open(a.file[1], POLICY_FILE_BUNDLE, &after, &err) != 0 ||
-	    diff(&a, (struct policy *const[]){before.policy, after.policy}, &s, &err) != 0)
+	    diff(&a, (const struct policy_file *const[]){&before, &after}, &s, &err) != 0)
 		return policy_undecided(&err);
 	return s.widens == 0 ? CMD_OK : CMD_FAILED;
 }

@@ -141,8 +141,13 @@ explain_sql(const struct explain_args *a, const struct policy *p, struct cmd_par
 {
 	AUTO_POLICY_SQL struct policy_sql s = {0};
 	struct explanation e = {.p = p, .action = "sql", .text = str_z(a->sql)};
-	int rc = policy_sql_input(p, parser, str_z(a->target), str_z(a->sql), &s, err);
+	const struct policy_target *t = policy_target(p, str_z(a->target));
+	int rc = 0;
 
+	if (t->kind != TARGET_POSTGRES)
+		return err_set(err, ERR_INVALID, "target %.*s is of kind %s and takes no SQL",
+		    STR_ARG(t->id), target_kind_name(t->kind));
+	rc = policy_sql_input(p, parser, str_z(a->target), str_z(a->sql), &s, err);
 	if (rc == 0)
 		rc = input_finish(a, p, &s.input, err);
 	if (rc != 0)
@@ -205,6 +210,21 @@ explain_http(
 	return 0;
 }
 
+static void
+print_doubts(const struct policy *p, const struct policy_request *r)
+{
+	AUTO_BUF struct buf doubts = BUF(65536);
+	struct str rest, line;
+
+	policy_request_doubts(p, r, &doubts);
+	rest = buf_str(&doubts);
+	while (str_cut(&rest, '\n', &line)) {
+		(void)fprintf(stderr, "cofferdam: request: ");
+		policy_print(stderr, line);
+		(void)fprintf(stderr, "\n");
+	}
+}
+
 /* As JSON; "@FILE" or "-" for more than a command line holds. */
 static int
 explain_request(const struct explain_args *a, const struct policy *p, struct err *err)
@@ -224,6 +244,8 @@ explain_request(const struct explain_args *a, const struct policy *p, struct err
 	if (rc == 0)
 		rc = policy_request_read(p, doc, json_root(doc), mem, &e.request, err);
 	if (rc == 0) {
+		if (!a->json)
+			print_doubts(p, &e.request);
 		policy_request_rates(p, &e.request, 0);
 		policy_eval(p, &e.request.in, e.request.grants, e.request.ngrants, &e.decision);
 		show(a, &e);

@@ -130,6 +130,8 @@ jcs_theorem(struct jcs *j, const struct policy_theorem *t, bool holds,
 	}
 	jcs_bool(j, "holds", holds);
 	jcs_str(j, "id", t->id);
+	if (t->idle)
+		jcs_bool(j, "idle", true);
 	jcs_close(j);
 }
 
@@ -138,6 +140,15 @@ jcs_theorem(struct jcs *j, const struct policy_theorem *t, bool holds,
 struct tally {
 	size_t asked, hold;
 };
+
+static bool
+is_there(const struct policy_review *r, const char *id)
+{
+	for (size_t i = 0; i < policy_theorem_count(r); i++)
+		if (str_eqz(policy_theorem_at(r, i)->id, id))
+			return true;
+	return false;
+}
 
 static int
 prove_all(const struct prove_args *a, const struct policy *p, struct policy_review *r,
@@ -160,17 +171,20 @@ prove_all(const struct prove_args *a, const struct policy *p, struct policy_revi
 			jcs_theorem(j, t, holds, &ce);
 			continue;
 		}
-		(void)printf("%.*s %s", STR_ARG(t->id), holds ? "holds" : "DOES NOT HOLD");
+		(void)printf("%.*s %s", STR_ARG(t->id),
+		    !holds    ? "DOES NOT HOLD"
+		    : t->idle ? "holds, but of nothing: no target is one that it speaks of"
+			      : "holds");
 		if (t->why.n != 0)
 			(void)printf(": %.*s", STR_ARG(t->why));
 		(void)printf("\n");
 		if (!holds)
 			print_counterexample(a, p, &ce);
 	}
-	if (ret->asked < a->n)
-		return err_set(err, ERR_NOT_FOUND,
-		    "%s: not all of these theorems are in it: %zu of %zu", a->file, ret->asked,
-		    a->n);
+	for (size_t i = 0; i < a->n; i++)
+		if (!is_there(r, a->ids[i]))
+			return err_set(err, ERR_NOT_FOUND, "%s: no theorem is named \"%s\"",
+			    a->file, a->ids[i]);
 	return 0;
 }
 

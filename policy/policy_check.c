@@ -182,6 +182,7 @@ policy_check_whole(struct reader *r, struct err *err)
 
 		permits |= rule->kind == RULE_PERMIT;
 		warn_calendars(r, v, rule);
+		policy_warn_override(r, v, rule);
 		if (rule->kind == RULE_REQUIRE && !asked_before(&asked, rule))
 			rc = check_quorum(r, v, rule, err);
 	}

@@ -358,7 +358,7 @@ const char *
 policy_change_name(enum policy_change_kind k)
 {
 	static const char *const names[CHANGE_KINDS] = {
-	    "access", "tightened", "rule", "target", "person", "calendar", "other"};
+	    "access", "tightened", "rule", "target", "person", "calendar", "theorem", "other"};
 
 	return names[k];
 }

@@ -6,7 +6,7 @@
 #ifndef POLICY_POLICY_DIFF_H
 #define POLICY_POLICY_DIFF_H
 
-#include "policy/policy_witness.h"
+#include "policy/policy_review.h"
 
 enum policy_change_kind {
 	CHANGE_ACCESS,	  /* an action that passes now, or more easily */
@@ -15,6 +15,7 @@ enum policy_change_kind {
 	CHANGE_TARGET,
 	CHANGE_PERSON,
 	CHANGE_CALENDAR,
+	CHANGE_THEOREM,
 	CHANGE_OTHER,
 	CHANGE_KINDS
 };
@@ -47,6 +48,17 @@ const char *policy_change_name(enum policy_change_kind k); /* access, tightened,
 /* Between the files: what is in one policy and not in the other. */
 int policy_diff_parts(const struct policy *before, const struct policy *after, int64_t now_s,
     policy_change_fn *say, void *arg, struct policy_diff_sum *ret, struct err *err);
+/*
+ * Theorems and cases of two sources: a bundle has none. A theorem that is gone or is another one
+ * lets nothing pass by itself; but what it held, nothing holds any more.
+ */
+struct policy_diff_source {
+	const struct policy_part *parts;
+	size_t n;
+};
+void policy_diff_prove(const struct policy_diff_source *before,
+    const struct policy_diff_source *after, policy_change_fn *say, void *arg,
+    struct policy_diff_sum *ret);
 /* Counts it, and tells it. */
 void policy_diff_tell(
     const struct policy_change *c, policy_change_fn *say, void *arg, struct policy_diff_sum *ret);

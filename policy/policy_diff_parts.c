@@ -380,3 +380,85 @@ policy_diff_parts(const struct policy *before, const struct policy *after, int64
 	other_diff(&d);
 	return 0;
 }
+
+/* --- theorems and cases -------------------------------------------------------------- */
+
+static const struct json *
+source_find(const struct policy_diff_source *s, const char *key, struct str id)
+{
+	const struct json *v = NULL;
+
+	for (size_t i = 0; v == NULL && i < s->n; i++)
+		v = find(json_get(s->parts[i].v, key), id);
+	return v;
+}
+
+/* Of two theorems: do they say the same? Why they say it is left out. */
+static bool
+same_theorem(const struct json *a, const struct json *b)
+{
+	return same_value(json_get(a, "never"), json_get(b, "never")) &&
+	       same_value(json_get(a, "unless"), json_get(b, "unless"));
+}
+
+static void
+theorems_diff(const struct parts *d, const struct policy_diff_source *x,
+    const struct policy_diff_source *y, bool second)
+{
+	for (size_t k = 0; k < x->n; k++) {
+		const struct json *list = json_get(x->parts[k].v, "prove");
+
+		for (size_t i = 0; i < json_count(list); i++) {
+			const struct json *v = json_at(list, i);
+			const struct json *other = source_find(y, "prove", name_at(list, i));
+			AUTO_BUF struct buf what = BUF(4096);
+
+			if (other == NULL)
+				told(d, CHANGE_THEOREM, !second,
+				    second ? "theorem %.*s is new"
+					   : "theorem %.*s is removed: what it held, nothing "
+					     "holds any more",
+				    STR_ARG(name_at(list, i)));
+			else if (!second && !same_value(v, other)) {
+				members_put(&what, v, other);
+				told(d, CHANGE_THEOREM, !same_theorem(v, other),
+				    "theorem %.*s: %.*s", STR_ARG(name_at(list, i)),
+				    STR_ARG(buf_str(&what)));
+			}
+		}
+	}
+}
+
+/* How many cases of x are not in y, or are others there. */
+static size_t
+cases_without(const struct policy_diff_source *x, const struct policy_diff_source *y, bool changed)
+{
+	size_t n = 0;
+
+	for (size_t k = 0; k < x->n; k++) {
+		const struct json *list = json_get(x->parts[k].v, "cases");
+
+		for (size_t i = 0; i < json_count(list); i++) {
+			const struct json *o = source_find(y, "cases", name_at(list, i));
+
+			n += changed ? o != NULL && !same_value(json_at(list, i), o) : o == NULL;
+		}
+	}
+	return n;
+}
+
+void
+policy_diff_prove(const struct policy_diff_source *before, const struct policy_diff_source *after,
+    policy_change_fn *say, void *arg, struct policy_diff_sum *ret)
+{
+	const struct parts d = {.say = say, .arg = arg, .sum = ret};
+	size_t gone = cases_without(before, after, false),
+	       other = cases_without(before, after, true),
+	       fresh = cases_without(after, before, false);
+
+	theorems_diff(&d, before, after, false);
+	theorems_diff(&d, after, before, true);
+	if (gone + other + fresh != 0)
+		told(&d, CHANGE_OTHER, false, "cases: %zu removed, %zu changed, %zu new", gone,
+		    other, fresh);
+}

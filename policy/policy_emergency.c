@@ -94,6 +94,43 @@ holders(const struct policy *p, const struct strs *roles)
 	return n;
 }
 
+/* Somebody with a key (a hardware key, if `hardware`) has this role. */
+static bool
+somebody(const struct policy *p, const char *role, bool hardware)
+{
+	for (size_t i = 0; i < p->npeople; i++) {
+		const struct policy_person *q = &p->people[i];
+
+		if (!policy_person_has_role(q, str_z(role)))
+			continue;
+		for (size_t k = 0; k < q->nkeys; k++)
+			if (!hardware || p->opaque_keys || q->keys[k].hardware)
+				return true;
+	}
+	return false;
+}
+
+/* Found out here, and not in the night in which the glass is to be broken. */
+void
+policy_warn_override(struct reader *r, const struct json *v, const struct rule *rule)
+{
+	const struct policy *p = r->p;
+	bool verified = p->emergency.glass_verified;
+
+	if (p->npeople == 0 || rule->kind != RULE_FORBID)
+		return;
+	if (rule->override == OVERRIDE_BREAKGLASS && !somebody(p, "breakglass", verified))
+		read_warn(r, v,
+		    "rule %.*s says that break-glass lifts it, and nobody with a %skey has role "
+		    "breakglass: nobody could",
+		    STR_ARG(rule->id), verified ? "hardware " : "");
+	if (rule->override == OVERRIDE_EXCEPTION && !somebody(p, "change-manager", false))
+		read_warn(r, v,
+		    "rule %.*s says that an exception lifts it, and nobody with a key has role "
+		    "change-manager, who must sign each: nobody could",
+		    STR_ARG(rule->id));
+}
+
 int
 policy_check_emergency(struct reader *r, struct err *err)
 {

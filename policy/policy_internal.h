@@ -262,6 +262,8 @@ bool policy_host_is_loopback(struct str host); /* "localhost", 127.0.0.0/8, ::1 
 /* policy_emergency.c: the section, once people are known what holds of it, and its defaults. */
 read_fn policy_read_emergency;
 int policy_check_emergency(struct reader *r, struct err *err);
+/* A forbid whose "override" nobody of the policy could use is warned of. */
+void policy_warn_override(struct reader *r, const struct json *v, const struct rule *rule);
 void policy_emit_emergency(const struct policy *p, struct jcs *j);
 void policy_emergency_defaults(struct policy *p);
 int policy_read_cond(struct reader *r, const struct json *v, struct cond *ret, struct err *err);

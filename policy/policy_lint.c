@@ -272,3 +272,19 @@ policy_lint_rules(struct policy_review *r, policy_finding_fn *say, void *arg, st
 	}
 	return 0;
 }
+
+/* --- theorems ------------------------------------------------------------------------ */
+
+void
+policy_lint_theorems(struct policy_review *r, policy_finding_fn *say, void *arg)
+{
+	struct lint l = {.r = r, .say = say, .arg = arg};
+
+	for (size_t i = 0; i < r->n; i++)
+		if (r->theorems[i].pub.idle)
+			told(&l, "prove", r->theorems[i].pub.id, "idle",
+			    "theorem %.*s speaks of no target that the policy has (\"target\", "
+			    "\"env\" and \"kind\" together), so it holds whatever the rules say; "
+			    "mend its condition",
+			    STR_ARG(r->theorems[i].pub.id));
+}

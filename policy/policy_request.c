@@ -252,3 +252,56 @@ policy_request_read(const struct policy *p, const struct json_doc *doc, const st
 	policy_request_aim(ret);
 	return rc;
 }
+
+/* --- what it names in vain ----------------------------------------------------------- */
+
+static const struct rule *
+rule_named(const struct policy *p, struct str id)
+{
+	for (size_t i = 0; i < p->nrules; i++)
+		if (str_eq(p->rules[i].id, id))
+			return &p->rules[i];
+	return NULL;
+}
+
+static void
+doubt_grants(const struct policy *p, const struct policy_request *r, struct buf *out)
+{
+	for (size_t i = 0; i < r->ngrants; i++) {
+		const struct policy_person *q = policy_person(p, r->grants[i].person);
+
+		if (q == NULL)
+			buf_printf(out,
+			    "grants: no person is named \"%.*s\": it counts for nothing\n",
+			    STR_ARG(r->grants[i].person));
+		else if (!policy_person_has_role(q, r->grants[i].role))
+			buf_printf(out,
+			    "grants: %.*s does not have role \"%.*s\": it counts for nothing\n",
+			    STR_ARG(q->id), STR_ARG(r->grants[i].role));
+		else if (str_eq(q->id, r->in.owner))
+			buf_printf(out, "grants: %.*s owns the run: it counts for nothing\n",
+			    STR_ARG(q->id));
+	}
+}
+
+void
+policy_request_doubts(const struct policy *p, const struct policy_request *r, struct buf *out)
+{
+	doubt_grants(p, r, out);
+	for (size_t i = 0; i < r->nlifts; i++) {
+		const struct rule *rule = rule_named(p, r->lifts[i].rule);
+
+		if (r->lifts[i].kind == LIFT_EXCEPTION &&
+		    (rule == NULL || rule->kind != RULE_FORBID ||
+			rule->override != OVERRIDE_EXCEPTION))
+			buf_printf(out, "lifts: no exception lifts a rule \"%.*s\"\n",
+			    STR_ARG(r->lifts[i].rule));
+	}
+	for (size_t i = 0; i < r->nrates; i++) {
+		const struct rule *rule = rule_named(p, r->rates[i].rule);
+
+		if (rule == NULL || rule->cond.rate.per == RATE_NONE)
+			buf_printf(out, "rates: no rule \"%.*s\" counts anything\n",
+			    STR_ARG(r->rates[i].rule));
+	}
+}

@@ -51,6 +51,28 @@ read_unless(struct reader *r, const struct json *v, void *out, struct err *err)
 	return read_object(r, v, "unless", fields, ARRAY_LEN(fields), out, err);
 }
 
+static bool
+names(const struct strs *patterns, struct str name)
+{
+	for (size_t i = 0; i < patterns->n; i++)
+		if (str_glob(patterns->v[i], name))
+			return true;
+	return patterns->n == 0;
+}
+
+static bool
+is_idle(const struct policy *p, const struct cond *c)
+{
+	for (size_t i = 0; i < p->ntargets; i++) {
+		const struct policy_target *t = &p->targets[i].pub;
+
+		if (names(&c->attr[ATTR_target], t->id) && names(&c->attr[ATTR_env], t->env) &&
+		    names(&c->attr[ATTR_kind], str_z(target_kind_name(t->kind))))
+			return false;
+	}
+	return p->ntargets != 0;
+}
+
 static int
 theorems_of(struct policy_review *r, const struct policy_part *part, struct err *err)
 {
@@ -69,6 +91,7 @@ theorems_of(struct policy_review *r, const struct policy_part *part, struct err 
 
 		if (rc != 0)
 			return rc;
+		r->theorems[r->n].pub.idle = is_idle(r->p, &r->theorems[r->n].never);
 		r->n++;
 	}
 	return 0;

@@ -16,6 +16,7 @@ struct policy_theorem {
 	struct str id, why;
 	unsigned people; /* 0: not said */
 	bool breakglass;
+	bool idle; /* no target of the policy is one that it speaks of: it holds, of nothing */
 };
 
 /* One file of a source, or the value inside one that is a policy. */
@@ -56,6 +57,8 @@ struct policy_finding {
 typedef void policy_finding_fn(void *arg, const struct policy_finding *f);
 /* Rules that change nothing. A rule with "belt": true may be shadowed; it is then not told. */
 int policy_lint_rules(struct policy_review *r, policy_finding_fn *say, void *arg, struct err *err);
+/* Theorems that hold of nothing. */
+void policy_lint_theorems(struct policy_review *r, policy_finding_fn *say, void *arg);
 /* Calendars that say nothing, at this instant. */
 void policy_lint_calendars(
     struct policy_review *r, int64_t now_s, policy_finding_fn *say, void *arg);

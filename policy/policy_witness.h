@@ -17,6 +17,11 @@ struct policy_request {
 };
 /* Every rule with a rate counted `n` so far, but those that are in it already. */
 void policy_request_rates(const struct policy *p, struct policy_request *r, unsigned n);
+/*
+ * One line each of what it names and the policy does not have (an example of `diff` may name what
+ * only the other policy has, so it is no error): people, roles, rules.
+ */
+void policy_request_doubts(const struct policy *p, const struct policy_request *r, struct buf *out);
 /* in.lifts and in.rates are set to r's own; after a copy, again. */
 void policy_request_aim(struct policy_request *r);
 /* A lift of one rule's forbid (rule NULL: break-glass) for exactly this action. False: one too

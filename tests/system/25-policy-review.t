@@ -196,6 +196,18 @@ t.ok(rc == 0 and "olivia is removed" in text, "a person fewer is not", text)
 text, rc = diff(changed(lambda p: rule(p, "freeze").update(why="`**x**` <b>|</b>")), "--markdown")
 t.ok(rc == 0 and "## Policy ops-example" in text and "`` " not in text and "'**x**'" in text,
      "Markdown keeps what a policy says in code", text)
+text, rc = diff(changed(lambda p: p["prove"].pop()))
+t.ok(rc == 1 and "! theorem no-drop-in-the-freeze is removed" in text, "a theorem that is gone may be new access", text)
+text, rc = diff(changed(lambda p: p["prove"][0].update(unless={"people": 1})))
+t.ok(rc == 1 and '! theorem nothing-destroyed-by-fewer-than-two: unless: {"people":2} -> {"people":1}' in text, "so may a weaker one", text)
+text, rc = diff(changed(lambda p: p["prove"][0].update(why="Two people.")))
+t.ok(rc == 0 and "- theorem nothing-destroyed-by-fewer-than-two: why" in text, "why it is there may be said otherwise", text)
+text, rc = diff(changed(lambda p: p["prove"].append({"id": "fresh", "never": {"effects": {"any": ["exec"]}}})))
+t.ok(rc == 0 and "- theorem fresh is new" in text, "a theorem more is none", text)
+text, rc = diff(changed(lambda p: (p["cases"].pop(), p["cases"][0].update(note="x"), p["cases"].append(dict(p["cases"][0], id="fresh")))))
+t.ok(rc == 0 and "cases: 1 removed, 1 changed, 1 new" in text, "cases that are gone are told", text)
+same = write(changed(lambda p: p.update(clock="trusted")), "same-serial.json")
+t.has(run([CLI, "policy", "diff", OLD, same, "--at", AT]).stdout, "The serial must rise", "a serial that does not rise is told")
 t.eq(diff({"schema": "cofferdam-policy/1"})[1], 2, "a policy that cannot be read is exit status 2")
 RATE = {"id": "many", "forbid": {"effects": {"any": ["write"]}, "rate": {"over": 5, "in": "10m", "per": "run"}},
         "override": "never"}
@@ -208,6 +220,34 @@ def rated(**kw):
 
 t.eq([accesses(rated(**kw), old=RATED)[1] for kw in ({}, {"over": 4}, {"over": 6}, {"in": "5m"})], [0, 0, 1, 1],
      "a rate that lets more through is new access, a smaller one is not")
+
+# --- what holds of nothing, what nobody could do ------------------------------------------
+def check(p, verb="check", *args):
+    r = run([CLI, "policy", verb, write(p, "doubt.json"), *args])
+    return r.stdout, r.returncode
+
+
+for what, never in (("target", {"target": "crm-dbx*"}), ("kind", {"kind": "redis"}), ("env", {"env": "prd"}),
+                    ("target and env together", {"target": "crm-db", "env": "staging"})):
+    p = changed(lambda p: p.update(prove=[{"id": "vain", "never": dict(never, effects={"any": ["drop"]})}]))
+    text, rc = check(p)
+    t.ok(rc == 0 and "theorem vain speaks of no target that the policy has" in text and "[idle]" in text,
+         "a theorem of no %s is told" % what, text)
+    t.has(check(p, "prove")[0], "vain holds, but of nothing", "and prove says so, too")
+t.eq(json.loads(check(p, "prove", "--json")[0])["theorems"], [{"holds": True, "id": "vain", "idle": True}], "to programs as well")
+text, rc = check(changed(lambda p: None), "prove")
+t.ok(rc == 0 and "of nothing" not in text, "a theorem that speaks of a target is not", text)
+text, rc = check(changed(lambda p: None), "prove", "no-drop-in-the-freez")
+t.ok(rc == 2 and 'no theorem is named "no-drop-in-the-freez"' in text, "a theorem that is not there is named", text)
+text, rc = check(changed(lambda p: [q.update(roles=[x for x in q["roles"] if x != "breakglass"]) for q in p["people"].values()]))
+t.ok(rc == 0 and "rule freeze says that break-glass lifts it, and nobody with a key has role breakglass" in text,
+     "break-glass that nobody could use is told before the night it is needed", text)
+text, rc = check(changed(lambda p: p.update(emergency={"breakglass": {"key": "verified"}})))
+t.has(text, "nobody with a hardware key has role breakglass", "so is one that asks for a key that nobody has")
+text, rc = check(changed(lambda p: rule(p, "freeze").update(override="exception")))
+t.has(text, "nobody with a key has role change-manager", "and an exception that nobody could grant")
+text, rc = check(changed(lambda p: None), "check", "--strict")
+t.ok(rc == 0, "the example has none of that", text)
 
 # --- explain -----------------------------------------------------------------------------
 r = run([CLI, "policy", "explain", OLD, "--target", "crm-db", "--sql", "DELETE FROM crm.contacts WHERE id = 17",
@@ -263,5 +303,18 @@ t.ok(b"DTSTART:20261218T180000Z" in data and b"DTEND:20270104T080000Z" in data a
      "with the window in UTC")
 t.eq(json.loads(run([CLI, "policy", "calendar", OLD, "--json", "--at", AT]).stdout)["calendars"][0]["intervals"],
      [["2026-12-18T18:00:00Z", "2027-01-04T08:00:00Z"]], "JSON has the intervals")
+r = run([CLI, "policy", "explain", OLD, "--target", "infra", "--sql", "SELECT 1"])
+t.ok(r.returncode == 1 and "of kind http and takes no SQL" in r.stdout, "SQL is not judged on a target that takes none", r.stdout)
+REQUEST = {"target": "crm-db", "effects": ["delete"], "at": "2026-06-24T00:00:00Z"}
+for more, words in (({"grants": [{"person": "nobody", "role": "dba"}]}, 'no person is named "nobody"'),
+                    ({"grants": [{"person": "omar", "role": "king"}]}, 'omar does not have role "king"'),
+                    ({"owner": "dana", "grants": [{"person": "dana", "role": "dba"}]}, "dana owns the run"),
+                    ({"lifts": ["two-people"]}, 'no exception lifts a rule "two-people"'),
+                    ({"rates": {"two-people": 4}}, 'no rule "two-people" counts anything')):
+    r = run([CLI, "policy", "explain", OLD, "--request", json.dumps(dict(REQUEST, **more))])
+    t.ok(r.returncode == 0 and words in r.stdout and "needs approval" in r.stdout, "what a request names in vain is told: " + words, r.stdout)
+r = run([CLI, "policy", "explain", OLD, "--request", json.dumps(dict(REQUEST, owner="olivia", lifts=["breakglass"], grants=[
+    {"person": "omar", "role": "oncall"}, {"person": "dana", "role": "dba"}]))])
+t.ok(r.returncode == 0 and "request:" not in r.stdout and "allow" in r.stdout, "what it names rightly is not", r.stdout)
 temp.remove()
 t.done()
