@@ -410,7 +410,8 @@ theorems_diff(const struct parts *d, const struct policy_diff_source *x,
 
 		for (size_t i = 0; i < json_count(list); i++) {
 			const struct json *v = json_at(list, i);
-			const struct json *other = source_find(y, "prove", name_at(list, i));
+			struct str id = name_at(list, i);
+			const struct json *other = source_find(y, "prove", id);
 			AUTO_BUF struct buf what = BUF(4096);
 
 			if (other == NULL)
@@ -418,12 +419,11 @@ theorems_diff(const struct parts *d, const struct policy_diff_source *x,
 				    second ? "theorem %.*s is new"
 					   : "theorem %.*s is removed: what it held, nothing "
 					     "holds any more",
-				    STR_ARG(name_at(list, i)));
+				    STR_ARG(id));
 			else if (!second && !same_value(v, other)) {
 				members_put(&what, v, other);
 				told(d, CHANGE_THEOREM, !same_theorem(v, other),
-				    "theorem %.*s: %.*s", STR_ARG(name_at(list, i)),
-				    STR_ARG(buf_str(&what)));
+				    "theorem %.*s: %.*s", STR_ARG(id), STR_ARG(buf_str(&what)));
 			}
 		}
 	}
