@@ -290,6 +290,10 @@ asan: deps
 demo: deps
 	$(Q)$(MAKE) -j2 all
 	$(Q)BUILD=$(CURDIR)/$(B) tests/incidents/demo
+# Public incidents, each under the policy that should have stood and without the rule that stops it.
+incidents: deps
+	$(Q)$(MAKE) -j2 all tests
+	$(Q)BUILD=$(CURDIR)/$(B) prove --merge --failures --comments -e '' tests/incidents/incidents.t
 # T seconds for each target, from the committed corpus; new inputs stay in build/.
 fuzz: deps
 	$(Q)$(MAKE) -j2 CC=clang MODE=fuzz $(FUZZ:%=build/clang-fuzz/%)
@@ -341,7 +345,7 @@ install: all man
 
 compile_commands.json: ; $(Q)bear -- $(MAKE) -B all
 clean: ; rm -rf build
-.PHONY: all tests layers unit run-ladder deps check asan demo fuzz bench soak lint cover fresh man install clean
+.PHONY: all tests layers unit run-ladder deps check asan demo incidents fuzz bench soak lint cover fresh man install clean
 # Keep the objects of tests; .SECONDARY would let a missing object of a library pass for made.
 .PRECIOUS: $(B)/%.o
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

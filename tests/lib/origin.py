@@ -239,7 +239,8 @@ class Origin:
         self.l.listen(256)
         self.address, self.port = address, self.l.getsockname()[1]
         standard(self)
-        threading.Thread(target=self.accept, daemon=True).start()
+        self.acceptor = threading.Thread(target=self.accept, daemon=True)
+        self.acceptor.start()
 
     @property
     def origin(self):
@@ -319,6 +320,11 @@ class Origin:
 
     def stop(self):
         self.open = False
+        try:
+            self.l.shutdown(socket.SHUT_RDWR)  # wakes it; a descriptor closed under it could be another server's next
+        except OSError:
+            pass
+        self.acceptor.join(5)
         self.l.close()
         for c in list(self.conns):
             c.cut()
