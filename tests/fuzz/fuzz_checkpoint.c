@@ -1,9 +1,10 @@
-/* Signed notes, checkpoints, key files: from anybody, in any form. */
+/* Signed notes, checkpoints, key files, handovers of keys, frames: from anybody, in any form. */
 #include <assert.h>
 #include <stdlib.h>
 
 #include "audit/blob.h"
 #include "audit/checkpoint.h"
+#include "audit/handover.h"
 
 #include "common/banned.h"
 
@@ -18,6 +19,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct str text = str_mem(data, size);
 	const struct vkey *key;
 	struct checkpoint cp;
+	struct handover h;
 	struct vkeys keys;
 	struct hash ct;
 	size_t n;
@@ -33,6 +35,12 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		assert(str_eq(buf_str(&again), text));
 	}
 	(void)vkeys_parse(text, "fuzz", &keys, NULL);
+	buf_reset(&again);
+	if (handover_open(text, &h, NULL) == 0) {
+		handover_text(&again, &h);
+		assert(again.n < size && memcmp(again.p, data, again.n) == 0);
+	}
+	assert(blob_frame_find(text) <= size);
 	if (blob_frame_check(text, &n, &ct, NULL) == 0)
 		assert(n <= size);
 	return 0;

@@ -505,6 +505,8 @@ open(T + "/vkey", "w").write(next(x for x in fence if x.startswith("broker.examp
 cp = next(x for x in fence if x.startswith("broker.example/test\n")).encode()
 tap.eq(verify_log.open_checkpoint(cp, verify_log.read_keys(T + "/vkey"))[1], 3, "the vector of a checkpoint holds")
 frames = [bytes.fromhex(x) for x in fence if x.startswith("434642")]
+note = next(x for x in fence if x.startswith("cofferdam-log-key/1\nbroker")).encode()
+tap.eq(verify_log.open_handover(note)[0][0], 3, "the vector of a handover holds")
 tap.eq([verify_log.Log.frame(x, 0)[0] in text for x in frames], [True, True], "the vectors of frames hold")
 
 bodies = [x.strip().encode().split(b"\n") for x in fence if x.startswith('{"batch"')][1:]

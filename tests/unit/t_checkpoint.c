@@ -216,11 +216,14 @@ a_key_file_names_what_is_wrong_in_it(void **state)
 {
 	static const char *const bad[] = {"", "# nothing\n", "x\n", EXAMPLE_KEY " 5\n",
 	    EXAMPLE_KEY " 5 4\n", EXAMPLE_KEY " 05 6\n", EXAMPLE_KEY " 5 6 7\n", EXAMPLE_KEY " \n",
+	    EXAMPLE_KEY " 5 - revoked\n", EXAMPLE_KEY " 5 6 revoked \n",
+	    EXAMPLE_KEY "\n" EXAMPLE_KEY "\n",
+	    EXAMPLE_KEY " 0 5\n" EXAMPLE_KEY " 6 -\n", /* which of the two had signed? */
 	    "PeterNeumann+c74f20a4+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW\n",
 	    "Peter Neumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW\n",
 	    "PeterNeumann+c74f20a3+AhpcsQcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW\n"};
-	static const char *const good[] = {
-	    EXAMPLE_KEY, EXAMPLE_KEY "\n", EXAMPLE_KEY " 5 5\n", EXAMPLE_KEY " 0 -\n"};
+	static const char *const good[] = {EXAMPLE_KEY, EXAMPLE_KEY "\n", EXAMPLE_KEY " 5 5\n",
+	    EXAMPLE_KEY " 0 -\n", EXAMPLE_KEY " 0 9 revoked\n"};
 	struct vkeys keys;
 	struct err err = {0};
 
