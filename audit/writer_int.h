@@ -37,6 +37,8 @@ struct store {
 	uint64_t adopted; /* records found at open that no checkpoint covered */
 	struct buf note;  /* the newest checkpoint */
 	char last_time[32];
+	int64_t clock_off_us;  /* wall clock minus boot clock at the last record; 0: none yet */
+	int64_t clock_back_us; /* at open: so far is the wall clock behind the last record */
 	bool dead, full;
 	bool serving;	  /* log.open is written */
 	bool new_segment; /* its log.segment is not signed yet */

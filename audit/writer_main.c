@@ -102,13 +102,12 @@ static bool
 on_restore(void *arg, struct rd *in)
 {
 	struct writer *w = arg;
-	struct live *l = live_new();
-	bool ok = live_restore(l, in);
 
-	/* Half of it is nothing: then all records are told. */
-	live_free(ok ? w->live : l);
-	w->live = ok ? l : w->live;
-	return ok;
+	if (live_restore(w->live, in))
+		return true;
+	live_free(w->live); /* half of it is nothing: then all records are told */
+	w->live = live_new();
+	return false;
 }
 
 /* --- batches --------------------------------------------------------------------------- */
@@ -270,11 +269,10 @@ on_append(struct writer *w, struct rd *body, struct err *err)
 
 	if (r == 0 && (a.flags & ~(FLAG_CHECKPOINT | FLAG_ROOT)) != 0)
 		r = err_set(err, ERR_PROTOCOL, "flags %u", a.flags);
-	if (r == 0 && !record_type_ok(type))
-		r = err_set(err, ERR_PROTOCOL, "type is not of the form");
 	/* Only this process says how the log itself fares. */
-	if (r == 0 && str_has_prefix(type, "log."))
-		r = err_set(err, ERR_PROTOCOL, "type %.*s is the writer's own", STR_ARG(type));
+	if (r == 0 && (!record_type_ok(type) || str_has_prefix(type, "log.") ||
+			  str_has_prefix(type, "clock.")))
+		r = err_set(err, ERR_PROTOCOL, "type is the writer's own, or not of the form");
 	if (r == 0)
 		r = store_append(w->store, type_z, src, run, data, &a.seq,
 		    (a.flags & FLAG_ROOT) != 0 ? &root : NULL, err);

@@ -69,6 +69,16 @@ append_open(struct store *s, const struct recovered *rec, struct err *err)
 	return store_append(s, "log.open", STR("broker"), STR(""), buf_str(&data), &seq, NULL, err);
 }
 
+/* Is the clock behind what was recorded last? */
+static void
+look_back(struct store *s)
+{
+	int64_t last;
+
+	if (clock_parse(str_z(s->last_time), &last, NULL) == 0 && last > clock_wall_us())
+		s->clock_back_us = last - clock_wall_us();
+}
+
 static int
 open_steps(struct store *s, struct err *err)
 {
@@ -79,6 +89,8 @@ open_steps(struct store *s, struct err *err)
 		r = files_lock(s, err);
 	if (r == 0)
 		r = store_recover(s, &rec, err);
+	if (r == 0)
+		look_back(s);
 	if (r == 0)
 		r = files_ballast(s, err);
 	if (r == 0)

@@ -18,6 +18,8 @@
 
 #include "common/banned.h"
 
+#define CLOCK_STEP_US 1000000
+
 static int commit_queued(struct store *s, struct err *err);
 static int write_full(struct store *s, struct err *err);
 
@@ -188,6 +190,33 @@ rotate(struct store *s, struct err *err)
 	return queue(s, &r, NULL, err);
 }
 
+/*
+ * The wall clock was set: order is by seq and stays what it was, but whoever reads times must know.
+ * Slewing stays below what is told; suspend moves both clocks.
+ */
+static int
+note_clock(struct store *s, struct err *err)
+{
+	AUTO_BUF struct buf data = BUF(256);
+	struct record r = {.src = STR("broker"), .type = STR("clock.step")};
+	int64_t off = clock_wall_us() - (int64_t)clock_boot_us();
+	int64_t by = s->clock_off_us != 0 ? off - s->clock_off_us : -s->clock_back_us;
+	struct jcs j;
+
+	if (!s->serving)
+		return 0;
+	s->clock_off_us = off;
+	s->clock_back_us = 0;
+	if (by < CLOCK_STEP_US && by > -CLOCK_STEP_US)
+		return 0;
+	jcs_init(&j, &data);
+	jcs_open(&j, NULL);
+	jcs_int(&j, "by_us", by);
+	jcs_close(&j);
+	r.data = buf_str(&data);
+	return queue(s, &r, NULL, err);
+}
+
 int
 store_append(struct store *s, const char *type, struct str src, struct str run, struct str data,
     uint64_t *ret_seq, struct hash *ret_root, struct err *err)
@@ -204,6 +233,8 @@ store_append(struct store *s, const char *type, struct str src, struct str run, 
 		if (segment_is_full(s))
 			e = rotate(s, err);
 	}
+	if (e == 0)
+		e = note_clock(s, err);
 	if (e == 0)
 		e = queue(s, &r, ret_root, err);
 	if (e == 0)

@@ -1,8 +1,12 @@
 /*
  * Appends through the writer's store beside a bare group-commit loop of the same bytes: what the
- * chain, the tree, the canonical check and the signatures cost. Prints both and the ratio.
+ * chain, the tree, the canonical check and the signatures cost. The two take turns, a slice of
+ * records each, so that a busy disk slows both. A batch is what so many producers have waiting:
+ * its time is the time that each of them waits. Prints both, the ratio, and the 99th percentile of
+ * a batch beside that of one fdatasync of one line. Then: a start behind a crash in a log of
+ * MIB MiB, and the same without what is kept for it.
  *
- *	bench_log DIR [RECORDS] [BATCH...]
+ *	bench_log DIR [RECORDS [MIB]]
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,10 +18,13 @@
 #include "audit/writer_store.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/xalloc.h"
 
 #include "common/banned.h"
 
-#define DATA_LEN 700 /* of a middling action record */
+#define DATA_LEN 700			  /* of a middling action record */
+#define LINE_LEN (DATA_LEN + (size_t)270) /* the envelope beside it */
+#define SLICE 50
 
 static char data[DATA_LEN + 1];
 
@@ -35,84 +42,199 @@ make_dir(const char *top, const char *name)
 	return fd;
 }
 
-/* Records a second, with a checkpoint each 1000 records. */
-static double
-through_store(int dir, uint64_t records, uint64_t batch)
-{
-	AUTO(secret) struct secret *seed = secret_new(32);
-	struct store_opts o = {.boot = "bench", .software = "bench"};
+struct bench {
 	struct signer *signer;
 	struct store *s;
+	int bare;
+	off_t off;
+};
+
+struct times {
+	uint64_t us; /* in all */
+	uint32_t *each;
+	size_t n;
+};
+
+static struct signer *
+make_signer(void)
+{
+	AUTO(secret) struct secret *seed = secret_new(32);
+	struct signer *signer;
 	struct vkey vkey;
 	struct err err = {0};
 	uint8_t pub[32], sk[64];
-	uint64_t seq, began, us;
 
 	crypto_sign_seed_keypair(pub, sk, secret_bytes(seed));
 	if (vkey_make(STR("bench"), pub, &vkey, &err) != 0 ||
-	    signer_new(seed, &vkey, &signer, &err) != 0 ||
-	    store_open(dir, signer, &o, &s, &err) != 0)
+	    signer_new(seed, &vkey, &signer, &err) != 0)
 		fatal_err(&err);
-	began = clock_boot_us();
-	for (uint64_t i = 1; i <= records; i++) {
-		if (store_append(s, "action", STR("broker"), STR("r-1"), str_mem(data, DATA_LEN),
-			&seq, NULL, &err) != 0 ||
-		    (i % batch == 0 && store_commit(s, &err) != 0) ||
-		    (store_unsigned(s) >= 1000 && store_checkpoint(s, &err) != 0))
+	return signer;
+}
+
+static void
+open_log(struct bench *b, int dir)
+{
+	struct store_opts o = {.boot = "bench", .software = "bench"};
+	struct err err = {0};
+
+	b->signer = make_signer();
+	if (store_open(dir, b->signer, &o, &b->s, &err) != 0)
+		fatal_err(&err);
+}
+
+static void
+close_log(struct bench *b)
+{
+	store_free(b->s);
+	signer_free(b->signer);
+}
+
+/* A checkpoint each 1000 records, as the writer does. */
+static void
+log_batch(struct bench *b, uint64_t batch)
+{
+	struct err err = {0};
+	uint64_t seq;
+
+	for (uint64_t i = 0; i < batch; i++)
+		if (store_append(b->s, "action", STR("broker"), STR("r-1"), str_mem(data, DATA_LEN),
+			&seq, NULL, &err) != 0)
 			fatal_err(&err);
-	}
-	if (store_commit(s, &err) != 0)
+	if (store_commit(b->s, &err) != 0 ||
+	    (store_unsigned(b->s) >= 1000 && store_checkpoint(b->s, &err) != 0))
 		fatal_err(&err);
+}
+
+static void
+bare_batch(struct bench *b, uint64_t batch)
+{
+	size_t n = LINE_LEN * batch;
+	AUTO_BUF struct buf bytes = BUF(n);
+
+	memset(buf_grow(&bytes, n), 'x', n);
+	if (pwrite(b->bare, bytes.p, n, b->off) != (ssize_t)n || fdatasync(b->bare) != 0)
+		fatal("bare: %s", strerror(errno));
+	b->off += (off_t)n;
+}
+
+static void
+timed(struct times *t, struct bench *b, uint64_t batch, void (*fn)(struct bench *b, uint64_t batch))
+{
+	uint64_t began = clock_boot_us(), us;
+
+	fn(b, batch);
 	us = clock_boot_us() - began;
-	store_free(s);
-	signer_free(signer);
-	return (double)records * 1e6 / (double)us;
+	t->us += us;
+	t->each[t->n++] = (uint32_t)us;
+}
+
+static int
+compare(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return x < y ? -1 : x > y;
 }
 
 static double
-bare(int dir, uint64_t records, uint64_t batch)
+p99(struct times *t)
 {
-	AUTO_FD int fd = openat(dir, "bare", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	size_t line = DATA_LEN + 270; /* the envelope beside it */
-	AUTO_BUF struct buf b = BUF(line * batch);
-	uint64_t began = clock_boot_us(), us;
-	off_t off = 0;
+	qsort(t->each, t->n, sizeof(*t->each), compare);
+	return t->each[t->n * 99 / 100] / 1e3;
+}
 
-	memset(buf_grow(&b, line * batch), 'x', line * batch);
-	for (uint64_t i = 0; i < records; i += batch) {
-		if (pwrite(fd, b.p, b.n, off) != (ssize_t)b.n || fdatasync(fd) != 0)
-			fatal("bare: %s", strerror(errno));
-		off += (off_t)b.n;
+static void
+bench_batch(int dir, uint64_t records, uint64_t batch)
+{
+	struct bench b = {
+	    .bare = openat(dir, "bare", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)};
+	uint64_t rounds = records / batch;
+	struct times t[3] = {0};
+
+	if (b.bare < 0)
+		fatal("bare: %s", strerror(errno));
+	for (size_t i = 0; i < 3; i++)
+		t[i].each = xcalloc(rounds + SLICE, sizeof(uint32_t));
+	open_log(&b, dir);
+	for (uint64_t i = 0; i < rounds; i += SLICE) {
+		for (uint64_t k = 0; k < SLICE; k++)
+			timed(&t[0], &b, batch, log_batch);
+		for (uint64_t k = 0; k < SLICE; k++)
+			timed(&t[1], &b, batch, bare_batch);
+		for (uint64_t k = 0; k < SLICE; k++)
+			timed(&t[2], &b, 1, bare_batch);
 	}
-	us = clock_boot_us() - began;
-	return (double)records * 1e6 / (double)us;
+	(void)printf("%8" PRIu64 " %12.0f %12.0f %7.2f %11.2f %11.2f %11.2f\n", batch,
+	    (double)(t[0].n * batch) * 1e6 / (double)t[0].us,
+	    (double)(t[1].n * batch) * 1e6 / (double)t[1].us, (double)t[1].us / (double)t[0].us,
+	    p99(&t[0]), p99(&t[1]), p99(&t[2]));
+	for (size_t i = 0; i < 3; i++)
+		free(t[i].each);
+	close_log(&b);
+	(void)close(b.bare);
+}
+
+/* --- a start ----------------------------------------------------------------------------- */
+
+static double
+start_s(int dir)
+{
+	uint64_t began = clock_boot_us();
+	struct bench b;
+
+	open_log(&b, dir);
+	began = clock_boot_us() - began;
+	close_log(&b); /* no log.close: as if it were killed */
+	return (double)began / 1e6;
+}
+
+static void
+bench_start(const char *top, uint64_t mib)
+{
+	AUTO_FD int dir = make_dir(top, "start");
+	AUTO_FREE char *live = NULL, *away = NULL;
+	struct bench b;
+	double quick;
+
+	open_log(&b, dir);
+	for (uint64_t i = 0; i < (mib << 20) / LINE_LEN / 1024; i++)
+		log_batch(&b, 1024);
+	log_batch(&b, 512); /* not signed */
+	close_log(&b);
+	quick = start_s(dir);
+	if (asprintf(&live, "%s/start/live", top) < 0 || asprintf(&away, "%s/live", top) < 0 ||
+	    rename(live, away) != 0)
+		fatal("live: %s", strerror(errno));
+	(void)printf("start after a crash, log of %" PRIu64
+		     " MiB: %.3f s; reading all of it: %.3f s\n",
+	    mib, quick, start_s(dir));
 }
 
 int
 main(int argc, char **argv)
 {
 	static const uint64_t batches[] = {1, 8, 64, 512};
-	uint64_t records = 100000;
+	uint64_t records = 100000, mib = 1024;
 
-	if (argc < 2 || (argc > 2 && !str_to_u64(str_z(argv[2]), UINT32_MAX, &records)))
-		fatal("usage: bench_log DIR [RECORDS]");
+	if (argc < 2 || (argc > 2 && !str_to_u64(str_z(argv[2]), UINT32_MAX, &records)) ||
+	    (argc > 3 && !str_to_u64(str_z(argv[3]), 1 << 20, &mib)))
+		fatal("usage: bench_log DIR [RECORDS [MIB]]");
 	memset(data, 'x', DATA_LEN);
 	memcpy(data, "{\"x\":\"", 6);
 	memcpy(data + DATA_LEN - 2, "\"}", 2);
-	(void)printf("%8s %14s %14s %7s\n", "batch", "log /s", "bare /s", "ratio");
+	(void)printf("%8s %12s %12s %7s %11s %11s %11s\n", "batch", "log /s", "bare /s", "ratio",
+	    "log p99 ms", "bare p99", "1 sync p99");
 	for (size_t i = 0; i < ARRAY_LEN(batches); i++) {
 		uint64_t n = batches[i] == 1   ? records / 50
 			     : batches[i] == 8 ? records / 10
 					       : records;
 		char name[32];
 		AUTO_FD int dir = -1;
-		double a, b;
 
 		(void)snprintf(name, sizeof(name), "log-%" PRIu64, batches[i]);
 		dir = make_dir(argv[1], name);
-		b = bare(dir, n, batches[i]);
-		a = through_store(dir, n, batches[i]);
-		(void)printf("%8" PRIu64 " %14.0f %14.0f %7.2f\n", batches[i], a, b, a / b);
+		bench_batch(dir, n, batches[i]);
 	}
+	bench_start(argv[1], mib);
 	return 0;
 }

@@ -265,7 +265,7 @@ tap.eq({b["type"] for b, _ in w.greeting()[0]}, {"action"}, "an ended run is not
 good = len(records(d))
 for what, args in [
         ("data that is not canonical", ("t", '{"b":1,"a":1}')), ("a number with a fraction", ("t", '{"a":1.5}')),
-        ("a source it does not know", ("t", "{}", "", 0, "root")), ("a type of its own", ("log.close", "{}")),
+        ("a source it does not know", ("t", "{}", "", 0, "root")), ("a type of its own", ("log.close", "{}")), ("the clock's", ("clock.step", "{}")),
         ("a run with a space", ("t", "{}", "r 1")), ("a flag nobody defined", ("t", "{}", "", 8)),
         ("a broken frame", ("t", "{}", "", 0, "broker", [frame(3)[:-1]])), ("a BODY over its limit", ("t", '{"a":"%s"}' % ("x" * 65536)))]:
     w.append(3, *args)
