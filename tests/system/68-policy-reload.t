@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """A policy while the broker runs: rates, reload under open sessions, bad reloads, and owners who must sign."""
+import hashlib
 import json
 import os
 import signal
@@ -119,7 +120,7 @@ broken = temp.path + "/broken.json"
 with open(broken, "w", encoding="utf-8") as f:
     f.write(text.replace('"rules"', '"rulez"', 1))
 r = run([CLI, "policy", "build", broken, "--state", st.state])
-tap.ok(r.returncode == 1 and "unknown key \"rulez\"" in r.stdout, "a policy with an error is not built", r.stdout)
+tap.ok(r.returncode == 1 and "unknown key \"rulez\"" in r.stdout, "POL-01: a policy with an unknown key is not built", r.stdout)
 tap.eq(open(st.state + "/policy/active", encoding="ascii").read(), now, "and nothing became active")
 first = [d for s, d in loaded][0]
 with open(st.state + "/policy/active", "w", encoding="ascii") as f:
@@ -135,6 +136,17 @@ with open(st.state + "/policy/active", "w", encoding="ascii") as f:
 hup()
 tap.ok(wait_for(lambda: "not its name" in log(), 10), "so is a bundle that is not what its name says")
 tap.ok("serial %d," % serial in status(), "and the one in force stays")
+torn = text[:len(text) // 2]
+name = hashlib.sha256(torn.encode()).hexdigest()
+with open(st.state + "/policy/%s.json" % name, "w", encoding="utf-8") as f:
+    f.write(torn)
+with open(st.state + "/policy/active", "w", encoding="ascii") as f:
+    f.write(name + "\n")
+before = len(log())
+hup()
+tap.ok(wait_for(lambda: "the one in force stays" in log()[before:], 10), "POL-01: one with a syntax error is refused when it is loaded, and logged",
+       log()[before:])
+tap.ok("serial %d," % serial in status() and Conn(dsn).query("SELECT 1").ok, "POL-01: and the old policy stays in force")
 with open(st.state + "/policy/active", "w", encoding="ascii") as f:
     f.write(now)
 
