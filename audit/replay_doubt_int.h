@@ -22,6 +22,7 @@ struct doubt_run {
 	uint64_t result_mono;
 
 	uint64_t nacts, first_act;    /* of the sandbox, in all */
+	uint64_t early;		      /* of them before the agent told anything */
 	uint64_t loop[LOOP_OPEN_MAX]; /* seqs of exchanges with a model */
 	size_t nloop;
 	bool traffic, model, heard; /* heard: `said` is a model's whole answer */

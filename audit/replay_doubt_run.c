@@ -157,6 +157,7 @@ on_action(struct doubts *d, struct doubt_run *run, const struct record *r)
 	if (run->nacts++ == 0)
 		run->first_act = r->seq;
 	run->acts++;
+	run->early += !run->told;
 	if (run->told && run->open == 0)
 		alone(d, run, r);
 }
@@ -235,6 +236,10 @@ doubt_run_end(struct doubts *d, struct doubt_run *run)
 		    "the agent told nothing of this run: of its %" PRIu64
 		    " actions there is the broker's account alone",
 		    run->nacts);
+	if (run->told && run->early != 0)
+		doubt_add(d, run, DOUBT_UNTOLD_ACTION, run->first_act, DOUBT_NONE,
+		    "%" PRIu64 " actions from this one on came before the agent told of anything",
+		    run->early);
 	if (run->model && !run->traffic)
 		doubt_add(d, run, DOUBT_NO_TRAFFIC, run->first_model, DOUBT_NONE,
 		    "no model traffic went through the broker: what the model said is the agent's "

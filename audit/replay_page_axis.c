@@ -79,8 +79,8 @@ put_spots(struct page *p, const struct spot spots[SPOTS], unsigned lane)
 		buf_printf(&p->b,
 		    "<a href=\"#s%" PRIu64
 		    "\" tabindex=\"-1\"><rect class=\"%s\" x=\"%u\" y=\"%u\" "
-		    "width=\"5\" height=\"%u\"><title>%s, record %" PRIu64,
-		    spots[i].seq, class[spots[i].tone], i * (WIDE - 5) / (SPOTS - 1),
+		    "width=\"3\" height=\"%u\"><title>%s, record %" PRIu64,
+		    spots[i].seq, class[spots[i].tone], i * (WIDE - 3) / (SPOTS - 1),
 		    lane * LANE_HIGH + 4, LANE_HIGH - 8,
 		    replay_lane_name((enum replay_lane)(lane + 1)), spots[i].seq);
 		if (spots[i].n > 1)

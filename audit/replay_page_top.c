@@ -268,15 +268,18 @@ put_filters(struct page *p)
 	    LANE_MODEL, LANE_CODE, LANE_ACTION, LANE_APPROVAL, LANE_LOG};
 
 	buf_put_z(&p->b,
-	    "<h2>Record by record</h2>\n<p class=\"keys\">Left: what the agent claims. "
-	    "Each record opens to its bytes and its proof. Keys: j next, k previous, x "
-	    "next contradiction, refusal or gap, o open.</p>\n");
-	for (size_t i = 0; i < ARRAY_LEN(lanes); i++)
+	    "<h2>Record by record</h2>\n<p class=\"keys\">Four rails from left to right: model, "
+	    "code, actions, approvals. A ring is what the agent claims, a filled mark what the "
+	    "broker recorded; a blue ground is a freeze. Each record opens to its bytes and its "
+	    "proof. Keys: j next, k previous, x next contradiction, refusal or gap, o open.</p>\n");
+	for (size_t i = 0; i < ARRAY_LEN(lanes); i++) {
+		const char *name = replay_lane_name(lanes[i]);
+
 		buf_printf(&p->b,
-		    "<input type=\"checkbox\" class=\"filter\" id=\"f-%s\" checked>"
-		    "<label for=\"f-%s\" class=\"lane-%s\">%s</label>\n",
-		    replay_lane_name(lanes[i]), replay_lane_name(lanes[i]),
-		    replay_lane_name(lanes[i]), replay_lane_name(lanes[i]));
+		    "<label class=\"lane-%s hide-%s\"><input type=\"checkbox\" class=\"filter\" "
+		    "checked>%s</label>\n",
+		    name, name, name);
+	}
 	buf_put_z(&p->b, "<ol class=\"items\">\n");
 }
 

@@ -49,7 +49,7 @@ replay_scan_free(struct replay_scan *s)
 		buf_free(words[i]);
 	FREE_LIST(s->gaps, replay_gap, one_->text)
 	FREE_LIST(s->rules, replay_rule, one_->id)
-	FREE_LIST(s->policies, replay_policy, one_->digest, one_->name, one_->ref)
+	FREE_LIST(s->policies, replay_policy, one_->digest, one_->name)
 	FREE_LIST(s->freezes, replay_freeze, one_->id)
 	replay_open_free(&s->open);
 	free(s->marks);
@@ -111,14 +111,13 @@ policy(struct replay_scan *s, const struct record *r)
 	struct replay_policy **at = &s->policies;
 
 	if (!s->found)
-		FREE_LIST(s->policies, replay_policy, one_->digest, one_->name, one_->ref)
+		FREE_LIST(s->policies, replay_policy, one_->digest, one_->name)
 	while (*at != NULL)
 		at = &(*at)->next;
 	*at = xcalloc(1, sizeof(**at));
 	(*at)->seq = r->seq;
 	(*at)->digest = word(canon_get(r->data, "digest"));
 	(*at)->name = word(canon_get(r->data, "policy"));
-	(*at)->ref = str_dup(canon_get(r->data, "bundle"));
 	if (!s->found)
 		s->from = r->seq;
 }

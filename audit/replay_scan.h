@@ -25,7 +25,7 @@ struct replay_rule {
 struct replay_policy {
 	struct replay_policy *next;
 	uint64_t seq;
-	char *digest, *name, *ref; /* ref: of the bundle, canonical JSON */
+	char *digest, *name;
 };
 /* An emergency freeze. */
 struct replay_freeze {

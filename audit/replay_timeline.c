@@ -240,6 +240,18 @@ timeline_record(struct timeline *t, const struct record *r)
 	flush(t);
 }
 
+void
+timeline_say(struct timeline *t, struct str lines)
+{
+	struct str line;
+
+	while (str_cut(&lines, '\n', &line)) {
+		buf_put_str(&t->line, line);
+		end_line(t, TERM_PLAIN);
+	}
+	flush(t);
+}
+
 static void
 put_summary(struct timeline *t)
 {

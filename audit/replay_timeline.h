@@ -24,6 +24,8 @@ struct timeline *timeline_new(
 void timeline_free(struct timeline *t);
 /* Each record, in order. */
 void timeline_record(struct timeline *t, const struct record *r);
+/* Lines of ours, broken as all are. */
+void timeline_say(struct timeline *t, struct str lines);
 /* The gaps: actions without outcome, runs without end. Returns how many records were shown. */
 size_t timeline_end(struct timeline *t);
 

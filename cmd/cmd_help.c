@@ -265,6 +265,12 @@ static const struct help {
 	"  --full              long texts in full\n"
 	"  --no-pager          straight to the terminal\n"
 	"  --html FILE         of one run, a page that needs nothing else\n" STATE},
+    {"replay report", "[--vkey FILE] [--policy FILE] [--html] [--out FILE] RUN",
+	"A document on one run for after an incident, with proofs.",
+	"  --vkey FILE         keys to trust (default: those of the state directory)\n"
+	"  --policy FILE       ask this policy as well what it would have stopped\n"
+	"  --html              HTML (default: Markdown)\n"
+	"  --out FILE          where to (default: standard output)\n" STATE},
     {"replay whatif", "[--policy FILE] [--at TIME] [--reclassify] [--all] [RUN]",
 	"Judge every recorded action again. Ends with 0 when every verdict is the recorded one.",
 	"  --policy FILE       a policy or a bundle (default: the recorded one)\n"

@@ -1,6 +1,7 @@
 /*
- * `cofferdam replay`: the decision path as it was recorded (timeline), and what a policy says to it
- * now (whatif). Runs as the reviewer; each verb has a file of its own.
+ * `cofferdam replay`: the decision path as it was recorded (timeline), what a policy says to it now
+ * (whatif), and a document on one run of it (report). Runs as the reviewer; each verb has a file of
+ * its own.
  */
 #include "cmd/cmd_replay.h"
 
@@ -65,6 +66,8 @@ usage(void)
 	    "RUN\n"
 	    "       cofferdam replay whatif [--state DIR] [--policy FILE] [--at TIME] [--all] "
 	    "[RUN]\n"
+	    "       cofferdam replay report [--state DIR] [--vkey FILE] [--policy FILE] [--html] "
+	    "[--out FILE] RUN\n"
 	    "whatif ends with 0 when every verdict is the recorded one, else 1.\n");
 	return CMD_USAGE;
 }
@@ -75,7 +78,8 @@ cmd_replay(int argc, char **argv)
 	static const struct {
 		const char *name;
 		int (*run)(int argc, char **argv);
-	} verbs[] = {{"timeline", replay_timeline}, {"whatif", replay_whatif}};
+	} verbs[] = {
+	    {"timeline", replay_timeline}, {"whatif", replay_whatif}, {"report", replay_report}};
 
 	for (size_t i = 0; argc >= 2 && i < ARRAY_LEN(verbs); i++)
 		if (strcmp(argv[1], verbs[i].name) == 0)

@@ -3,44 +3,38 @@
  * from their recorded bundles, and emergency freezes. Runs as the reviewer. What cannot be read is
  * said, not left out in silence.
  */
-#include <stdio.h>
-
-#include "cmd/cmd_file.h"
 #include "cmd/cmd_replay_case.h"
+#include "cmd/cmd_replay_policies.h"
 #include "common/xalloc.h"
 #include "policy/calendar.h"
 #include "policy/policy.h"
 
 #include "common/banned.h"
 
-#define POLICY_MAX ((size_t)8 << 20)
 #define SECOND ((int64_t)1000000)
 
-int
-replay_case_policy(const struct replay_case *c, const struct replay_policy *from,
-    struct policy **ret, struct err *err)
+void
+replay_case_take(struct replay_case *c, const struct record *r)
 {
-	AUTO_BUF struct buf text = BUF(POLICY_MAX);
-	char path[HASH_HEX_SIZE + 32], hex[HASH_HEX_SIZE];
-	struct hash want, h;
-	int r = replay_blobs_read(c->blobs, str_z(from->ref), &text, err);
+	if (c->policies == NULL)
+		c->policies = replay_policies_new(c->blobs, c->place.statedir);
+	replay_policies_take(c->policies, r);
+}
 
-	if (!hash_from_hex(str_z(from->digest), &want))
-		return err_set(err, ERR_INVALID, "the record has no digest");
-	if (r != 0 && c->place.statedir >= 0) {
-		(void)snprintf(path, sizeof(path), "policy/%s.json", from->digest);
-		buf_reset(&text);
-		if (file_read(c->place.statedir, path, &text, NULL) == 0)
-			r = 0;
-	}
-	if (r != 0)
-		return r;
-	h = hash_sha256(buf_str(&text));
-	hash_hex(&h, hex);
-	if (!hash_eq(&h, &want))
-		return err_set(
-		    err, ERR_TAMPER, "policy %s: the bundle has another digest", from->digest);
-	return policy_load(buf_str(&text), ret, err);
+const struct policy *
+replay_case_policy(const struct replay_case *c, struct str digest, const char **why)
+{
+	if (c->policies != NULL)
+		return replay_policies_get(c->policies, digest, why);
+	*why = "the log holds no policy";
+	return NULL;
+}
+
+void
+replay_case_policies_free(struct replay_case *c)
+{
+	replay_policies_free(c->policies);
+	c->policies = NULL;
 }
 
 struct bands {
@@ -91,14 +85,13 @@ replay_case_bands(const struct replay_case *c, size_t *ret_n, char **ret_why)
 
 	*ret_why = c->scan.policies == NULL ? xstrdup("no policy was in force") : NULL;
 	for (const struct replay_policy *q = c->scan.policies; q != NULL; q = q->next) {
-		AUTO(policy) struct policy *p = NULL;
-		struct err err = {0};
+		const char *why = NULL;
+		const struct policy *p = replay_case_policy(c, str_z(q->digest), &why);
 
-		if (replay_case_policy(c, q, &p, &err) == 0) {
+		if (p != NULL)
 			add_calendars(&b, p);
-		} else if (*ret_why == NULL) {
-			*ret_why = xasprintf("policy %s: %s", q->name, err.msg);
-		}
+		else if (*ret_why == NULL)
+			*ret_why = xasprintf("policy %s: %s", q->name, why);
 	}
 	for (const struct replay_freeze *f = c->scan.freezes; f != NULL; f = f->next)
 		add(&b, f->from_us, f->to_us, "emergency freeze", str_z(f->id));

@@ -49,6 +49,8 @@ first_walk(struct replay_case *c, const char *run, bool proofs, struct err *err)
 	c->scanned = run != NULL;
 	while (n == 0 && (n = chain_next(chain, &r, &leaf, err)) == 1) {
 		n = 0;
+		if (str_eqz(r.type, "policy.load"))
+			replay_case_take(c, &r);
 		if (run != NULL)
 			replay_scan_record(&c->scan, &r, &leaf);
 		else
@@ -107,6 +109,7 @@ replay_case_close(struct replay_case *c)
 	if (c->scanned)
 		replay_scan_free(&c->scan);
 	doubts_free(c->doubts);
+	replay_case_policies_free(c);
 	replay_blobs_free(c->blobs);
 	buf_free(&c->verdict);
 	buf_free(&c->checkpoint);

@@ -8,10 +8,12 @@
 #include "cmd/cmd_place.h"
 
 struct policy;
+struct replay_policies;
 struct replay_case {
 	struct cmd_place place;
 	int keysdir;
 	struct replay_blobs *blobs;
+	struct replay_policies *policies;
 	struct buf verdict; /* on the log, in words */
 	int status;	    /* verdict_status */
 	uint64_t verified,
@@ -40,12 +42,15 @@ int replay_case_status(const struct replay_case *c);
 /* "the log has no run X" to standard error; false. */
 bool replay_case_found(const struct replay_case *c);
 
-/* The policy of a policy.load record of the log. */
-int replay_case_policy(const struct replay_case *c, const struct replay_policy *from,
-    struct policy **ret, struct err *err);
+/* cmd_replay_bands.c. A policy.load of the log; and a policy by its digest, as replay_policies_get.
+ */
+void replay_case_take(struct replay_case *c, const struct record *r);
+const struct policy *replay_case_policy(
+    const struct replay_case *c, struct str digest, const char **why);
 /* Freezes that overlap the run: calendars of the policies in force and emergency freezes. *why is
  * set (allocated) where a policy could not be read. */
 struct replay_band *replay_case_bands(const struct replay_case *c, size_t *ret_n, char **ret_why);
 void replay_case_bands_free(struct replay_band *b, size_t n);
+void replay_case_policies_free(struct replay_case *c);
 
 #endif

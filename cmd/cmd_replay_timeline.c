@@ -89,6 +89,7 @@ on_terminal(const struct args *a, const struct replay_case *c)
 	    .doubts = replay_case_doubts(c),
 	    .verified = c->verified,
 	    .lines = a->full ? 0 : LINES};
+	AUTO_BUF struct buf last = BUF(131072);
 	struct timeline *t;
 	struct pager pager;
 	struct err err = {0};
@@ -102,8 +103,9 @@ on_terminal(const struct args *a, const struct replay_case *c)
 	t = timeline_new(&o, c->blobs, print, NULL);
 	n = replay_case_walk(c, print_record, t, &err);
 	(void)timeline_end(t);
+	buf_printf(&last, "\nlog: %.*s", STR_ARG(buf_str(&c->verdict)));
+	timeline_say(t, buf_str(&last));
 	timeline_free(t);
-	(void)printf("\nlog: %.*s", STR_ARG(buf_str(&c->verdict)));
 	pager_end(&pager);
 	return n != 0 ? replay_fail(&err) : replay_case_status(c);
 }

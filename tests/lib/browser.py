@@ -9,13 +9,15 @@ from npm import NPM
 
 
 class Browser:
-    def __init__(self, temp, hosts, certificate):
-        """hosts: names that are this machine; certificate: its PEM file's key is the one that is trusted."""
-        spki = subprocess.run(
-            "openssl x509 -in %s -pubkey -noout | openssl pkey -pubin -outform der | openssl dgst -sha256 -binary | base64"
-            % certificate, shell=True, check=True, stdout=subprocess.PIPE, encoding="ascii").stdout.strip()
-        args = ["--host-resolver-rules=" + ",".join("MAP %s 127.0.0.1" % h for h in hosts),
-                "--ignore-certificate-errors-spki-list=" + spki, "--disable-gpu", "--no-first-run"]
+    def __init__(self, temp, hosts=(), certificate=None):
+        """hosts: names that are this machine; certificate: its PEM file's key is the one that is trusted. None: files alone."""
+        args = ["--disable-gpu", "--no-first-run"]
+        if certificate:
+            spki = subprocess.run(
+                "openssl x509 -in %s -pubkey -noout | openssl pkey -pubin -outform der | openssl dgst -sha256 -binary | base64"
+                % certificate, shell=True, check=True, stdout=subprocess.PIPE, encoding="ascii").stdout.strip()
+            args += ["--host-resolver-rules=" + ",".join("MAP %s 127.0.0.1" % h for h in hosts),
+                     "--ignore-certificate-errors-spki-list=" + spki]
         if os.getuid() == 0:
             args.append("--no-sandbox")
         home = temp.path + "/browser"
