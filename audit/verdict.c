@@ -65,6 +65,9 @@ verdict_put(struct buf *out, const struct verdict *v)
 	if (v->config[0] != '\0')
 		buf_printf(out, "CONFIG: %s\n", v->config);
 	put_adopted(out, v);
+	if (v->erasures != 0)
+		buf_printf(
+		    out, "content of %zu runs is erased, by %zu records\n", v->erased, v->erasures);
 	buf_printf(out, "%" PRIu64 " checkpoints and %" PRIu64 " blobs hold\n", v->heads, v->blobs);
 	if (v->nfaults != 0) {
 		buf_printf(out, "TAMPER, %zu findings", v->nfaults + v->more);

@@ -24,6 +24,7 @@ struct verdict {
 	uint64_t blobs;	      /* referenced and there */
 	size_t nfaults, more; /* more: findings beyond the table */
 	struct log_fault faults[VERIFY_FAULTS_MAX];
+	size_t erased, erasures; /* runs whose keys were destroyed, and records that say so */
 	size_t nadopted, more_adopted;
 	struct adopted adopted[VERIFY_ADOPTED_MAX];
 	char config[ERR_MSG_MAX +

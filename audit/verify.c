@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "audit/canon.h"
+#include "audit/erasure.h"
 #include "audit/handover.h"
 #include "audit/pack.h"
 #include "audit/segment.h"
@@ -48,6 +49,7 @@ struct verify {
 	size_t leaves_at;
 	bool leaves_open, leaves_bad;
 	struct shape shape;
+	struct erasures *erased;
 	uint64_t last_seg; /* packs of this number and later ones may be growing */
 };
 
@@ -454,6 +456,7 @@ read_records(struct verify *y, struct err *err)
 		leaves_check(y, c, rec.seq, &leaf);
 		note_blob(y, &rec);
 		note_adopted(y, &rec);
+		erasures_record(y->erased, &rec);
 		check_shape(y, &rec, chain_segment(c));
 		check_heads(y, chain_size(c), chain_tree(c), rec.time);
 	}
@@ -469,6 +472,7 @@ verify_log(int logdir, const struct vkeys *keys, const struct pin *pins, size_t 
 {
 	struct verify y = {.logdir = logdir,
 	    .keys = *keys,
+	    .erased = erasures_new(),
 	    .leaves = BUF((size_t)256 << 20),
 	    .shape = {.logdir = logdir}};
 	int r = read_heads(&y, pins, npins, err);
@@ -477,6 +481,9 @@ verify_log(int logdir, const struct vkeys *keys, const struct pin *pins, size_t 
 		r = read_records(&y, err);
 	if (r == 0)
 		r = check_blobs(&y, err);
+	y.v.erased = erasures_runs(y.erased);
+	y.v.erasures = erasures_records(y.erased);
+	erasures_free(y.erased);
 	buf_free(&y.leaves);
 	free(y.head);
 	free(y.blob);

@@ -464,7 +464,7 @@ class Log:
         self.segs, self.leaves_of = numbers[".jsonl"], numbers[".leaves"]
         self.tree, self.prev, self.batch = Tree(), ZERO, 0
         self.leaves, self.refs, self.torn = [], [], 0
-        self.ended, self.owed, self.adopted = False, None, []
+        self.ended, self.owed, self.adopted, self.erased, self.erasures = False, None, [], set(), 0
         self.by_size, self.rewritten, self.verified, self.held = {}, False, 0, 0
         for size, root in self.heads:
             self.by_size.setdefault(size, []).append(root)
@@ -512,6 +512,10 @@ class Log:
         self.tree.push(leaf)
         self.prev, self.batch = leaf, r["batch"]
         self.leaves.append(leaf)
+        if r["type"] == "erasure":
+            runs = r["data"].get("runs")
+            self.erasures += 1
+            self.erased |= {x for x in runs if isinstance(x, str) and re.fullmatch(FORMS["run"], x)} if isinstance(runs, list) else set()
         ct = reference(r)
         if ct:
             self.refs.append((r["seq"], ct))
@@ -636,6 +640,8 @@ class Log:
             print("CONFIG: " + self.config)
         for a in self.adopted:
             print("%d records from seq %d on were adopted unsigned at seq %d after a crash" % a)
+        if self.erasures:
+            print("content of %d runs is erased, by %d records" % (len(self.erased), self.erasures))
         print("%d checkpoints and %d blobs hold" % (self.held, self.blobs))
         size = self.tree.size
         end = " to size %d" % self.verified if self.verified else ""

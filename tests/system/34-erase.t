@@ -68,6 +68,7 @@ head = temp.path + "/pin"
 with open(head, "w") as f:
     f.write(run([CLI, "log", "head", "--state", st.state]).stdout)
 kept = open(key(A), "rb").read()
+tap.ok("is erased" not in st.verify().stdout, "before, verify says nothing of erasure")
 tap.has(timeline(A), "pin " + PIN, "before, the timeline shows what was asked")
 
 r = erase("run:" + A)
@@ -89,6 +90,8 @@ tap.ok(len(e) == 1 and e[0]["src"] == "operator" and e[0]["data"]["runs"] == [A]
        and e[0]["data"]["reason"] == "asked to" and e[0]["data"]["by"], "one record says who, why, what and which", e)
 tap.ok(all(open(LOG + "/blob/" + n, "rb").read().startswith(x) for n, x in packs.items()), "the packs stand as they were")
 tap.eq(verified(pins=[head]), [True, True], "both verifiers find the log whole, and the head from before in it")
+for said in (st.verify().stdout, run([sys.executable, TOP + "/tests/verify_log.py", LOG, st.state + "/keys/log/vkey"]).stdout):
+    tap.has(said, "content of 1 runs is erased, by 1 records", "and say that something is erased")
 out = timeline(A)
 tap.ok("GAP erased: record %d, " % e[0]["seq"] in out and PIN not in out, "the timeline says that it is erased, and by which record", out)
 tap.ok("SELECT 'third'" not in out and "third" in timeline(c.id), "what other runs asked is still shown")
