@@ -235,6 +235,14 @@ static const struct help {
     {"log head", "[DIR] [--keys FILE]", "Print the newest checkpoint, to be kept elsewhere.",
 	LOG_KEYS LOG_DIR},
     {"log checkpoint", "[DIR] [--keys FILE]", "The same as log head.", LOG_KEYS LOG_DIR},
+    {"log prove", "SEQ [DIR] [--keys FILE] [--checkpoint FILE]",
+	"Print the proof of one record: a file (C2SP tlog-proof) that holds the record and stands\n"
+	"alone. Ends with 0, 1 for what is not covered or was changed, 2 usage or keys.",
+	"  SEQ                 its number\n"
+	"  --checkpoint FILE   prove it against this one (default: the newest)\n" LOG_KEYS LOG_DIR},
+    {"log verify-proof", "FILE --keys FILE | --state DIR",
+	"Check such a file, without the log. Ends with 0 verified, 1 not, 2 usage or keys.",
+	"  --keys FILE         the log's keys; also --vkey\n" STATE},
     {"log erase", "--subject WHOSE --reason TEXT [--yes]",
 	"Destroy the keys of what was sealed of a subject's runs: texts, statements, bodies and\n"
 	"answers. The records stay and verify. Without --yes it only says what would be erased.",

@@ -21,6 +21,8 @@ static const struct {
     {"show", cmd_log_show, "[--state DIR | DIR] [--run RUN] [--type TYPE] [--json]"},
     {"head", cmd_log_head, "[--state DIR | DIR] [--keys FILE]"},
     {"checkpoint", cmd_log_head, "[--state DIR | DIR] [--keys FILE]"},
+    {"prove", cmd_log_prove, "SEQ [--state DIR | DIR] [--keys FILE] [--checkpoint FILE]"},
+    {"verify-proof", cmd_log_verify_proof, "FILE --keys FILE | --state DIR"},
     {"keys", cmd_log_keys, "[--state DIR | DIR] [--keys FILE]"},
     {"rotate-key", cmd_log_rotate_key, "[--state DIR] [--revoke REASON [--last SIZE]]"},
     {"erase", cmd_log_erase,

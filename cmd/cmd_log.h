@@ -2,7 +2,7 @@
 #ifndef CMD_CMD_LOG_H
 #define CMD_CMD_LOG_H
 
-#include "common/err.h"
+#include "audit/checkpoint.h"
 
 #define LOG_OPEN_END 3 /* exit status: whole, but with an unsigned or torn end */
 
@@ -10,6 +10,8 @@
 int cmd_log_verify(int argc, char **argv);
 int cmd_log_show(int argc, char **argv);
 int cmd_log_head(int argc, char **argv);
+int cmd_log_prove(int argc, char **argv);
+int cmd_log_verify_proof(int argc, char **argv);
 int cmd_log_erase(int argc, char **argv);
 int cmd_log_keys(int argc, char **argv);
 int cmd_log_rotate_key(int argc, char **argv);
@@ -19,6 +21,8 @@ int cmd_log_reconcile(int argc, char **argv);
 struct json;
 void log_print_doubts(const struct json *status);
 
+/* The newest checkpoint, if it holds; ERR_NOT_FOUND: there is none. */
+int log_newest(int logdir, const struct vkeys *keys, struct buf *note, struct err *err);
 /* Prints it; CMD_FAILED for what was tampered with, else CMD_USAGE. */
 int log_fail(const struct err *err);
 /* Prints the verb's usage from the table; returns CMD_USAGE. */

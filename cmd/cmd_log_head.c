@@ -41,8 +41,8 @@ head_args_read(int argc, char **argv, struct head_args *a)
 	return optind == argc;
 }
 
-static int
-newest(int logdir, const struct vkeys *keys, struct buf *note, struct err *err)
+int
+log_newest(int logdir, const struct vkeys *keys, struct buf *note, struct err *err)
 {
 	AUTO_LOG_FILES struct log_files files = {0};
 	AUTO_FD int dir = -1;
@@ -77,7 +77,7 @@ cmd_log_head(int argc, char **argv)
 	if (cmd_place_open(a.state, a.dir, &place, &err) != 0 ||
 	    cmd_place_keys(&place, a.vkey, &keys, &err) != 0)
 		return log_fail(&err);
-	r = newest(place.logdir, &keys, &note, &err);
+	r = log_newest(place.logdir, &keys, &note, &err);
 	if (r != 0)
 		return r == ERR_NOT_FOUND ? ((void)log_fail(&err), LOG_OPEN_END) : log_fail(&err);
 	(void)fwrite(note.p, 1, note.n, stdout);

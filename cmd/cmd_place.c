@@ -87,5 +87,5 @@ cmd_place_keys(const struct cmd_place *p, const char *file, struct vkeys *ret, s
 {
 	int r = read_keys(p, file, ret, err);
 
-	return r != 0 ? r : handovers_follow(p->logdir, ret, NULL, NULL, err);
+	return r != 0 || p->logdir < 0 ? r : handovers_follow(p->logdir, ret, NULL, NULL, err);
 }

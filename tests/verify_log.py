@@ -2,6 +2,7 @@
 """Independent verifier of a decision log, written from docs/format-log.md alone.
 
 usage: verify_log.py LOGDIR KEYFILE [PINNED_CHECKPOINT...]
+       verify_log.py --proof FILE KEYFILE
 
 Python's standard library only; shares no line with the C verifier. Prints one line for each
 finding and the verdict last. Exit 0 verified, 1 tampered with, 2 usage or keys, 3 whole but with an
@@ -663,14 +664,51 @@ def open_pin(path, keys):
         raise Config("%s: %s" % (path, e)) from None
 
 
+# --- proofs of single records -------------------------------------------------------------------
+def leads_to(leaf, index, size, path):
+    """The root that a path leads to (RFC 6962 2.1.1, from the leaf upward), or None."""
+    h, last, path = leaf, size - 1, list(path)
+    while last:
+        if index & 1 or index < last:  # it has a sibling
+            if not path:
+                return None
+            other = path.pop(0)
+            h = sha(b"\1" + (other + h if index & 1 else h + other))
+        index, last = index >> 1, last >> 1
+    return None if path else h
+
+
+def verify_proof(path, keys):
+    data = content(path)
+    m = re.fullmatch(rb"c2sp\.org/tlog-proof@v1\nextra ([^\n]*)\nindex (0|[1-9][0-9]{0,18})\n((?:[^\n]+\n)*)\n(.*)", data, re.S)
+    if not m or len(data) > 131072:
+        raise Bad("not a proof")
+    body, index, hashes = unbase64(m[1]), int(m[2]), [unbase64(h) for h in m[3].split(b"\n")[:-1]]
+    if body is None or len(hashes) > 64 or any(h is None or len(h) != 32 for h in hashes):
+        raise Bad("not base64")
+    origin, size, root = open_checkpoint(m[4], keys)
+    v = self_valid(b'{"body":' + body + b',"hash":"' + sha(b"\0" + body).hex().encode() + b'"}\n')
+    if not v or v[0]["seq"] != index or index >= size:
+        raise Bad("no record of this number")
+    if leads_to(v[1], index, size, hashes) != root:
+        raise Bad("the path does not lead to the root")
+    print("VERIFIED record %d of %s, in its log of size %d" % (index, origin, size))
+    return 0
+
+
 def main(argv):
     if len(argv) < 3:
         print(__doc__, file=sys.stderr)
         return 2
     try:
+        if argv[1] == "--proof":
+            return verify_proof(argv[2], read_keys(argv[3]))
         keys = read_keys(argv[2])
         return Log(argv[1], keys, argv[3:]).verdict()
-    except (Config, OSError) as e:
+    except Bad as e:
+        print("TAMPER: %s" % e)
+        return 1
+    except (Config, OSError, IndexError) as e:
         print("verify_log.py: %s" % e, file=sys.stderr)
         return 2
 

@@ -44,6 +44,7 @@ COMMANDS = {  # file with the option table: its commands
     "cmd/cmd_log_verify.c": ["log verify"],
     "cmd/cmd_log_show.c": ["log show"],
     "cmd/cmd_log_head.c": ["log head", "log checkpoint"],
+    "cmd/cmd_log_prove.c": ["log prove", "log verify-proof"],
     "cmd/cmd_log_erase.c": ["log erase"],
     "cmd/cmd_log_keys.c": ["log keys"],
     "cmd/cmd_log_rotate_key.c": ["log rotate-key"],
