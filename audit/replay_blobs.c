@@ -29,6 +29,8 @@ struct replay_blobs {
 	size_t n, cap;
 	char kid[72]; /* of the key held, "" none */
 	struct secret *key;
+	int pack; /* the one read last, -1: none; and its number */
+	uint64_t pack_number;
 	struct erasures *erased; /* read when a key is missed for the first time */
 };
 
@@ -68,6 +70,7 @@ replay_blobs_open(int logdir, int keysdir, struct replay_blobs **ret, struct err
 
 	b->logdir = logdir;
 	b->keysdir = keysdir;
+	b->pack = -1;
 	for (size_t i = 0; r == 0 && i < files.n[0]; i++)
 		r = index_pack(b, files.number[0][i], err);
 	if (r != 0) {
@@ -132,23 +135,37 @@ load_key(struct replay_blobs *b, const char *kid, struct err *err)
 }
 
 static int
-read_frame(const struct replay_blobs *b, const struct hash *ct, struct buf *out, struct err *err)
+open_pack(struct replay_blobs *b, uint64_t number, struct err *err)
+{
+	char name[LOG_NAME_SIZE];
+	AUTO_FD int dir = -1;
+	int r;
+
+	if (b->pack >= 0 && b->pack_number == number)
+		return 0;
+	cleanup_close_fd(&b->pack);
+	log_name(name, number, LOG_PACK);
+	if ((r = log_open_dir(b->logdir, LOG_BLOB, &dir, err)) != 0 ||
+	    (r = log_open_file(dir, name, O_RDONLY, &b->pack, err)) != 0)
+		return r;
+	b->pack_number = number;
+	return 0;
+}
+
+static int
+read_frame(struct replay_blobs *b, const struct hash *ct, struct buf *out, struct err *err)
 {
 	const struct place want = {.ct = *ct};
 	const struct place *at =
 	    b->n != 0 ? bsearch(&want, b->place, b->n, sizeof(want), place_cmp) : NULL;
-	char name[LOG_NAME_SIZE];
-	AUTO_FD int dir = -1, fd = -1;
 	size_t got;
 	int r;
 
 	if (at == NULL)
 		return err_set(err, ERR_NOT_FOUND, "content is in no pack");
-	log_name(name, at->pack, LOG_PACK);
-	if ((r = log_open_dir(b->logdir, LOG_BLOB, &dir, err)) != 0 ||
-	    (r = log_open_file(dir, name, O_RDONLY, &fd, err)) != 0)
+	if ((r = open_pack(b, at->pack, err)) != 0)
 		return r;
-	return log_pread(fd, buf_grow(out, at->len), at->len, at->off, &got, err);
+	return log_pread(b->pack, buf_grow(out, at->len), at->len, at->off, &got, err);
 }
 
 int

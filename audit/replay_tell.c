@@ -53,7 +53,6 @@ tell_run_start(const struct record *r, struct told *t)
 	replay_put_field(&t->title, "agent", canon_get(r->data, "agent"));
 	replay_put_field(&t->title, "owner", canon_get(r->data, "owner"));
 	replay_put_field(&t->title, "login", canon_get(r->data, "login"));
-	replay_put_field(&t->title, "child of run", canon_get(r->data, "parent"));
 	replay_put_field(&t->title, "sandbox", canon_get(canon_get(r->data, "level"), "back_end"));
 	while (canon_next(targets, &at, &v)) {
 		buf_put_z(&t->before, "target ");

@@ -105,6 +105,8 @@ for model, server, name in (("anthropic:fake-1", ant, "claude"), ("openai:fake-2
            "%s: the loop's own account: two calls of one turn in their order" % model)
     timeline = st.cli("replay", "timeline", "--full", run_id).stdout
     tap.ok("I look." in timeline and "Three it is." in timeline and "one-42" in timeline, "%s: and can be read again" % model, timeline)
+    tap.ok("CONTRADICTION" not in timeline and "NOT KNOWN" not in timeline,
+           "%s: what the loop tells is what the broker sealed of the model's answers" % model, timeline)
 r = st.verify()
 tap.eq(r.returncode, 0, "the log verifies")
 
