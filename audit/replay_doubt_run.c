@@ -203,7 +203,7 @@ on_end(struct doubts *d, struct doubt_run *run, const struct record *r)
 static const struct {
 	const char *type;
 	void (*on)(struct doubts *d, struct doubt_run *run, const struct record *r);
-} ons[] = {
+} handlers[] = {
     {"agent.model", on_model},
     {"agent.exec", on_exec},
     {"agent.result", on_result},
@@ -223,9 +223,9 @@ doubt_run_record(struct doubts *d, struct doubt_run *run, const struct record *r
 			    "the agent goes on telling after the run had ended at record %" PRIu64,
 			    run->end);
 	}
-	for (size_t i = 0; i < ARRAY_LEN(ons); i++)
-		if (str_eqz(r->type, ons[i].type))
-			ons[i].on(d, run, r);
+	for (size_t i = 0; i < ARRAY_LEN(handlers); i++)
+		if (str_eqz(r->type, handlers[i].type))
+			handlers[i].on(d, run, r);
 }
 
 void

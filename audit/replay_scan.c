@@ -217,7 +217,7 @@ static const struct {
 	const char *type;
 	void (*on)(struct replay_scan *s, const struct record *r);
 	enum replay_count count;
-} ons[] = {
+} handlers[] = {
     {"run.start", on_start, COUNTS},
     {"run.end", on_end, COUNTS},
     {"action", on_action, COUNTS},
@@ -262,13 +262,13 @@ of_run(struct replay_scan *s, const struct record *r)
 	s->n[COUNT_RECORDS]++;
 	if (s->proofs != NULL)
 		mark(s, r, us);
-	for (size_t i = 0; i < ARRAY_LEN(ons); i++) {
-		if (!str_eqz(r->type, ons[i].type))
+	for (size_t i = 0; i < ARRAY_LEN(handlers); i++) {
+		if (!str_eqz(r->type, handlers[i].type))
 			continue;
-		if (ons[i].on != NULL)
-			ons[i].on(s, r);
-		if (ons[i].count != COUNTS)
-			s->n[ons[i].count]++;
+		if (handlers[i].on != NULL)
+			handlers[i].on(s, r);
+		if (handlers[i].count != COUNTS)
+			s->n[handlers[i].count]++;
 	}
 }
 
