@@ -166,8 +166,11 @@ static void
 put_dispatch(struct jcs *j, const struct core_data_action *d)
 {
 	bool sent = d->sent != NULL, own = d->wrap || d->poison != NULL;
+	struct str condition = d->http != NULL ? core_http_look_condition(d->a) : STR_NONE;
 
 	jcs_open(j, "dispatch");
+	if (sent && condition.n != 0)
+		jcs_str_lossy(j, "condition", condition);
 	if (sent && d->a->facts != NULL && d->a->facts->view.copy_in)
 		jcs_bool(j, "copy_in", true);
 	if (sent) {

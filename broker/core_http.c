@@ -92,6 +92,8 @@ core_http_free(struct core_http *h)
 		core_approve_forget(h->request);
 	core_facts_forget(h->ask);
 	core_facts_unref(h->facts);
+	core_http_look_free(h->look);
+	free(h->saw);
 	core_action_free(h->a);
 	loop_timer_del(h->timer);
 	buf_free(&h->answer);
@@ -129,6 +131,12 @@ static bool
 is_sent(const struct core_http *h)
 {
 	return h->phase == CORE_HTTP_SENT;
+}
+
+static bool
+is_looking(const struct core_http *h)
+{
+	return h->look != NULL;
 }
 
 static bool
@@ -204,6 +212,8 @@ core_http_upstream_gone(struct core *c)
 		tell_abort(h);
 		lost(h);
 	}
+	while ((h = first(c, is_looking)) != NULL)
+		core_http_look_end(h, STR("failed=lost"));
 }
 
 static void
@@ -234,6 +244,7 @@ client_gone(struct core_http *h)
 		}
 		return;
 	case CORE_HTTP_FACTS:
+	case CORE_HTTP_LOOK:
 	case CORE_HTTP_RECORD:
 	case CORE_HTTP_OUTCOME: core_http_free(h); return;
 	}
@@ -375,7 +386,7 @@ act_read(struct rd *r, struct act_msg *m, struct err *err)
 	m->length = rd_u64(r);
 	m->expect = rd_u8(r);
 	m->content = rd_lstr(r);
-	if (!rd_end(r) || m->act == 0 || m->tls > 1 || m->expect > 1 ||
+	if (!rd_end(r) || m->act == 0 || m->act >= CORE_LOOK_BIT || m->tls > 1 || m->expect > 1 ||
 	    m->body > CORE_BODY_CHUNKED || m->port > UINT16_MAX || m->host.n > HTTP_HOST_MAX ||
 	    m->connect.n > NAME_MAX_ || m->sni.n > NAME_MAX_ || m->head.n > HTTP_HEAD_MAX ||
 	    m->content.n > CORE_HTTP_INLINE_MAX ||

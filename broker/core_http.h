@@ -29,6 +29,7 @@ enum core_http_via { CORE_VIA_DIRECT, CORE_VIA_PROXY, CORE_VIA_LOOP };
 enum core_http_phase {
 	CORE_HTTP_BODY,	   /* waits for H_BODY, H_HASHED */
 	CORE_HTTP_FACTS,   /* waits for the parser */
+	CORE_HTTP_LOOK,	   /* waits for what the target shows */
 	CORE_HTTP_RECORD,  /* waits for acks */
 	CORE_HTTP_SENT,	   /* waits for UH_DONE */
 	CORE_HTTP_OUTCOME, /* waits for the outcome's ack */
@@ -82,9 +83,12 @@ struct core_http {
 	struct core_ask *ask;
 	bool folded; /* the facts are in the view */
 	struct core_found found;
-	unsigned status;   /* of a refusal for reasons of core's own; 0: none */
-	const char *title; /* one word for clients */
-	char *why;	   /* in words */
+	struct core_look *look;	 /* under way */
+	char next[CORE_ID_SIZE]; /* the action that the look is for; "" none */
+	char *saw;		 /* what it showed, in words; NULL: nobody looked */
+	unsigned status;	 /* of a refusal for reasons of core's own; 0: none */
+	const char *title;	 /* one word for clients */
+	char *why;		 /* in words */
 
 	/* What would go out. */
 	struct http_field *fields; /* borrowed from head */
@@ -137,6 +141,28 @@ void core_http_step(struct core_http *h);
 /* Core itself cannot let it pass; the first reason stays. */
 void core_http_refuse(struct core_http *h, unsigned status, const char *title, const char *why);
 
+/* By what is known so far. Effects are only added later, but for views that say they are anew. */
+enum verdict core_http_verdict(const struct core_http *h, const struct http_view *view);
+
+/* --- core_http_look.c: what people are shown, and held to (docs/format-approval.md 5) */
+/* True: the target is looked at, and core_http_step() follows. */
+bool core_http_look_begin(struct core_http *h);
+void core_http_look_free(struct core_look *k); /* NULL is fine; what is under way is aborted */
+void core_http_look_end(struct core_http *h, struct str says);
+/* What people signed binds, and is not so any more (1), or nobody could look (-1); 0: it holds. */
+int core_http_look_differs(const struct core_http *h, const struct core_action *a);
+/* The condition goes into the head, later into the body (before the lease). */
+void core_http_look_bind(struct core_http *h);
+int core_http_look_bind_body(struct core_http *h, struct err *err);
+/* The words of an action in use that the server itself is asked to hold to; empty: none. */
+struct str core_http_look_condition(const struct core_action *a);
+#define CORE_LOOK_BIT (UINT64_C(1) << 63) /* of an act: core's own */
+struct core_http_done;
+int core_http_look_done(
+    struct core_http *h, const struct core_http_done *d, struct err *err); /* of UH_DONE */
+int core_http_on_looked(
+    struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
+
 /* --- core_http_body.c */
 bool core_http_streamed(const struct core_http *h); /* its body has not been read */
 /* Room for a body of at most that many bytes; false: there is none now. */
@@ -144,6 +170,8 @@ bool core_http_hold(struct core_http *h, uint64_t most);
 /* ERR_PROTOCOL: not sealed, or of another length. Takes fd. */
 int core_http_body_take(struct core_http *h, int fd, uint64_t length, struct err *err);
 int core_http_body_memfd(struct str bytes, int *ret_fd, struct err *err);
+/* What goes out instead of what came; at most CORE_HTTP_INLINE_MAX. */
+void core_http_body_replace(struct core_http *h, struct str bytes);
 /* The boundary of multipart/form-data in a Content-Type; empty: none. */
 struct str core_http_boundary(struct str type);
 /* The judged facts say all that is done: the bytes behind them are named by them. */
@@ -180,6 +208,10 @@ int core_http_on_done(struct core_peer *p, struct rd *body, int *fds, size_t nfd
 /* H_GO and UH_SEND. ERR_UNAVAILABLE, ERR_CONFIG, ERR_STATE: nothing was sent. */
 int core_http_lease(struct core_http *h, struct err *err);
 void core_http_abort(const struct core_http *h); /* UH_ABORT */
+/* UH_LOOK, by the same way and credential: a GET or HEAD of the broker's own. */
+int core_http_lease_look(struct core_http *h, struct str method, struct str target,
+    const struct http_field *f, size_t n, struct err *err);
+void core_http_abort_look(const struct core_http *h);
 
 /* --- core_http_answer.c */
 /* The body of a refusal by policy, from h->a; before anything it borrows goes. */

@@ -102,6 +102,24 @@ core_http_body_memfd(struct str bytes, int *ret_fd, struct err *err)
 	return 0;
 }
 
+void
+core_http_body_replace(struct core_http *h, struct str bytes)
+{
+	if (h->fd >= 0) {
+		if (h->bytes.n != 0)
+			(void)munmap((void *)(uintptr_t)h->bytes.p, h->bytes.n);
+		(void)close(h->fd);
+	}
+	h->fd = -1;
+	buf_reset(&h->content);
+	buf_put_str(&h->content, bytes);
+	h->bytes = buf_str(&h->content);
+	h->body = CORE_BODY_INLINE;
+	h->length = bytes.n;
+	h->in_hand = h->have_sha = true;
+	h->sha = hash_sha256(h->bytes);
+}
+
 /* --- for the digest -------------------------------------------------------------- */
 
 struct str

@@ -201,7 +201,7 @@ fields_scan(struct scan *s)
 {
 	struct core_http *h = s->h;
 
-	h->fields = xcalloc(h->req->nfields + 1, sizeof(*h->fields));
+	h->fields = xcalloc(h->req->nfields + 3, sizeof(*h->fields)); /* and what a look adds */
 	for (size_t i = 0; i < h->req->nfields; i++)
 		if (field_scan(s, &h->req->fields[i]))
 			h->fields[h->nfields++] = h->req->fields[i];

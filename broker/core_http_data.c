@@ -182,6 +182,18 @@ core_http_status_name(const struct core_http_done *d)
 	return d->status < ARRAY_LEN(names) ? names[d->status] : "unknown";
 }
 
+/* The server was asked to do it only if the thing was still as people had been shown it. */
+static void
+put_condition(const struct core_http *h, const struct core_http_done *d, struct jcs *j)
+{
+	if (core_http_look_condition(h->a).n == 0 || d->status != 1)
+		return;
+	if (d->http_status == 412 || (d->http_status == 409 && h->view.api == HTTP_API_K8S))
+		jcs_z(j, "condition", "failed");
+	else if (d->http_status < 400)
+		jcs_z(j, "condition", "held");
+}
+
 void
 core_http_data_outcome(const struct core_http *h, const struct core_http_done *d, struct buf *out)
 {
@@ -201,6 +213,7 @@ core_http_data_outcome(const struct core_http *h, const struct core_http_done *d
 		put_count(&j, "body_bytes", d->body_bytes);
 		put_hash(&j, "body_sha256", &d->body_sha);
 	}
+	put_condition(h, d, &j);
 	put_count(&j, "duration_us", clock_boot_us() - h->sent_us);
 	if (d->http_status != 0)
 		jcs_int(&j, "http_status", d->http_status);
@@ -210,6 +223,8 @@ core_http_data_outcome(const struct core_http *h, const struct core_http_done *d
 		jcs_str_lossy(&j, "peer", cut(d->peer, TEXT_MAX));
 	if (d->peer_cert.n != 0)
 		jcs_str_lossy(&j, "peer_cert", cut(d->peer_cert, TEXT_MAX));
+	if (h->a->consume && h->a->preview != NULL)
+		jcs_str_lossy(&j, "preview", str_z(h->a->preview));
 	if (d->reflected != 0)
 		jcs_int(&j, "reflected_credential", d->reflected);
 	if (sent)

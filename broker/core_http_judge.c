@@ -173,18 +173,17 @@ static const struct core_txn no_txn = {.state = 'I'};
 
 /* What stands in a place where a secret was found is not told in clear. */
 static void
-fill(struct core_http *h, struct core_action *a)
+fill(const struct core_http *h, const struct http_view *v, struct core_action *a)
 {
-	a->effects = h->view.effects != 0 ? h->view.effects : EFFECT_opaque;
-	a->statements = h->view.statements;
-	a->deferred = h->view.deferred;
+	a->effects = v->effects != 0 ? v->effects : EFFECT_opaque;
+	a->statements = v->statements;
+	a->deferred = v->deferred;
 	if (h->found.what == CORE_FOUND_NONE)
-		a->nrels = resources_list(&h->view.resources, a->rels);
+		a->nrels = resources_list(&v->resources, a->rels);
 }
 
-/* By what is known so far. Effects are only added later, but for views that say they are anew. */
-static enum verdict
-verdict_now(struct core_http *h)
+enum verdict
+core_http_verdict(const struct core_http *h, const struct http_view *view)
 {
 	struct core_run *run = h->from.run;
 	AUTO_FREE struct decision *d = xcalloc(1, sizeof(*d));
@@ -193,7 +192,7 @@ verdict_now(struct core_http *h)
 
 	if (run->core->policy == NULL)
 		return VERDICT_DENY;
-	fill(h, a);
+	fill(h, view, a);
 	a->now = core_now(run->core);
 	core_decide_beside(&h->from, a, &no_txn);
 	in = core_decide_input(run, str_z(core_from_target(&h->from)), a);
@@ -202,6 +201,12 @@ verdict_now(struct core_http *h)
 	policy_judge(run->core->policy, &in, NULL, 0, d);
 	core_lift_beside_free(a->beside);
 	return d->verdict;
+}
+
+static enum verdict
+verdict_now(const struct core_http *h)
+{
+	return core_http_verdict(h, &h->view);
 }
 
 /* False: the body is not needed, or has come. */
@@ -363,6 +368,27 @@ limits(struct core_http *h)
 		    "more: send the request again");
 }
 
+/* People signed what the target showed them: it is to be so still. */
+static void
+hold(struct core_http *h)
+{
+	struct core_action *a = h->a;
+	int differs = a->consume ? core_http_look_differs(h, a) : 0;
+
+	if (differs == 0)
+		return;
+	if (differs < 0) {
+		refuse_late(h, 503, "send_again",
+		    "the target could not be looked at again, to see whether it is as people were "
+		    "shown it: nothing was sent, the approval stays; send the request again");
+		return;
+	}
+	core_approve_end(a->request, CORE_RQ_VOID, "preview_changed");
+	a->consume = false;
+	a->request = NULL;
+	core_decide_judge(&h->from, a, &no_txn);
+}
+
 static void
 decide(struct core_http *h)
 {
@@ -370,7 +396,9 @@ decide(struct core_http *h)
 	const struct core *c = h->from.run->core;
 
 	h->a = a;
-	fill(h, a);
+	if (h->next[0] != '\0')
+		memcpy(a->id, h->next, sizeof(a->id));
+	fill(h, &h->view, a);
 	a->facts = h->facts != NULL ? core_facts_ref(h->facts) : NULL;
 	a->refuse_why = h->view.fault; /* said only if it is refused */
 	a->txn_state = 'I';
@@ -382,8 +410,13 @@ decide(struct core_http *h)
 		core_decide_refuse(&h->from, a, &no_txn, "42501", h->why);
 	else
 		core_decide_judge(&h->from, a, &no_txn);
+	hold(h);
 	limits(h);
 	core_decide_finish(&h->from, a);
+	if (a->request_new && h->saw != NULL)
+		a->request->preview = xstrdup(h->saw);
+	if (a->consume)
+		core_http_look_bind(h);
 	if (a->request_new && h->hashed) {
 		a->request->body = true;
 		a->request->body_bytes = h->length;
@@ -406,7 +439,7 @@ core_http_step(struct core_http *h)
 		return;
 	facts_fold(h);
 	core_http_scan_body(h);
-	if (body_asked_for_people(h))
+	if (body_asked_for_people(h) || core_http_look_begin(h))
 		return;
 	decide(h);
 	core_http_record(h);

@@ -14,6 +14,13 @@
 
 enum { LEASE_NONE, LEASE_INLINE, LEASE_SEALED, LEASE_LENGTH, LEASE_STREAMED }; /* of UH_SEND */
 
+struct request {
+	uint64_t bit; /* CORE_LOOK_BIT, or 0 */
+	struct str method, target;
+	const struct http_field *fields;
+	size_t nfields;
+};
+
 static void
 name_put(struct buf *b, const struct core_http *h)
 {
@@ -56,15 +63,28 @@ place_put(struct buf *b, const struct core_http *h, const struct policy_target *
 }
 
 static void
-head_put(struct buf *b, const struct core_http *h)
+head_put(struct buf *b, const struct request *r)
 {
-	buf_lstr(b, h->req->method);
-	buf_lstr(b, buf_str(&h->target));
-	buf_u32(b, (uint32_t)h->nfields);
-	for (size_t i = 0; i < h->nfields; i++) {
-		buf_lstr(b, h->fields[i].name);
-		buf_lstr(b, h->fields[i].value);
+	buf_lstr(b, r->method);
+	buf_lstr(b, r->target);
+	buf_u32(b, (uint32_t)r->nfields);
+	for (size_t i = 0; i < r->nfields; i++) {
+		buf_lstr(b, r->fields[i].name);
+		buf_lstr(b, r->fields[i].value);
 	}
+}
+
+static void
+no_body_put(struct buf *b)
+{
+	static const struct hash none;
+
+	buf_u8(b, LEASE_NONE);
+	buf_u64(b, 0);
+	buf_lz(b, "");
+	buf_u8(b, 0);
+	buf_u8(b, 0);
+	buf_put(b, none.b, HASH_LEN);
 }
 
 static void
@@ -186,40 +206,84 @@ go_send(const struct core_http *h, const struct policy_target *t, bool beyond)
 	core_send(h->from.run->core->front, MSG_H_GO, &b);
 }
 
-int
-core_http_lease(struct core_http *h, struct err *err)
+/* All of UH_SEND or UH_LOOK. The caller's buffer, which is wiped when freed. */
+static int
+lease_put(struct buf *b, struct core_http *h, const struct request *r,
+    const struct policy_target **ret_t, struct err *err)
 {
-	const struct core *c = h->from.run->core;
 	const struct policy_target *t = NULL;
 	const struct vault_entry *e = NULL, *via = NULL;
 	struct core_others others = {.n = 0};
-	bool beyond = (h->a->effects & ~EFFECT_SET_DATA) != 0;
-	AUTO_BUF struct buf b = BUF(1 << 20);
-	AUTO_BUF struct buf name = BUF(64);
+	bool look = r->bit != 0;
 	int rc = target_now(h, &t, &e, &via, err);
 
 	if (rc == 0)
 		rc = core_cred_others(h->from.run, e, &others, err);
 	if (rc != 0 || t == NULL)
 		return rc;
-	name_put(&b, h);
-	place_put(&b, h, t);
-	head_put(&b, h);
-	body_put(&b, h, t);
-	credential_put(&b, h, e);
-	others_put(&b, h, &others);
-	buf_u8(&b, beyond ? 1 : 0);
-	seal_put(&b, h);
-	via_put(&b, t, via);
-	if (buf_over(&b))
-		return err_set(err, ERR_TOO_LARGE, "request is over %zu bytes", b.max);
-	go_send(h, t, beyond);
+	buf_u64(b, h->from.id);
+	buf_u64(b, h->act | r->bit);
+	place_put(b, h, t);
+	head_put(b, r);
+	if (look)
+		no_body_put(b);
+	else
+		body_put(b, h, t);
+	credential_put(b, h, e);
+	others_put(b, h, &others);
+	buf_u8(b, !look && (h->a->effects & ~EFFECT_SET_DATA) != 0 ? 1 : 0);
+	seal_put(b, h);
+	via_put(b, t, via);
+	*ret_t = t;
+	if (buf_over(b))
+		return err_set(err, ERR_TOO_LARGE, "request is over %zu bytes", b->max);
+	return 0;
+}
+
+int
+core_http_lease(struct core_http *h, struct err *err)
+{
+	const struct core *c = h->from.run->core;
+	const struct policy_target *t = NULL;
+	struct request r = {0, h->req->method, buf_str(&h->target), h->fields, h->nfields};
+	AUTO_BUF struct buf b = BUF(1 << 20);
+	AUTO_BUF struct buf name = BUF(64);
+	int rc = lease_put(&b, h, &r, &t, err);
+
+	if (rc != 0 || t == NULL)
+		return rc;
+	go_send(h, t, (h->a->effects & ~EFFECT_SET_DATA) != 0);
 	if (h->fd >= 0) {
 		name_put(&name, h);
 		ipc_send(c->upstream->wire, MSG_UH_BODY, &name, &h->fd, 1);
 	}
 	core_send(c->upstream, MSG_UH_SEND, &b);
 	return 0;
+}
+
+int
+core_http_lease_look(struct core_http *h, struct str method, struct str target,
+    const struct http_field *f, size_t n, struct err *err)
+{
+	const struct policy_target *t = NULL;
+	struct request r = {CORE_LOOK_BIT, method, target, f, n};
+	AUTO_BUF struct buf b = BUF(1 << 20);
+	int rc = lease_put(&b, h, &r, &t, err);
+
+	if (rc == 0 && t != NULL)
+		core_send(h->from.run->core->upstream, MSG_UH_LOOK, &b);
+	return rc;
+}
+
+void
+core_http_abort_look(const struct core_http *h)
+{
+	AUTO_BUF struct buf b = BUF(64);
+
+	buf_u64(&b, h->from.id);
+	buf_u64(&b, h->act | CORE_LOOK_BIT);
+	if (h->from.run->core->upstream != NULL)
+		core_send(h->from.run->core->upstream, MSG_UH_ABORT, &b);
 }
 
 void

@@ -44,7 +44,7 @@ send(struct core_http *h)
 	struct core_run *run = h->from.run;
 	struct err err;
 
-	if (core_http_lease(h, &err) == 0) {
+	if (core_http_look_bind_body(h, &err) == 0 && core_http_lease(h, &err) == 0) {
 		h->phase = CORE_HTTP_SENT;
 		h->sent_us = clock_boot_us();
 		core_http_drop(h);
@@ -320,7 +320,7 @@ int
 core_http_on_done(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err)
 {
 	uint64_t conn = rd_u64(body), act = rd_u64(body);
-	struct core_http *h = core_http_by_id(p->core, conn, act);
+	struct core_http *h = core_http_by_id(p->core, conn, act & ~CORE_LOOK_BIT);
 	struct core_http_done d;
 	bool right;
 	int rc = done_read(body, &d, err);
@@ -329,6 +329,8 @@ core_http_on_done(struct core_peer *p, struct rd *body, int *fds, size_t nfds, s
 	(void)nfds;
 	if (rc != 0)
 		return rc;
+	if (act >= CORE_LOOK_BIT)
+		return h != NULL ? core_http_look_done(h, &d, err) : 0;
 	if (h == NULL || h->phase != CORE_HTTP_SENT)
 		return 0; /* of an exchange that core has ended */
 	right = as_leased(h, &d);

@@ -43,6 +43,7 @@ const struct core_row core_table[] = {
     {MSG_H_HASHED, IPC_ROLE_FRONT, CORE_S_OPEN, CORE_MANY, 128, core_http_on_hashed},
     {MSG_H_CLOSE, IPC_ROLE_FRONT, CORE_S_OPEN, CORE_MANY, 64, core_http_on_close},
     {MSG_UH_DONE, IPC_ROLE_UPSTREAM, CORE_S_OPEN, CORE_MANY, 16384, core_http_on_done},
+    {MSG_UH_LOOKED, IPC_ROLE_UPSTREAM, CORE_S_OPEN, CORE_MANY, 1 << 20, core_http_on_looked},
     {MSG_X_FACTS, IPC_ROLE_PARSER, CORE_S_OPEN, CORE_MANY, 1 << 17, core_facts_on_facts},
     {MSG_W_LIVE, IPC_ROLE_WRITER, CORE_S_REPLAY, CORE_MANY, 1 << 17, core_live_on_record},
     {MSG_W_LIVE_END, IPC_ROLE_WRITER, CORE_S_REPLAY, CORE_ONCE, 512, core_live_on_end},

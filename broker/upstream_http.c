@@ -55,6 +55,7 @@ exchange_free(struct exchange *x)
 {
 	body_free(x->body);
 	answer_free(x->answer);
+	look_free(x->look);
 	stores_drop(x->store);
 	stores_drop(x->proxy.store);
 	buf_free(&x->done);
@@ -126,6 +127,8 @@ exchange_end(struct exchange *x, enum exchange_end end, const char *why)
 		why = err.msg;
 	}
 	put_done(x, why);
+	if (x->look != NULL)
+		look_tell(x);
 	seal_begin(x);
 }
 
@@ -237,18 +240,27 @@ wipe(struct str secret)
 		explicit_bzero((void *)(uintptr_t)secret.p, secret.n);
 }
 
+/* It never has effects, whatever core says. */
+static bool
+is_look(const struct upstream_lease *l)
+{
+	return (str_eqz(l->method, "GET") || str_eqz(l->method, "HEAD")) && l->body == LEASE_NONE &&
+	       l->seal == 0;
+}
+
 static int
-on_send(struct upstream_http *h, struct rd *b, int *fds, struct err *err)
+take_lease(struct upstream_http *h, struct rd *b, bool look, struct err *err)
 {
 	struct upstream_lease *l = xcalloc(1, sizeof(*l));
 	int rc = lease_read(b, l, err);
 
-	(void)fds;
+	if (rc == 0 && look && !is_look(l))
+		rc = err_set(err, ERR_PROTOCOL, "a look that is more than a GET or HEAD");
 	if (rc == 0 && find(h, l->conn, l->act) != NULL)
 		rc = err_set(err, ERR_PROTOCOL, "exchange %#llx/%llu is under way",
 		    (unsigned long long)l->conn, (unsigned long long)l->act);
 	if (rc == 0)
-		exchange_open(h, l, body_fd(h, l->conn, l->act));
+		exchange_open(h, l, look ? -1 : body_fd(h, l->conn, l->act), look);
 	/* The wire's buffer must not keep them. */
 	wipe(l->secret);
 	for (size_t i = 0; i < l->nothers; i++)
@@ -257,6 +269,20 @@ on_send(struct upstream_http *h, struct rd *b, int *fds, struct err *err)
 	wipe(l->via_secret);
 	free(l);
 	return rc;
+}
+
+static int
+on_send(struct upstream_http *h, struct rd *b, int *fds, struct err *err)
+{
+	(void)fds;
+	return take_lease(h, b, false, err);
+}
+
+static int
+on_look(struct upstream_http *h, struct rd *b, int *fds, struct err *err)
+{
+	(void)fds;
+	return take_lease(h, b, true, err);
 }
 
 static int
@@ -341,6 +367,7 @@ static const struct {
 } messages[] = {
     {MSG_UH_BODY, on_body},
     {MSG_UH_SEND, on_send},
+    {MSG_UH_LOOK, on_look},
     {MSG_UH_ABORT, on_abort},
     {MSG_UH_FORGET, on_forget},
     {MSG_FU_BODY, on_front_body},

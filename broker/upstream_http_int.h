@@ -58,6 +58,7 @@ struct exchange {
 	struct exchange_proxy proxy;
 	struct body *body;
 	struct answer *answer;
+	struct look *look; /* NULL: its answer goes to front */
 
 	/* On its way. */
 	struct resolve *query;
@@ -132,8 +133,16 @@ void exchange_fail(struct exchange *x, enum exchange_end end, const struct err *
 /* From here on it is found, and has so long to connect. */
 void exchange_add(struct exchange *x);
 
-/* --- upstream_http_open.c: from a lease to a transfer; takes fd */
-void exchange_open(struct upstream_http *h, const struct upstream_lease *l, int fd);
+/* --- upstream_http_open.c: from a lease to a transfer; takes fd. look: UH_LOOK */
+void exchange_open(struct upstream_http *h, const struct upstream_lease *l, int fd, bool look);
+
+/* --- upstream_http_look.c: answers for core alone */
+struct look *look_new(void);
+void look_free(struct look *k);					  /* NULL is fine */
+void look_take(void *arg, uint16_t type, const struct buf *body); /* answer_send_fn */
+/* More than a look may have: nothing else is read. */
+bool look_is_over(const struct look *k, struct err *err);
+void look_tell(const struct exchange *x); /* UH_LOOKED */
 
 /* --- upstream_http_send.c: one transfer */
 int transfer_start(struct exchange *x, struct err *err);

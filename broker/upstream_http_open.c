@@ -159,7 +159,7 @@ prepare(struct exchange *x, const struct upstream_lease *l, int fd, struct err *
 	if (rc != 0)
 		return rc;
 	x->lease = lease_hash(l);
-	x->answer = answer_new(l, secrets_of(x->h, l), send_front, x);
+	x->answer = answer_new(l, secrets_of(x->h, l), x->look != NULL ? look_take : send_front, x);
 	for (; rc == 0 && x->nnets < l->nnetworks; x->nnets += rc == 0)
 		rc = upstream_net_parse(l->networks[x->nnets], &x->nets[x->nnets], err);
 	if (rc == 0 && l->tls)
@@ -227,11 +227,14 @@ exchange_new(struct upstream_http *h, const struct upstream_lease *l)
 }
 
 void
-exchange_open(struct upstream_http *h, const struct upstream_lease *l, int fd)
+exchange_open(struct upstream_http *h, const struct upstream_lease *l, int fd, bool look)
 {
 	struct exchange *x = exchange_new(h, l);
 	struct err err = {0};
-	int rc = prepare(x, l, fd, &err);
+	int rc;
+
+	x->look = look ? look_new() : NULL;
+	rc = prepare(x, l, fd, &err);
 
 	if (rc == 0)
 		rc = find_way(x, l, &err);

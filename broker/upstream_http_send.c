@@ -251,7 +251,8 @@ take_content(char *p, size_t size, size_t count, void *arg)
 		return CURL_WRITEFUNC_PAUSE;
 	}
 	touch(x);
-	if (answer_content(x->answer, str_mem(p, size * count), &err) == 0)
+	if (answer_content(x->answer, str_mem(p, size * count), &err) == 0 &&
+	    !(x->look != NULL && look_is_over(x->look, &err)))
 		return size * count;
 	exchange_fail(x, END_BROKEN, &err);
 	return 0;

@@ -260,9 +260,20 @@ read_command(const struct json *v, struct command *ret)
 }
 
 static bool
+pack_valid(const struct json *p)
+{
+	return json_type(p) == JSON_OBJECT && json_count(p) == 2 &&
+	       json_type(json_get(p, "commits")) == JSON_INT &&
+	       json_type(json_get(p, "exact")) == JSON_BOOL;
+}
+
+static bool
 facts_valid(const struct json *facts, const struct json *g)
 {
-	return json_type(facts) == JSON_OBJECT && json_count(facts) == 1 && json_count(g) == 5 &&
+	const struct json *pack = json_get(g, "pack"); /* may be absent */
+
+	return json_type(facts) == JSON_OBJECT && json_count(facts) == 1 &&
+	       json_count(g) == (pack != NULL ? 6 : 5) && (pack == NULL || pack_valid(pack)) &&
 	       json_type(json_get(g, "commands")) == JSON_ARRAY &&
 	       json_type(json_get(g, "end")) == JSON_INT &&
 	       json_type(json_get(g, "options")) == JSON_ARRAY &&

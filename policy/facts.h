@@ -35,7 +35,8 @@
  * git facts JSON:
  * {"git":{"commands":[{"new":"<hex>","old":"<hex>","ref":"refs/heads/main"}],"end":181,
  * "options":["ticket=7"],"report":true,"sideband":true}}. end: bytes up to the end of commands and
- * options. report, sideband: how the client wants to be answered.
+ * options. report, sideband: how the client wants to be answered. Where the pack behind them is
+ * whole, "pack":{"commits":3,"exact":true} besides: how many it has, and whether that is all.
  *
  * AWS facts JSON:
  * {"aws":{"accounts":["123456789012"],"actions":["DeleteDBInstance"],"flags":[],"names":

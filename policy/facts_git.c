@@ -7,6 +7,7 @@
 #include "policy/facts.h"
 
 #include "common/jcs.h"
+#include "policy/facts_git_pack.h"
 
 #include "common/banned.h"
 
@@ -195,6 +196,20 @@ read_options(struct lines *l, struct jcs *j, struct err *err)
 	return rc;
 }
 
+/* Where all of it came: else its commits cannot be told. */
+static void
+put_pack(const struct lines *l, size_t id, struct jcs *j)
+{
+	struct git_pack p;
+
+	if (!facts_git_pack(l->rest, id, &p))
+		return;
+	jcs_open(j, "pack");
+	jcs_int(j, "commits", p.commits);
+	jcs_bool(j, "exact", p.exact);
+	jcs_close(j);
+}
+
 int
 facts_git(struct str bytes, struct buf *ret_json, struct err *err)
 {
@@ -222,6 +237,7 @@ facts_git(struct str bytes, struct buf *ret_json, struct err *err)
 		return bad(err, "no pack stands behind its commands");
 	jcs_int(&j, "end", (int64_t)l.at);
 	jcs_raw(&j, "options", buf_str(&options));
+	put_pack(&l, caps.id / 2, &j);
 	jcs_bool(&j, "report", caps.report);
 	jcs_bool(&j, "sideband", caps.sideband);
 	jcs_close(&j);

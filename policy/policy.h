@@ -88,7 +88,8 @@ enum target_kind {
 enum target_model { TARGET_MODEL_NONE = 0, TARGET_MODEL_ANTHROPIC, TARGET_MODEL_OPENAI };
 
 /* What the broker may ask a target before people are asked; docs/format-approval.md 5. */
-enum target_preview { PREVIEW_NONE = 0, PREVIEW_PLAN, PREVIEW_COUNT };
+enum target_preview { PREVIEW_NONE = 0, PREVIEW_PLAN, PREVIEW_COUNT, PREVIEW_LOOK };
+const char *target_preview_name(enum target_preview p); /* plan, count, look; NULL: none */
 
 /* What a field of GraphQL does, said by the policy: "mutation.volumeDelete", "query.variables". */
 struct policy_graphql_field {
@@ -129,7 +130,7 @@ struct policy_target {
 	enum target_kind kind;
 	uint16_t max_connections; /* of one run; 0: the broker's default */
 	enum target_preview preview;
-	uint16_t port;		  /* 0: a target without a host, for test and explain only */
+	uint16_t port;	 /* 0: a target without a host, for test and explain only */
 	bool tls_verify; /* "tls":"verify-full" (the default); false for "off" (loopback hosts only)
 			  */
 	struct str ca_pem; /* contents of the CA file; empty: system store */

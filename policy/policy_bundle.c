@@ -182,7 +182,7 @@ put_target(struct jcs *j, const struct target *t)
 	if (split && p->port != 0)
 		jcs_int(j, "port", p->port);
 	if (p->preview != PREVIEW_NONE)
-		jcs_z(j, "preview", p->preview == PREVIEW_PLAN ? "plan" : "count");
+		jcs_z(j, "preview", target_preview_name(p->preview));
 	put_list(j, "protected", p, TARGET_LIST_PROTECTED);
 	put_list(j, "push_options", p, TARGET_LIST_PUSH_OPTIONS);
 	if (p->quarantine)

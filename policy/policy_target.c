@@ -154,17 +154,28 @@ read_connections(struct reader *r, const struct json *v, void *out, struct err *
 	return rc;
 }
 
+static const char *const previews[] = {NULL, "plan", "count", "look"};
+
+const char *
+target_preview_name(enum target_preview p)
+{
+	return previews[p];
+}
+
 static int
 read_preview(struct reader *r, const struct json *v, void *out, struct err *err)
 {
 	enum target_preview *ret = out;
 
-	if (!str_eqz(json_str(v), "plan") && !str_eqz(json_str(v), "count"))
-		return json_err(r->doc, v, err, ERR_INVALID,
-		    "preview must be plan or count, or not be there: then the target is asked "
-		    "nothing before people are");
-	*ret = str_eqz(json_str(v), "plan") ? PREVIEW_PLAN : PREVIEW_COUNT;
-	return 0;
+	for (size_t i = PREVIEW_PLAN; i < ARRAY_LEN(previews); i++) {
+		if (!str_eqz(json_str(v), previews[i]))
+			continue;
+		*ret = (enum target_preview)i;
+		return 0;
+	}
+	return json_err(r->doc, v, err, ERR_INVALID,
+	    "preview must be plan or count of postgres, look of http, git or k8s, or not be there: "
+	    "then the target is asked nothing before people are");
 }
 
 static int
@@ -245,7 +256,7 @@ static const struct {
 } target_only[] = {
     {"database", 1u << TARGET_POSTGRES},
     {"max_connections", 1u << TARGET_POSTGRES},
-    {"preview", 1u << TARGET_POSTGRES},
+    {"preview", 1u << TARGET_POSTGRES | 1u << TARGET_HTTP | GIT | K8S},
     {"user", 1u << TARGET_POSTGRES},
     {"origin", HTTP_KINDS},
     {"accounts", AWS},
@@ -281,6 +292,11 @@ check_target_keys(struct reader *r, const struct json *v, const struct target *t
 			    "\"%s\" has no meaning for kind %s", target_only[i].key,
 			    target_kind_name(t->pub.kind));
 	}
+	if (t->pub.preview != PREVIEW_NONE &&
+	    (t->pub.preview == PREVIEW_LOOK) == (t->pub.kind == TARGET_POSTGRES))
+		return json_err(r->doc, json_get(v, "preview"), err, ERR_INVALID,
+		    "preview \"%s\" has no meaning for kind %s",
+		    target_preview_name(t->pub.preview), target_kind_name(t->pub.kind));
 	if (r->source == NULL && t->ca_name.n != 0)
 		return json_err(r->doc, json_get(v, "ca"), err, ERR_INVALID,
 		    "a bundle has ca_pem, not a file name");

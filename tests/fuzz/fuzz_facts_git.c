@@ -39,7 +39,10 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	buf_put(&more, data, end);
 	buf_put_z(&more, "PACK and any bytes behind it");
 	other = read_facts(buf_str(&more), &again);
-	assert(other != NULL && str_eq(buf_str(&facts), buf_str(&again)));
+	assert(other != NULL);
+	/* But for what a pack says that was there, they are the same. */
+	if (json_get(json_get(json_root(doc), "git"), "pack") == NULL)
+		assert(str_eq(buf_str(&facts), buf_str(&again)));
 	buf_reset(&again);
 	json_free(other);
 	other = read_facts(str_mem(data, end - 1), &again);

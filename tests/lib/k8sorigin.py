@@ -20,7 +20,7 @@ class K8s:
 
     def __init__(self, origin, secrets=()):
         self.secrets = set(secrets)  # tokens it takes
-        self.objects, self.done = {}, []
+        self.objects, self.done, self.looks = {}, [], []
         self.put("v1", "Namespace", "/api/v1/namespaces/payments", {})
         for p in ("p1", "p2"):
             self.put("v1", "Pod", "/api/v1/namespaces/payments/pods/" + p, {"spec": {"containers": [{"name": "c", "image": "i"}]}})
@@ -57,6 +57,9 @@ class K8s:
             "/apis/apps/v1": {"kind": "APIResourceList", "groupVersion": "apps/v1", "resources": APPS},
             "/version": {"major": "1", "minor": "32", "gitVersion": "v1.32.0"},
         }
+        if req.method == "GET" and "as=PartialObjectMetadata" in (req.get("Accept") or "") and path in self.objects:
+            self.looks.append(req.path)
+            return 200, {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": self.objects[path]["metadata"]}
         if req.method == "GET" and path in fixed:
             return 200, fixed[path]
         scale = path.endswith("/scale")
@@ -77,10 +80,15 @@ class K8s:
         if o is None:
             return 404, {"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404, "message": "not found"}
         if req.method == "DELETE":
+            want = (json.loads(req.body) if req.body else {}).get("preconditions") or {}
+            if any(o["metadata"][k] != v for k, v in want.items()):
+                return 409, {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Conflict", "code": 409,
+                             "message": "Precondition failed"}
             if not (req.body and json.loads(req.body).get("dryRun") == ["All"]):
                 del self.objects[path]
             return 200, {"kind": "Status", "apiVersion": "v1", "status": "Success"}
         if req.method in ("PATCH", "PUT"):
+            o["metadata"]["resourceVersion"] = str(int(o["metadata"]["resourceVersion"]) + 1)
             o["spec"]["replicas"] = json.loads(req.body).get("spec", {}).get("replicas", o["spec"].get("replicas"))
         if scale:
             return 200, {"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": o["metadata"], "spec": {"replicas": o["spec"]["replicas"]},

@@ -113,7 +113,7 @@ tap.eq(wrong, [], "and both ask for those that must be there")
 # --- keys of another kind, values out of their bounds -----------------------------------
 DONORS = {"database": "d", "max_connections": 5, "accounts": ["123456789012"], "namespaces": ["a"], "protected": ["refs/heads/x"],
           "push_options": ["x"], "quarantine": True, "refs": ["refs/heads/*"], "regions": ["eu-west-1"], "repositories": ["/a/b"],
-          "services": ["s3"], "tools": {"t": ["read"]}, "unsafe_gets": ["/x"], "model": "openai", "graphql": {}, "cookies": "pass"}
+          "services": ["s3"], "tools": {"t": ["read"]}, "unsafe_gets": ["/x"], "model": "openai", "graphql": {}, "cookies": "pass", "preview": "look"}
 wrong = []
 for target in ("orders", "api", "code", "cluster"):
     for k, v in DONORS.items():
@@ -127,7 +127,7 @@ CHANGES = [
     (("serial",), 0), (("serial",), "1"), (("policy",), "a b"), (("clock",), "ntp"), (("schema",), "cofferdam-policy/2"),
     (("attempts", "alarm"), 0), (("owners", "count"), 10), (("owners", "people"), []), (("include",), []), (("include",), "../x.json"),
     (("targets", "orders", "kind"), "mysql"), (("targets", "orders", "port"), 65536), (("targets", "orders", "tls"), "on"),
-    (("targets", "orders", "max_connections"), 0), (("targets", "api", "model"), "other"), (("targets", "api", "graphql", "effects"), {"x": ["read"]}),
+    (("targets", "orders", "max_connections"), 0), (("targets", "orders", "preview"), "look"), (("targets", "api", "preview"), "plan"), (("targets", "api", "model"), "other"), (("targets", "api", "graphql", "effects"), {"x": ["read"]}),
     (("people", "alice", "login"), "alice"), (("people", "alice", "roles"), ["dba", "dba"]),
     (("calendars", "yearend", "kind"), "closed"), (("calendars", "yearend", "valid"), ["2026-01-01"]),
     (("calendars", "yearend", "once", 0), {"from": "2026-12-18T18:00"}), (("calendars", "yearend", "once", 0, "from"), "2026-12-18 18:00"),
