@@ -213,6 +213,29 @@ on_outcome(struct replay_scan *s, const struct record *r)
 	}
 }
 
+/* A person has looked: what was in doubt is now what that person says. */
+static void
+on_settled(struct replay_scan *s, const struct record *r)
+{
+	struct replay_gap *g = s->gaps;
+	AUTO_BUF struct buf b = BUF(WORD_MAX);
+	uint64_t seq;
+
+	if (!canon_u64(canon_get(r->data, "outcome_seq"), &seq))
+		return;
+	while (g != NULL && g->seq != seq)
+		g = g->next;
+	if (g == NULL)
+		return;
+	buf_put_z(&b, "the outcome was in doubt; by record ");
+	buf_printf(&b, "%" PRIu64 " ", r->seq);
+	replay_put_value(&b, canon_get(r->data, "by"));
+	buf_put_z(&b, " looked, and says: ");
+	replay_put_value(&b, canon_get(r->data, "status"));
+	free(g->text);
+	g->text = buf_dup_z(&b);
+}
+
 static const struct {
 	const char *type;
 	void (*on)(struct replay_scan *s, const struct record *r);
@@ -222,6 +245,7 @@ static const struct {
     {"run.end", on_end, COUNTS},
     {"action", on_action, COUNTS},
     {"outcome", on_outcome, COUNTS},
+    {"outcome.settled", on_settled, COUNTS},
     {"agent.model", NULL, COUNT_TURNS},
     {"agent.exec", NULL, COUNT_EXECS},
     {"approval.grant", NULL, COUNT_SIGNED},
@@ -256,9 +280,12 @@ of_run(struct replay_scan *s, const struct record *r)
 		if (s->from > r->seq)
 			s->from = r->seq;
 	}
-	s->last = s->until = r->seq;
-	if (us > s->end_us)
-		s->end_us = us;
+	s->until = r->seq;
+	if (s->status.n == 0) { /* what people do days later is no part of its time */
+		s->last = r->seq;
+		if (us > s->end_us)
+			s->end_us = us;
+	}
 	s->n[COUNT_RECORDS]++;
 	if (s->proofs != NULL)
 		mark(s, r, us);

@@ -190,6 +190,22 @@ for part in ("an emergency freeze is in force  id f-1", "policy withdrawn: every
 tap.ok("after the run" not in out and "run:r-9" not in out, "and not what came after it, or is another's", out)
 tap.eq(replay("timeline", T + "/s", "r-7")[0], 1, "a run that is not there is said not to be")
 
+s = story()
+s.exec("psql")
+a = s.act("DELETE FROM contacts WHERE id = 17", "allow", ["two"], ["delete"])
+o = s.outcome(a, "unknown")
+s.result("")
+s.end()
+tap.ok("GAP in doubt" in marks(s)[1], "an outcome that nobody knows is in doubt")
+tap.ok("record %d: `the outcome is in doubt" % o in replay("report", T + "/s", "r-1")[1], "and among what is not known")
+s.add("outcome.settled", "human", {"action": a[0], "by": "unix:ann", "note": "row is gone", "outcome_seq": o, "status": "done"})
+_, out = marks(s)
+tap.ok("a person settles what was in doubt  status done  by unix:ann  note row is gone" in out,
+       "who has looked, and what was found, is told behind the run's end", out)
+out = replay("report", T + "/s", "r-1")[1]
+tap.ok("record %d: `the outcome was in doubt; by record %d unix:ann looked, and says: done`" % (o, s.seq - 1) in out and
+       "records 2 to %d" % (s.seq - 2) in out, "and said with the doubt; the run's time is not made longer by it", out)
+
 # --- the terminal -----------------------------------------------------------------------------------
 s = story("a very long task: " + "word " * 60 + "\x1b[31m")
 s.act("DROP TABLE contacts", "deny", ["frozen"], ["drop"])
