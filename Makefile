@@ -124,7 +124,7 @@ USE_cofferdam-inside	= inside common
 EXT_cofferdam-inside	= $(STATIC)
 MAIN_cofferdam-cmd	= cmd/cmd_main.c
 USE_cofferdam-cmd	= cmd core audit policy common
-EXT_cofferdam-cmd	= -lcrypto -lcjson -lsodium -lseccomp
+EXT_cofferdam-cmd	= -lcrypto -lcjson -lsodium -lseccomp -lsqlite3
 MAIN_cofferdam-ics	= cmd/ics_main.c
 USE_cofferdam-ics	= common
 EXT_cofferdam-ics	= -lical -lcrypto -lcjson -lsodium -lseccomp
@@ -231,7 +231,7 @@ $(B)/audit/replay_page_top.o: $(B)/audit/replay_page_assets.h
 UNIT	= $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/t_*.c))
 FUZZ	= $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 TESTLIBS = $(call lib,core front console courier upstream writer audit parser policypg policy brokerp agent cli super sandbox inside common)
-TESTEXT	= -lcurl -lssl -lcrypto -lcares -lz -lcjson -lseccomp -lsodium -lpg_query -lm -lpthread
+TESTEXT	= -lcurl -lssl -lcrypto -lcares -lz -lcjson -lseccomp -lsodium -lpg_query -lsqlite3 -lm -lpthread
 $(B)/t_%: $(B)/tests/unit/t_%.o $(TESTLIBS)
 	$(call say,LD,$@)$(CC) $(LD_) $(LDFLAGS) -o $@ $< -Wl,--start-group $(TESTLIBS) -Wl,--end-group $(TESTEXT) -lcmocka
 $(B)/fuzz_%: $(B)/tests/fuzz/fuzz_%.o $(TESTLIBS)

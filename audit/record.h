@@ -41,7 +41,8 @@ bool record_type_ok(struct str type); /* [a-z0-9_.]+, at most 64 */
 bool record_run_ok(struct str run);   /* [A-Za-z0-9._-]+, at most 64 */
 /* log.close and log.full: the writer ends with it, and only a start stands behind it. */
 bool record_ends(struct str type);
-/* What may stand behind those, up to the log.open: log.segment, log.recovered, log.full, log.key. */
+/* What may stand behind those, up to the log.open: log.segment, log.recovered, log.full, log.key.
+ */
 bool record_of_start(struct str type);
 
 #endif

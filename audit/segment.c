@@ -296,6 +296,13 @@ segment_size(const struct segment *s)
 	return s->size;
 }
 
+void
+segment_skip(struct segment *s, uint64_t off)
+{
+	s->off = off < s->size ? off : s->size;
+	s->at = s->n = 0;
+}
+
 static int
 fill(struct segment *s, struct err *err)
 {

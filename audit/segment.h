@@ -60,5 +60,6 @@ void segment_free(struct segment *s);
  */
 int segment_next(struct segment *s, struct str *ret_line, uint64_t *ret_off, struct err *err);
 uint64_t segment_size(const struct segment *s);
+void segment_skip(struct segment *s, uint64_t off); /* go on from that byte; at most the size */
 
 #endif

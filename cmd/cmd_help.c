@@ -232,6 +232,33 @@ static const struct help {
 	"  --run RUN           of this run only\n"
 	"  --type TYPE         of this type only, as action\n"
 	"  --json              the records as they are\n" LOG_DIR},
+    {"log query", "[DIR] [filters] [--limit N] [--oldest] [--json]",
+	"Find records, newest first. The index says where to look, and is brought up to date "
+	"first;\n"
+	"what is shown is what the log's own line says. A filter is held against what a record "
+	"says\n"
+	"itself; one given twice means either.",
+	"  --run RUN           --agent AGENT       --type TYPE         --target TARGET\n"
+	"  --effect EFFECT     --verdict VERDICT   --rule RULE         --status STATUS\n"
+	"  --person PERSON     who owned, asked, or signed\n"
+	"  --action ID         the action, its outcome, its requests\n"
+	"  --id ID             a request, and the actions under it\n"
+	"  --src SRC           broker, agent, human or operator\n"
+	"  --text WORDS        whole words, all of them, anywhere in the record\n"
+	"  --from TIME, --to TIME\n"
+	"                      as 2026-11-29T14:00:00Z, 2026-11-29, or 90s, 15m, 2h, 7d ago\n"
+	"  --first SEQ, --last SEQ\n"
+	"                      by number\n"
+	"  --limit N           so many at most (default: 100; 0: all)\n"
+	"  --oldest            oldest first\n"
+	"  --json              the log's own lines\n"
+	"  --index FILE        the index (default: index/log.db of the state directory)\n"
+	"  --scan              without an index: reads all of the log\n" LOG_DIR},
+    {"log index", "[DIR] [--index FILE] [--rebuild]",
+	"Make the index that log query uses, or bring it up to date. It may be deleted at any "
+	"time.",
+	"  --index FILE        the index (default: index/log.db of the state directory)\n"
+	"  --rebuild           make it anew\n" LOG_DIR},
     {"log head", "[DIR] [--keys FILE]", "Print the newest checkpoint, to be kept elsewhere.",
 	LOG_KEYS LOG_DIR},
     {"log checkpoint", "[DIR] [--keys FILE]", "The same as log head.", LOG_KEYS LOG_DIR},

@@ -19,6 +19,16 @@ static const struct {
 } verbs[] = {
     {"verify", cmd_log_verify, "[--state DIR | DIR] [--keys FILE] [--pin CHECKPOINT]..."},
     {"show", cmd_log_show, "[--state DIR | DIR] [--run RUN] [--type TYPE] [--json]"},
+    {"query", cmd_log_query,
+	"[--state DIR | DIR] [--run RUN] [--agent AGENT] [--person PERSON]\n"
+	"                           [--target TARGET] [--effect EFFECT] [--verdict VERDICT] "
+	"[--rule RULE]\n"
+	"                           [--type TYPE] [--status STATUS] [--action ID] [--id ID] [--src "
+	"SRC]\n"
+	"                           [--text WORDS] [--from TIME] [--to TIME] [--first SEQ] [--last "
+	"SEQ]\n"
+	"                           [--limit N] [--oldest] [--json] [--index FILE | --scan]"},
+    {"index", cmd_log_index, "[--state DIR | DIR] [--index FILE] [--rebuild]"},
     {"head", cmd_log_head, "[--state DIR | DIR] [--keys FILE]"},
     {"checkpoint", cmd_log_head, "[--state DIR | DIR] [--keys FILE]"},
     {"prove", cmd_log_prove, "SEQ [--state DIR | DIR] [--keys FILE] [--checkpoint FILE]"},

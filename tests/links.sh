@@ -32,6 +32,9 @@ table() {
 	core     holds  lacks sign_native.*|sign_bytes.* nor does it hold what signs for a person
 	core     import has   crypto_sign_verify_detached core verifies signatures
 	cmd      holds  has   sign_native        what signs for a person is in the command line
+	core     needs  lacks libsqlite3.*       core has no database
+	writer   needs  lacks libsqlite3.*       nor has the writer
+	cmd      needs  has   libsqlite3.*       the command line has one, for the index of the log
 	core     needs  lacks libssl.*           core does not link TLS
 	core     holds  has   secret_.*          core has the secret store
 	core     holds  has   policy_eval        core judges

@@ -43,6 +43,8 @@ COMMANDS = {  # file with the option table: its commands
                        "breakglass review", "breakglass list"],
     "cmd/cmd_log_verify.c": ["log verify"],
     "cmd/cmd_log_show.c": ["log show"],
+    "cmd/cmd_log_query.c": ["log query"],
+    "cmd/cmd_log_index.c": ["log index"],
     "cmd/cmd_log_head.c": ["log head", "log checkpoint"],
     "cmd/cmd_log_prove.c": ["log prove", "log verify-proof"],
     "cmd/cmd_log_erase.c": ["log erase"],
