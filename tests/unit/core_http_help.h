@@ -319,9 +319,9 @@ struct http_lease {
 };
 
 static inline struct http_lease
-http_leased(struct world *w)
+http_leased_as(struct world *w, uint16_t type)
 {
-	struct rd r = heard(&w->upstream, MSG_UH_SEND);
+	struct rd r = heard(&w->upstream, type);
 	struct http_lease l = {0};
 
 	l.conn = rd_u64(&r);
@@ -373,6 +373,12 @@ http_leased(struct world *w)
 	assert_true(rd_end(&r));
 	l.hash = http_lease_hash(l.method, l.target, l.fields, l.nfields);
 	return l;
+}
+
+static inline struct http_lease
+http_leased(struct world *w)
+{
+	return http_leased_as(w, MSG_UH_SEND);
 }
 
 static inline const struct http_field *
