@@ -326,4 +326,39 @@ w = Writer(d)
 tap.ok(not w.ready and w.gone() != 0, "a log that was changed is not opened")
 text = " ".join(w.logs) + w.p.stderr.read().decode()
 tap.ok(re.search("refused: changed at seq 0", text), "and the reason is said", text)
+
+# --- many producers ----------------------------------------------------------------------------------
+COUNT, PRODUCERS = int(os.environ.get("LOG_RECORDS", "20000")), 64
+d = state()
+w = Writer(d)
+sent, answered, lost, seqs = [0] * PRODUCERS, 0, 0, []
+for i in range(COUNT + PRODUCERS):
+    if i < COUNT:
+        k = i % PRODUCERS
+        w.append(i, "t", {"k": k, "n": sent[k]}, run="r-%d" % k)
+        sent[k] += 1
+    if i >= PRODUCERS:
+        a = w.ack(60)
+        lost += a is None or a["ticket"] != i - PRODUCERS or a["seq"] >= a["size"]
+        if a is None:
+            break
+        seqs.append(a["seq"])
+tap.eq((lost, seqs == list(range(1, COUNT + 1))), (0, True), "%d records of %d producers are each answered, numbered without a gap" % (COUNT, PRODUCERS))
+at, wrong = [0] * PRODUCERS, 0
+for r in records(d):
+    if r["type"] == "t":
+        wrong += r["data"]["n"] != at[r["data"]["k"]]
+        at[r["data"]["k"]] += 1
+tap.eq((wrong, at), (0, sent), "and each producer's are in its order")
+# What one run floods the writer with stands before another's record, and that is answered all the same.
+for i in range(3000):
+    w.append(i, "agent.note", {"n": i}, run="r-flood", src="agent")
+w.append(9999, "action", {"action": "a-other"}, run="r-other", flags=CHECKPOINT)
+last = None
+for _ in range(3001):
+    last = w.ack(60)
+    if last is None or last["ticket"] == 9999:
+        break
+tap.ok(last is not None and last["ticket"] == 9999, "one run's flood does not keep another's record from its answer", last)
+tap.eq((w.end(), verify(d)[0]), (0, 0), "the log verifies")
 tap.done()
