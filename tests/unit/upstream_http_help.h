@@ -85,6 +85,9 @@ struct rig {
 	int whole;			 /* of UF_END; -1: none came */
 	uint64_t more;
 	unsigned mores;
+	char etag[1100]; /* of UH_LOOKED */
+	bool over;
+	size_t content; /* bytes of it */
 	bool front_gone;
 	/* Called when front hears something or time passes; may act. */
 	void (*step)(struct rig *r);
@@ -271,6 +274,21 @@ rig_hash(struct rd *b)
 	return h;
 }
 
+static inline void
+rig_looked(struct rig *r, struct rd *b)
+{
+	struct str etag;
+
+	(void)rd_u64(b);
+	(void)rd_u64(b);
+	etag = rd_lstr(b);
+	(void)snprintf(r->etag, sizeof(r->etag), "%.*s", STR_ARG(etag));
+	r->over = rd_u8(b) == 1;
+	r->content = rd_lstr(b).n;
+	assert_true(rd_end(b));
+	rig_note(r, 'L');
+}
+
 static inline int
 rig_core(
     void *arg, struct ipc *w, uint16_t type, struct rd *b, int *fds, size_t nfds, struct err *err)
@@ -282,6 +300,10 @@ rig_core(
 	(void)fds;
 	(void)nfds;
 	(void)err;
+	if (type == MSG_UH_LOOKED) {
+		rig_looked(r, b);
+		return 0;
+	}
 	assert_int_equal(type, MSG_UH_DONE);
 	(void)rd_u64(b);
 	(void)rd_u64(b);
