@@ -1,0 +1,575 @@
+#!/usr/bin/env python3
+"""Mutation of the verifiers: each check taken out, in the C verifier and in the independent one, makes
+the attack it is there for go unseen, or be called something else. A check without such an attack
+beside it would be one that nobody tests."""
+import base64
+import concurrent.futures
+import contextlib
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import types
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, "../lib"), os.path.join(HERE, "..")]
+import verify_log as v  # noqa: E402
+from harness import BUILD, TOP, Tap, Temp  # noqa: E402
+
+tap, temp = Tap(), Temp("mutants")
+T = temp.path
+CC = os.environ.get("CC", "gcc").split()
+SAN = ["-fsanitize=address,undefined"] if os.environ.get("MODE") == "asan" else []
+COV = ["--coverage"] if os.environ.get("MODE") == "cov" else []
+
+
+def build(name, count, *opts):
+    subprocess.run([BUILD + "/tool_append-log", T + "/" + name, str(count), *opts], check=True, stdout=subprocess.DEVNULL)
+    return T + "/" + name
+
+
+ONE = build("one", 30, "batch=3", "cp=10")
+SEGS = build("segs", 40, "batch=3", "cp=10", "seg=6000")
+OPEN = build("open", 20, "batch=4", "cp=0", "close=0")
+KEY = ONE + "/keys/log/vkey"
+
+# --- attacks: each damages a copy; both verifiers must answer so ----------------------------------
+ATTACKS = {}
+
+
+def attack(src, rc, *words, keys=None, pins=()):
+    def put(f):
+        ATTACKS[f.__name__] = (src, f, rc, sorted(words), keys, pins)
+        return f
+    return put
+
+
+def seg(d):
+    return sorted(d + "/seg/" + n for n in os.listdir(d + "/seg") if n.endswith(".jsonl"))
+
+
+def get(path):
+    with open(path, "rb") as f:
+        return f.read()
+
+
+def set_(path, data):
+    with open(path, "wb") as f:
+        f.write(data)
+
+
+def edit(d, change):
+    lines = get(seg(d)[0]).splitlines(True)
+    r = change(lines)
+    set_(seg(d)[0], b"".join(lines if r is None else r))
+
+
+def line_of(body):
+    return b'{"body":' + body + b',"hash":"' + hashlib.sha256(b"\0" + body).hexdigest().encode() + b'"}\n'
+
+
+def chained(lines, k):
+    """Hashes and prev anew from line k on, bytes of bodies kept."""
+    for i in range(k, len(lines)):
+        prev = lines[i - 1][-67:-3] if i else b"0" * 64
+        lines[i] = line_of(re.sub(rb'"prev":"[0-9a-f]{64}"', b'"prev":"' + prev + b'"', lines[i][8:-76], count=1))
+    return lines
+
+
+def body(k, old, new):
+    """An attack on the form of record k of the unsigned log, with right hashes."""
+    def run(d):
+        def change(x):
+            assert old in x[k], (old, x[k])
+            x[k] = line_of(x[k][8:-76].replace(old, new, 1))
+            return chained(x, k)
+        edit(d, change)
+    return run
+
+
+def form(name, old, new, k=4):
+    f = body(k, old, new)
+    f.__name__ = name
+    attack(OPEN, 1, (k, "changed"))(f)
+
+
+form("space", b'"data":{', b'"data": {')
+form("leading_zero", b'"n":4', b'"n":04')
+form("minus_zero", b'"n":4', b'"n":-0')
+form("large_integer", b'"n":4', b'"n":9007199254740992')
+form("fraction", b'"n":4', b'"n":4.0')
+form("null", b'"n":4', b'"n":null')
+form("keys_out_of_order", b'"n":4', b'"n":4,"a":1')
+form("key_twice", b'"n":4', b'"n":4,"n":4')
+form("escaped_slash", b'"n":4', b'"n":"\\/"')
+form("needless_escape", b'"n":4', b'"n":"\\u0041"')
+form("nul", b'"n":4', b'"n":"\\u0000"')
+form("surrogate", b'"n":4', b'"n":"\\ud800"')
+form("not_utf8", b'"n":4', b'"n":"\xc3(a"')
+form("too_deep", b'"n":4', b'"n":' + b"[" * 16 + b"]" * 16)
+form("raw_control", b'"n":4', b'"n":"\t"')
+form("member_more", b'"v":1', b'"v":1,"w":1')
+form("version", b'"v":1', b'"v":2')
+form("source", b'"src":"agent"', b'"src":"root"')
+form("type", b'"type":"agent.note"', b'"type":"Agent.note"')
+form("run", b'"run":"r-1"', b'"run":"r/1"')
+ATTACKS["no_such_date"] = (OPEN, lambda d: edit(d, lambda x: chained(
+    x[:4] + [line_of(re.sub(rb'"time":"....-..-..', b'"time":"2026-02-30', x[4][8:-76]))] + x[5:], 4)), 1, [(4, "changed")], None, ())
+ATTACKS["batch_above"] = (OPEN, body(4, b'"batch":1,', b'"batch":5,'), 1, [(4, "changed")], None, ())
+
+
+@attack(OPEN, 1, (6, "changed"))
+def batch_cannot_be(d):
+    body(6, b'"batch":5,', b'"batch":4,')(d)
+
+
+@attack(ONE, 1, (9, "changed"))
+def hash_of_the_line(d):
+    edit(d, lambda x: x.__setitem__(9, x[9][:-67] + b"0" * 64 + x[9][-3:]))
+
+
+@attack(ONE, 1, (9, "changed"))
+def end_of_the_line(d):
+    edit(d, lambda x: x.__setitem__(9, x[9][:-2] + b"]\n"))
+
+
+@attack(ONE, 1, (9, "changed"))
+def middle_of_the_line(d):
+    edit(d, lambda x: x.__setitem__(9, x[9].replace(b',"hash":"', b',"hasH":"')))
+
+
+@attack(ONE, 1, (9, "changed"))
+def begin_of_the_line(d):
+    edit(d, lambda x: x.__setitem__(9, x[9].replace(b'{"body":', b'{"bodY":')))
+
+
+@attack(OPEN, 1, (9, "changed"))
+def follows_another(d):
+    edit(d, lambda x: x.__setitem__(9, line_of(x[9][8:-76].replace(b'"src":"agent"', b'"src":"human"'))))
+
+
+@attack(OPEN, 1, (10, "missing"))
+def number_skipped(d):  # within a batch
+    edit(d, lambda x: chained(x[:10] + x[11:], 10))
+
+
+@attack(ONE, 1, (9, "reordered"))
+def exchanged(d):
+    edit(d, lambda x: x.__setitem__(slice(9, 11), [x[10], x[9]]))
+
+
+@attack(ONE, 1, (9, "duplicated"))
+def twice(d):
+    edit(d, lambda x: x.insert(10, x[9]))
+
+
+@attack(ONE, 1, (9, "inserted"))
+def pushed_in(d):
+    edit(d, lambda x: x.insert(9, b"x\n"))
+
+
+@attack(ONE, 1, (20, "cut"))
+def cut_off(d):
+    edit(d, lambda x: x[:20])
+
+
+@attack(ONE, 1, (20, "cut"))
+def cut_within(d):
+    edit(d, lambda x: x[:20] + [x[20][:50]])
+
+
+@attack(ONE, 1, (31, "changed"))
+def end_zeroed(d):
+    edit(d, lambda x: x[:31] + [b"\0" * 80 + b"\n"])
+
+
+@attack(OPEN, 1, (20, "changed"))
+def more_than_a_write(d):
+    edit(d, lambda x: x[:20] + [b"x" * (1 << 20) + b"y"])
+
+
+@attack(OPEN, 1, (9, "changed"))
+def batch_behind_damage(d):
+    edit(d, lambda x: x.__setitem__(9, b"\0" * 30 + x[9][30:]))
+
+
+@attack(OPEN, 1, (16, "changed"))
+def batch_right_behind_damage(d):
+    edit(d, lambda x: x[:16] + [b"\0" * 30 + x[16][30:], x[17]])
+
+
+@attack(OPEN, 3)
+def batch_above_behind_damage(d):  # no record, so no later batch
+    edit(d, lambda x: x[:9] + [b"\0" * 30 + x[9][30:], line_of(x[10][8:-76].replace(b'"batch":9,', b'"batch":99,'))])
+
+
+@attack(OPEN, 3)
+def torn_end(d):
+    edit(d, lambda x: x[:-1] + [x[-1][:90]])
+
+
+@attack(ONE, 1, (1, "rewritten"))
+def rewritten(d):
+    edit(d, lambda x: chained(x[:12] + [line_of(x[12][8:-76].replace(b'"src":"agent"', b'"src":"human"'))] + x[13:], 12))
+
+
+# --- segments, leaves, packs, names
+FIRST = [int(os.path.basename(s)[:20]) for s in seg(SEGS + "/log")]
+
+
+@attack(SEGS, 1, (FIRST[1], "misplaced"))
+def misplaced(d):
+    os.rename(seg(d)[1], d + "/seg/%020d.jsonl" % (FIRST[1] + 1))
+
+
+@attack(SEGS, 1, (FIRST[1], "missing"))
+def segment_gone(d):
+    os.unlink(seg(d)[1])
+    os.unlink(seg(d)[0][:-26] + "%020d.leaves" % FIRST[1])
+
+
+@attack(SEGS, 1, (3, "leaves"))
+def leaves_changed(d):
+    p = d + "/seg/%020d.leaves" % 0
+    b = bytearray(get(p))
+    b[100] ^= 1
+    set_(p, bytes(b))
+
+
+@attack(SEGS, 1, (0, "leaves"))
+def leaves_longer(d):
+    p = d + "/seg/%020d.leaves" % 0
+    set_(p, get(p) + b"x" * 32)
+
+
+@attack(ONE, 1, (0, "foreign"))
+def foreign_name(d):
+    set_(d + "/cp/notes", b"")
+
+
+@attack(ONE, 1, (0, "foreign"))
+def foreign_in_the_root(d):
+    set_(d + "/notes", b"")
+
+
+@attack(ONE, 1, (0, "foreign"), (0, "cut"))
+def link(d):
+    os.rename(seg(d)[0], d + "/../elsewhere")
+    os.symlink("../../elsewhere", d + "/seg/%020d.jsonl" % 0)
+
+
+@attack(ONE, 1, (3, "blob"))
+def blob_changed(d):
+    p = d + "/blob/%020d.pack" % 0
+    b = bytearray(get(p))
+    b[120] ^= 1
+    set_(p, bytes(b))
+
+
+@attack(SEGS, 1, (0, "junk"))
+def junk(d):
+    p = d + "/blob/%020d.pack" % 0
+    set_(p, get(p) + b"junk")
+
+
+# --- what the writer says of itself
+@attack(ONE, 1, (32, "after-close"))
+def after_close(d):
+    def change(x):
+        r = json.loads(x[-1][8:-76])
+        r.update(seq=32, batch=32, type="agent.note", prev=x[-1][-67:-3].decode())
+        x.append(line_of(json.dumps(r, sort_keys=True, separators=(",", ":")).encode()))
+    edit(d, change)
+
+
+@attack(ONE, 1, (1, "checkpoint"))
+def checkpoint_of_the_start_gone(d):
+    os.unlink(d + "/cp/%020d" % 1)
+
+
+@attack(SEGS, 1, (FIRST[1], "checkpoint"))
+def checkpoint_of_a_segment_gone(d):
+    os.unlink(d + "/cp/%020d" % FIRST[1])
+
+
+@attack(ONE, 1, (5, "resplit"))
+def resplit(d):
+    lines = get(seg(d)[0]).splitlines(True)
+    set_(d + "/seg/%020d.jsonl" % 5, b"".join(lines[5:]))
+    set_(seg(d)[0], b"".join(lines[:5]))
+
+
+# --- checkpoints, some with the log's own key: what it would never sign
+NEWEST = sorted(os.listdir(ONE + "/log/cp"))[-1]
+NOTE = get(ONE + "/log/cp/" + NEWEST)
+TEXT, SIG = NOTE[:NOTE.rindex(b"\n\n") + 1], NOTE[NOTE.rindex(b"\n\n") + 2:]
+NAME = b"broker.example/test"
+
+
+def sign(text, name=NAME):
+    h = hashlib.sha512(bytes([7]) * 32).digest()
+    a = (int.from_bytes(h[:32], "little") & (1 << 254) - 8) | 1 << 254
+
+    def enc(p):
+        x, y, z, _ = p
+        i = pow(z, v.P - 2, v.P)
+        return (y * i % v.P | (x * i % v.P & 1) << 255).to_bytes(32, "little")
+    pub = enc(v.mul(a, v.G))
+    r = int.from_bytes(hashlib.sha512(h[32:] + text).digest(), "little") % v.L
+    big = enc(v.mul(r, v.G))
+    k = int.from_bytes(hashlib.sha512(big + pub + text).digest(), "little") % v.L
+    sig = big + ((r + k * a) % v.L).to_bytes(32, "little")
+    kid = hashlib.sha256(name + b"\n\1" + pub).digest()[:4]
+    return text + b"\n" + "— ".encode() + name + b" " + base64.b64encode(kid + sig) + b"\n"
+
+
+assert sign(TEXT) == NOTE
+
+
+def noted(name, note, at=None, keys=None, rc=1):
+    def run(d):
+        os.unlink(d + "/checkpoint")
+        set_(d + "/cp/" + (at or NEWEST), note)
+    run.__name__ = name
+    attack(ONE, rc, *([(int(at or NEWEST), "checkpoint")] if rc == 1 else []), keys=keys)(run)
+
+
+LINES = TEXT.split(b"\n")
+B64 = SIG.split(b" ")[2][:-1]
+noted("wrong_signature", TEXT + b"\n" + SIG.replace(B64, base64.b64encode(base64.b64decode(B64)[:-1] + b"\1")))
+noted("spare_bits_of_a_signature", NOTE[:-3] + bytes([NOTE[-3] + 1]) + NOTE[-2:] if B64.endswith(b"=") else b"")
+noted("size_with_zero", sign(TEXT.replace(b"\n%d\n" % int(NEWEST), b"\n0%d\n" % int(NEWEST))))
+noted("extension_line", sign(TEXT + b"more\n"))
+noted("another_origin", sign(TEXT.replace(NAME, b"other.example/test")))
+noted("root_of_31_bytes", sign(b"\n".join(LINES[:2] + [base64.b64encode(base64.b64decode(LINES[2])[:31]), b""])))
+noted("carriage_return", sign(TEXT.replace(b"\n", b"\r\n", 1)))
+noted("another_size_than_its_name", NOTE, "%020d" % 7)
+noted("too_many_signatures", NOTE + "— w.example AAAAAAAAAAAA\n".encode() * 64)
+noted("sixty_four_signatures", NOTE + "— w.example AAAAAAAAAAAA\n".encode() * 63, rc=0)
+noted("line_without_dash", NOTE + b"x w.example AAAAAAAAAAAA\n")
+noted("signature_without_name", NOTE + "—  AAAAAAAAAAAA\n".encode())
+
+
+@attack(ONE, 2, keys="stranger")
+def key_of_a_stranger(d):
+    pass
+
+
+@attack(ONE, 1, (int(NEWEST), "checkpoint"), (0, "checkpoint"), keys="early")
+def key_past_its_sizes(d):
+    pass
+
+
+@attack(ONE, 1, (1, "checkpoint"), keys="late")
+def key_before_its_sizes(d):
+    pass
+
+
+@attack(ONE, 1, (19, "cut"), pins=("newest",))
+def rolled_back(d):
+    edit(d, lambda x: x[:19])
+    os.unlink(d + "/checkpoint")
+    for n in os.listdir(d + "/cp"):
+        if int(n) > 19:
+            os.unlink(d + "/cp/" + n)
+
+
+VKEY = get(KEY).decode().strip()
+set_(T + "/early", ("%s 0 %d\n" % (VKEY, int(NEWEST) - 1)).encode())
+set_(T + "/late", ("%s 2 -\n" % VKEY).encode())
+shutil.copy(build("stranger-log", 1, "seed=9") + "/keys/log/vkey", T + "/stranger")
+shutil.copy(ONE + "/log/cp/" + NEWEST, T + "/newest")
+
+
+# --- both verifiers ----------------------------------------------------------------------------------
+def scene(name):
+    """A damaged copy, made once."""
+    d = T + "/scene/" + name + "/log"
+    if not os.path.exists(d):
+        shutil.copytree(ATTACKS[name][0] + "/log", d)
+        for p, _, names in os.walk(d):
+            for n in names:
+                os.chmod(os.path.join(p, n), 0o600)
+        ATTACKS[name][1](d)
+    return d
+
+
+def c_says(program, name):
+    _, _, _, _, keys, pins = ATTACKS[name]
+    r = subprocess.run([program, "log", "verify", scene(name), "--keys", T + "/" + keys if keys else KEY] +
+                       [w for p in pins for w in ("--pin", T + "/" + p)], capture_output=True, text=True, errors="replace")
+    return r.returncode, sorted((int(s), w) for s, w in re.findall(r"^TAMPER at seq (\d+).*?: ([\w-]+):", r.stdout, re.M))
+
+
+def py_says(module, name):
+    _, _, _, _, keys, pins = ATTACKS[name]
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        try:
+            rc = module.main(["verify_log.py", scene(name), T + "/" + keys if keys else KEY] + [T + "/" + p for p in pins])
+        except Exception as e:  # a mutant may fall
+            return repr(e)
+    return rc, sorted((int(s), w) for s, w in re.findall(r"^TAMPER at seq (\d+): ([\w-]+):", out.getvalue(), re.M))
+
+
+for name, (_, _, rc, words, _, _) in ATTACKS.items():
+    got = c_says(BUILD + "/cofferdam-cmd", name), py_says(v, name)
+    tap.eq(got, ((rc, words), (rc, words)), "%s: both verifiers say %s" % (name, words or rc))
+
+# --- mutants: file, what stands there, what in its place, attacks of which one must come out otherwise
+C = [[w.strip(" ") for w in line.split("~")] for line in r"""
+audit/record.c ~ if (!hash_eq(&said, &is)) ~ if (false) ~ hash_of_the_line
+audit/record.c ~ memcmp(line.p + line.n - 3, "\"}\n", 3) != 0 || ~ ~ end_of_the_line
+audit/record.c ~ memcmp(tail, SUFFIX, sizeof(SUFFIX) - 1) != 0 || ~ ~ middle_of_the_line
+audit/record.c ~ memcmp(line.p, RECORD_PREFIX, RECORD_PREFIX_LEN) != 0) ~ false) ~ begin_of_the_line
+audit/record.c ~ record_src_ok(r->src) && record_type_ok(r->type) && r->time.n ~ record_type_ok(r->type) && r->time.n ~ source
+audit/record.c ~ record_type_ok(r->type) && ~ ~ type
+audit/record.c ~ if (!record_run_ok(r->run)) ~ if (false) ~ run
+audit/record.c ~ clock_parse(r->time, &us, NULL) == 0 && ~ (us = 0, true) && ~ no_such_date
+audit/record.c ~ str_eqz(v, "1") && ~ ~ version
+audit/record.c ~ && r->batch <= r->seq; ~ ; ~ batch_above_behind_damage
+audit/record.c ~ || !str_eqz(left, "}")) ~ ) ~ member_more
+audit/canon.c ~ if (*from == '0' && (n > 1 || minus)) ~ if (false) ~ leading_zero minus_zero
+audit/canon.c ~ if (n > strlen(INT_DIGITS) || (n == strlen(INT_DIGITS) && memcmp(from, INT_DIGITS, n) > 0)) ~ if (false) ~ large_integer
+audit/canon.c ~ if (last.p != NULL && !key_before(last, key)) ~ if (false) ~ keys_out_of_order key_twice
+audit/canon.c ~ return lo != 0 && lo != '\b' ~ return lo != '\b' ~ nul
+audit/canon.c ~ "\"\\bfnrt", s->p[1]) != NULL ~ "\"\\/bfnrt", s->p[1]) != NULL ~ escaped_slash
+audit/canon.c ~ if (p[2] != '0' || p[3] != '0' || (hi != 0 && hi != 1)) ~ if (false) ~ needless_escape surrogate
+audit/canon.c ~ if (str_is_utf8(str_mem(s->p, n))) ~ if (true) ~ not_utf8
+audit/canon.c ~ if (depth >= s->depth_max) ~ if (false) ~ too_deep
+audit/canon.c ~ if (c < 0x20) ~ if (false) ~ raw_control
+audit/chain.c ~ if (ret->seq != c->tree.size || ~ if ( ~ number_skipped
+audit/chain.c ~ !hash_eq(&ret->prev, &c->head) || ~ ~ follows_another
+audit/chain.c ~ (ret->batch != c->batch && ret->batch != ret->seq)) ~ false) ~ batch_cannot_be
+audit/chain.c ~ if (name == k) { ~ if (true) { ~ misplaced segment_gone
+audit/chain.c ~ rest > TORN_MAX || ~ ~ more_than_a_write
+audit/chain.c ~ if (!last || rest > TORN_MAX || k < c->newest) ~ if (!last || rest > TORN_MAX) ~ end_zeroed
+audit/chain.c ~ if (last && how == SEGMENT_PART && k < c->newest) ~ if (false) ~ cut_within
+audit/chain.c ~ if (!later && (n = any_later(c, batch_after, k, &later, err)) != 0) ~ if (false) ~ batch_behind_damage
+audit/chain.c ~ later = r.batch > k; ~ later = false; ~ batch_right_behind_damage
+audit/chain.c ~ if (r.seq == k && hash_eq(&r.prev, &c->head)) ~ if (false) ~ pushed_in
+audit/chain.c ~ if (leaf_before(c, seq, &old) && hash_eq(&old, leaf)) ~ if (false) ~ twice
+audit/chain.c ~ if (later)
+		fault(c, LOG_KIND_REORDERED ~ if (false)
+		fault(c, LOG_KIND_REORDERED ~ exchanged
+audit/segment.c ~ if (!is_type(e, DT_REG)) ~ if (false) ~ link
+audit/verify.c ~ if (!hash_eq(&h->root, &root)) { ~ if (false) { ~ rewritten
+audit/verify.c ~ && numbered && cp.size != number) ~ && false) ~ another_size_than_its_name
+audit/verify.c ~ if (f->foreign != 0) ~ if (false) ~ foreign_name foreign_in_the_root
+audit/verify.c ~ i < npins; i++) ~ i < 0; i++) ~ rolled_back
+audit/verify.c ~ memcmp(y->leaves.p + y->leaves_at, leaf->b, HASH_LEN) != 0)) { ~ false)) { ~ leaves_changed
+audit/verify.c ~ && y->leaves_at != y->leaves.n) ~ && false) ~ leaves_longer
+audit/verify.c ~ (junk || number < y->last_seg)) ~ false) ~ junk
+audit/verify.c ~ if (y->blob[i].found) ~ if (true) ~ blob_changed
+audit/verify.c ~ newest > y->v.size) ~ false) ~ cut_off
+audit/verify_shape.c ~ if (after)
+		add ~ if (false)
+		add ~ after_close
+audit/verify_shape.c ~ s->owed = r->seq + 1; ~ ; ~ checkpoint_of_the_start_gone
+audit/verify_shape.c ~ return check_checkpoint(s, r->seq, r->seq, f); ~ return 0; ~ checkpoint_of_a_segment_gone
+audit/verify_shape.c ~ if (first && r->seq != 0 && !record_of_start(r->type)) { ~ if (false) { ~ resplit
+audit/checkpoint.c ~ || !sig_ed25519_verify(k->pub, text, blob.p + 4)) ~ ) ~ wrong_signature
+audit/checkpoint.c ~ if (strcmp(cp.origin, key->name) != 0) ~ if (false) ~ another_origin
+audit/checkpoint.c ~ if (cp.size < key->first || cp.size > key->last) ~ if (cp.size < key->first) ~ key_past_its_sizes
+audit/checkpoint.c ~ if (cp.size < key->first || ~ if ( ~ key_before_its_sizes
+audit/checkpoint.c ~ if (text.n != 0) /* ~ if (false) /* ~ extension_line
+audit/checkpoint.c ~ || root.n != HASH_LEN) ~ ) ~ root_of_31_bytes
+audit/checkpoint.c ~ if (++n > NOTE_SIGS_MAX) ~ if (false) ~ too_many_signatures
+audit/checkpoint.c ~ if (first == NULL)
+		return err_set(err, ERR_CONFIG ~ if (false)
+		return err_set(err, ERR_CONFIG ~ key_of_a_stranger
+audit/checkpoint.c ~ memcmp(line.p, DASH, DASH_LEN) != 0) ~ false) ~ line_without_dash
+common/enc.c ~ if (pad != 0 && (b64_value(s.p[digits - 1]) & (pad == 1 ? 3u : 15u)) != 0) ~ if (false) ~ spare_bits_of_a_signature
+common/str.c ~ || (s.n > 1 && s.p[0] == '0')) ~ ) ~ size_with_zero
+""".strip().replace("\n\t\t", "\0").split("\n")]
+
+
+def c_mutant(n):
+    path, old, new, names = (x.replace("\0", "\n\t\t") for x in C[n])
+    source = get(TOP + "/" + path).decode()
+    pattern = r"\s+".join(map(re.escape, old.split()))
+    found = len(re.findall(pattern, source))
+    if found != 1:
+        return "%s: stands there %d times: %s" % (path, found, old)
+    at = "%s/m%d" % (T, n)
+    set_(at + ".c", re.sub(pattern, lambda _: new, source).encode())
+    libs = ["%s/lib%s.a" % (BUILD, x) for x in ("cmd", "core", "audit", "policy", "common")]
+    r = subprocess.run(CC + ["-std=gnu17", "-D_GNU_SOURCE", "-w", "-O0", "-I" + TOP, "-I" + BUILD, *SAN, *COV, "-o", at, at + ".c",
+                             BUILD + "/cmd/cmd_main.o", "-Wl,--start-group", *libs, "-Wl,--end-group", "-lcrypto", "-lcjson",
+                             "-lsodium", "-lseccomp"], capture_output=True, text=True)
+    if r.returncode != 0:
+        return "%s does not build: %s" % (path, r.stderr[-600:])
+    red = [x for x in names.split() if c_says(at, x) != (ATTACKS[x][2], ATTACKS[x][3])]
+    os.unlink(at)
+    return None if red else "%s without `%s`: %s is still seen" % (path, old, names)
+
+
+with concurrent.futures.ThreadPoolExecutor(2) as pool:
+    alive = [x for x in pool.map(c_mutant, range(len(C))) if x]
+for x in alive:
+    print("# " + x)
+tap.eq(len(alive), 0, "each of %d checks taken out of the C verifier makes its attack red" % len(C))
+
+PY = [[w.strip(" ") for w in line.split("~")] for line in r"""
+or line[-67:-3] != leaf.hex().encode(): ~ : ~ hash_of_the_line
+and line.endswith(b'"}\n') ~ ~ end_of_the_line
+and line[-76:-67] == b',"hash":"' ~ ~ middle_of_the_line
+line.startswith(b'{"body":') and ~ ~ begin_of_the_line
+if any(a >= b for a, b in zip(keys, keys[1:])): ~ if False: ~ keys_out_of_order
+!= b:
+        raise ValueError("not canonical") ~ == b"x":
+        raise ValueError("not canonical") ~ space escaped_slash
+if abs(n) > MAX_INT: ~ if False: ~ large_integer
+if "\0" in v: ~ if False: ~ nul
+elif v is None: ~ elif v == 0.5: ~ null
+if depth <= 0 and ~ if False and ~ too_deep
+if sorted(set(r) - {"run"}) != KEYS or ~ if ~ member_more
+if k in r and not re.fullmatch(form, r[k]): ~ if False: ~ source type run
+datetime.datetime.strptime(r["time"], "%Y-%m-%dT%H:%M:%S.%fZ") ~ ~ no_such_date
+if r["v"] == 1 and ~ if ~ version
+and r["batch"] <= r["seq"] else None ~ else None ~ batch_above_behind_damage
+return r["seq"] == k and ~ return ~ number_skipped
+r["prev"] == self.prev.hex() and r["batch"] ~ r["batch"] ~ follows_another
+and r["batch"] in (self.batch, k) ~ ~ batch_cannot_be
+if name != k: ~ if False: ~ misplaced
+if last and rest <= TORN_MAX and ~ if last and ~ more_than_a_write
+and k >= self.newest: ~ : ~ end_zeroed
+if not any(w and w[0]["batch"] > k for ~ if not any(False for ~ batch_behind_damage
+if root != self.tree.root(): ~ if False: ~ rewritten
+if numbered and size != number: ~ if False: ~ another_size_than_its_name
+self.heads += pins ~ pass ~ rolled_back
+if data[32 * j : 32 * j + 32] != leaf: ~ if False: ~ leaves_changed
+if whole and len(data) != 32 * len(mine): ~ if False: ~ leaves_longer
+if junk or (skipped and ~ if False and (skipped and ~ junk
+if ct not in seen] ~ if False] ~ blob_changed
+and size < self.newest: ~ and False: ~ cut_off
+if self.ended and not start: ~ if False: ~ after_close
+self.owed = seq + 1 ~ pass ~ checkpoint_of_the_start_gone
+if signed is not None and ~ if False and ~ checkpoint_of_a_segment_gone
+or (seq == segment != 0 and not start): ~ : ~ resplit
+if not signed_by( ~ if False and not signed_by( ~ wrong_signature
+if origin != name: ~ if False: ~ another_origin
+or (last is not None and size > last): ~ : ~ key_past_its_sizes
+if size < first or (last ~ if (last ~ key_before_its_sizes
+return b if base64.b64encode(b) == s else None ~ return b ~ spare_bits_of_a_signature
+or len(sigs) > 64: ~ : ~ too_many_signatures
+or len(root) != 32 ~ ~ root_of_31_bytes
+elif seq < k and self.leaves[seq] == leaf: ~ elif False: ~ twice
+""".strip().replace("\n    ", "\0").split("\n")]
+source, alive = get(TOP + "/tests/verify_log.py").decode(), []
+for old, new, names in ([y.replace("\0", "\n    ") for y in x] for x in PY):
+    if source.count(old) != 1:
+        alive.append("stands there %d times: %s" % (source.count(old), old))
+        continue
+    m = types.ModuleType("mutant")
+    exec(compile(source.replace(old, new), "mutant", "exec"), m.__dict__)
+    if all(py_says(m, x) == (ATTACKS[x][2], ATTACKS[x][3]) for x in names.split()):
+        alive.append("without `%s`: %s is still seen" % (old, names))
+for x in alive:
+    print("# " + x)
+tap.eq(len(alive), 0, "each of %d checks taken out of the independent verifier makes its attack red" % len(PY))
+tap.done()
