@@ -86,7 +86,7 @@ inclusion_holds_at_its_own_place_only(void **state)
 	struct hash p[TREE_PROOF_MAX + 1];
 
 	(void)state;
-	for (uint64_t n = 1; n <= N_MAX; n += n < 70 ? 1 : 23) {
+	for (uint64_t n = 1; n <= N_MAX; n++) {
 		struct hash root = naive_root(leaves, n);
 
 		for (uint64_t i = 0; i < n; i++) {
@@ -113,7 +113,7 @@ consistency_holds_between_all_sizes_and_not_with_a_changed_hash(void **state)
 	struct hash p[TREE_PROOF_MAX + 1];
 
 	(void)state;
-	for (uint64_t n = 1; n <= N_MAX; n += n < 70 ? 1 : 23) {
+	for (uint64_t n = 1; n <= N_MAX; n++) {
 		struct hash new = naive_root(leaves, n);
 
 		for (uint64_t m = 1; m <= n; m++) {
