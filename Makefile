@@ -66,12 +66,13 @@ endif
 # --- what is built -------------------------------------------------------------------
 # Libraries: one per module or process prefix; *_main.c stays out, so tests can link them.
 src	= $(filter-out %_main.c,$(wildcard $(1)))
-LIBS	= common policy policypg audit writer brokerp front core upstream parser console courier agent sandbox super inside cli
+LIBS	= common policy policypg audit writer witness brokerp front core upstream parser console courier agent sandbox super inside cli
 SRC_common	= $(call src,common/*.c)
 SRC_policypg	= $(call src,policy/facts_*.c)
 SRC_policy	= $(filter-out $(SRC_policypg),$(call src,policy/*.c))
 SRC_writer	= $(call src,audit/writer_*.c)
-SRC_audit	= $(filter-out $(SRC_writer),$(call src,audit/*.c))
+SRC_witness	= $(call src,audit/witness_*.c)
+SRC_audit	= $(filter-out $(SRC_writer) $(SRC_witness),$(call src,audit/*.c))
 SRC_brokerp	= $(call src,broker/broker_*.c)
 SRC_front	= $(call src,broker/front_*.c)
 SRC_core	= $(call src,broker/core_*.c)
@@ -88,7 +89,7 @@ lib	= $(foreach l,$(1),$(B)/lib$(l).a)
 
 # Programs: main file, our libraries (in link order), foreign libraries.
 PROGS	= cofferdam-broker cofferdam-front cofferdam-core cofferdam-upstream cofferdam-writer \
-	  cofferdam-parser cofferdam-console cofferdam-courier cofferdam-agent cofferdam-sandbox cofferdam-inside cofferdam-init cofferdam-cmd cofferdam-ics cofferdam
+	  cofferdam-parser cofferdam-console cofferdam-courier cofferdam-witness cofferdam-agent cofferdam-sandbox cofferdam-inside cofferdam-init cofferdam-cmd cofferdam-ics cofferdam
 MAIN_cofferdam-broker	= broker/broker_main.c
 USE_cofferdam-broker	= brokerp common
 EXT_cofferdam-broker	= -lcjson -lseccomp -lsodium -lcrypto
@@ -113,6 +114,9 @@ EXT_cofferdam-console	= -lssl -lcrypto -lcjson -lseccomp -lsodium
 MAIN_cofferdam-courier	= broker/courier_main.c
 USE_cofferdam-courier	= courier upstream audit common
 EXT_cofferdam-courier	= -lcurl -lssl -lcrypto -lcares -lz -lcjson -lseccomp -lsodium
+MAIN_cofferdam-witness	= audit/witness_main.c
+USE_cofferdam-witness	= witness audit common
+EXT_cofferdam-witness	= -lssl -lcrypto -lcjson -lseccomp -lsodium
 MAIN_cofferdam-agent	= agent/agent_main.c
 USE_cofferdam-agent	= agent sandbox common
 EXT_cofferdam-agent	= -lcjson -lseccomp -lsodium -lcrypto
@@ -230,7 +234,7 @@ $(B)/audit/replay_page_top.o: $(B)/audit/replay_page_assets.h
 # --- tests ---------------------------------------------------------------------------
 UNIT	= $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/t_*.c))
 FUZZ	= $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
-TESTLIBS = $(call lib,core front console courier upstream writer audit parser policypg policy brokerp agent cli super sandbox inside common)
+TESTLIBS = $(call lib,core front console courier upstream witness writer audit parser policypg policy brokerp agent cli super sandbox inside common)
 TESTEXT	= -lcurl -lssl -lcrypto -lcares -lz -lcjson -lseccomp -lsodium -lpg_query -lsqlite3 -lm -lpthread
 $(B)/t_%: $(B)/tests/unit/t_%.o $(TESTLIBS)
 	$(call say,LD,$@)$(CC) $(LD_) $(LDFLAGS) -o $@ $< -Wl,--start-group $(TESTLIBS) -Wl,--end-group $(TESTEXT) -lcmocka

@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <inttypes.h>
 
+#include "audit/cosign.h"
 #include "common/log.h"
 #include "common/sig.h"
 
@@ -157,7 +158,7 @@ vkeys_parse(struct str text, const char *file, struct vkeys *ret, struct err *er
 			text = STR_NONE;
 		}
 		n++;
-		if (line.n == 0 || line.p[0] == '#')
+		if (line.n == 0 || line.p[0] == '#' || cosigner_is(line))
 			continue;
 		if (keys.n == VKEYS_MAX)
 			return err_set(

@@ -30,5 +30,6 @@ int cmd_log(int argc, char **argv);
 int cmd_replay(int argc, char **argv);
 int cmd_status(int argc, char **argv);
 int cmd_run_end(int argc, char **argv);
+int cmd_witness(int argc, char **argv);
 
 #endif

@@ -294,6 +294,18 @@ static const struct help {
 	"  --done              it was done\n"
 	"  --not-done          it was not\n"
 	"  --note TEXT         how you know, up to 256 bytes; recorded\n" VIA},
+    {"witness init", "DIR NAME",
+	"Make a witness of logs, and print the key by which its cosignatures are verified.",
+	"  DIR                 where; one that exists is refused\n"
+	"  NAME                its name in each cosignature, as witness.example/w1\n"},
+    {"witness add", "DIR VKEY",
+	"From now on it cosigns that log's heads, each of which must extend the last.",
+	"  VKEY                the log's verifier key, as keys/log.vkey of a state directory\n"},
+    {"witness serve", "DIR [--listen ADDRESS:PORT] [--cert FILE --key FILE]",
+	"Answer C2SP tlog-witness add-checkpoint until a signal ends it.",
+	"  --listen ADDRESS:PORT  default 127.0.0.1:2099; without TLS loopback alone\n"
+	"  --cert FILE         certificate chain, PEM\n"
+	"  --key FILE          its key, PEM\n"},
     {"replay timeline", "[--vkey FILE] [--full] [--no-pager] [--html FILE] [RUN]",
 	"What happened, and why; what the agent claims beside what was recorded.",
 	"  --vkey FILE         keys to trust (default: those of the state directory)\n"

@@ -37,6 +37,7 @@ static const struct cmd cmds[] = {
     {"control-pipe", cmd_control_pipe, NULL, "the broker's end of --via, for sshd"},
     {"run-end", cmd_run_end, NULL, "end a run now: nothing more of it passes"},
     {"log", cmd_log, NULL, "check and print the decision log"},
+    {"witness", cmd_witness, NULL, "cosign the heads of other logs"},
     {"replay", cmd_replay, NULL, "the decision path, and what another policy says"},
 };
 

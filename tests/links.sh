@@ -67,6 +67,9 @@ table() {
 	writer   import lacks $START             the writer starts nothing
 	writer   needs  lacks libssl.*           the writer does not link TLS
 	writer   holds  lacks policy_eval        the writer judges nothing
+	witness  import lacks connect|$START|getaddrinfo|gethostbyname|pthread_create the witness connects to nobody and starts nothing
+	witness  holds  lacks policy_.*|core_.*|store_.*|signer_.*|blob_key.* it has no policy, and writes and signs no log
+	writer   holds  lacks witness_.*         and the writer of a log does not hold what cosigns it
 	ics      import lacks $NET|$FILES|$START libical's process opens and starts nothing of its own
 	ics      needs  has   libical.*          libical is in that process
 	ics      holds  lacks policy_.*|secret_.* which has no policy and no secret store

@@ -1,0 +1,181 @@
+/*
+ * `cofferdam witness init | add | serve`: a witness of logs. Runs as whoever keeps the directory,
+ * on a machine that is not the broker's; needs no broker and no root. serve becomes
+ * cofferdam-witness.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "audit/cosign.h"
+#include "cmd/cmd.h"
+#include "cmd/cmd_file.h"
+#include "common/log.h"
+#include "common/proc_paths.h"
+#include "common/secret.h"
+#include "common/xalloc.h"
+
+#include "common/banned.h"
+
+static int
+usage(void)
+{
+	(void)fprintf(stderr, "usage: cofferdam witness init DIR NAME\n"
+			      "       cofferdam witness add DIR VKEY\n"
+			      "       cofferdam witness serve DIR [--listen ADDRESS:PORT]\n"
+			      "                               [--cert FILE --key FILE]\n");
+	return CMD_USAGE;
+}
+
+static int
+dir_open(const char *path, int *ret, struct err *err)
+{
+	*ret = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return *ret >= 0 ? 0 : err_sys(err, ERR_CONFIG, errno, "%s", path);
+}
+
+/* --- init ---------------------------------------------------------------------------- */
+
+static int
+init_files(int dir, struct str name, struct err *err)
+{
+	AUTO(secret) struct secret *seed = secret_new(crypto_sign_SEEDBYTES);
+	AUTO(secret) struct secret *sk = secret_new(crypto_sign_SECRETKEYBYTES);
+	AUTO_BUF struct buf line = BUF(1024);
+	uint8_t pub[crypto_sign_PUBLICKEYBYTES];
+	struct cosigner me;
+	int rc;
+
+	rand_bytes(secret_bytes(seed), crypto_sign_SEEDBYTES);
+	if (crypto_sign_seed_keypair(pub, secret_bytes(sk), secret_bytes(seed)) != 0)
+		return err_set(err, ERR_CRYPTO, "libsodium: no key");
+	rc = cosigner_make(name, pub, &me, err);
+	if (rc != 0)
+		return rc;
+	cosigner_put(&line, &me);
+	buf_put_c(&line, '\n');
+	if (mkdirat(dir, "log", 0700) != 0)
+		return err_sys(err, ERR_SYSTEM, errno, "log");
+	rc = file_create(dir, "LOCK", STR(""), 0600, err);
+	if (rc == 0)
+		rc = file_create(dir, "key", secret_str(seed), 0600, err);
+	if (rc == 0)
+		rc = file_create(dir, "vkey", buf_str(&line), 0644, err);
+	if (rc == 0)
+		(void)printf("%.*s", STR_ARG(buf_str(&line)));
+	return rc;
+}
+
+static int
+witness_init(char **argv, struct err *err)
+{
+	AUTO_FD int dir = -1;
+	int rc;
+
+	if (!vkey_name_ok(str_z(argv[1])))
+		return err_set(err, ERR_CONFIG,
+		    "NAME must be 1 to %d bytes without spaces and plus signs, such as "
+		    "witness.example/w1",
+		    ORIGIN_MAX);
+	if (mkdir(argv[0], 0700) != 0)
+		return err_sys(err, ERR_CONFIG, errno, "%s", argv[0]);
+	rc = dir_open(argv[0], &dir, err);
+	return rc == 0 ? init_files(dir, str_z(argv[1]), err) : rc;
+}
+
+/* --- add ----------------------------------------------------------------------------- */
+
+/* A log that is known keeps its head: its keys alone become more. */
+static int
+add_files(int logs, const char *name, struct str line, struct err *err)
+{
+	AUTO_BUF struct buf keys = BUF(16384);
+	AUTO_FD int dir = -1;
+	bool known = mkdirat(logs, name, 0700) != 0;
+	int rc;
+
+	if (known && errno != EEXIST)
+		return err_sys(err, ERR_SYSTEM, errno, "%s", name);
+	dir = openat(logs, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (dir < 0)
+		return err_sys(err, ERR_SYSTEM, errno, "%s", name);
+	/* Made in this order: what was cut off in between is known to nobody, and is made again. */
+	if (faccessat(dir, "head", F_OK, AT_SYMLINK_NOFOLLOW) != 0) {
+		if (faccessat(dir, "keys", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+			return err_set(err, ERR_TAMPER, "log/%s has keys and no head", name);
+		rc = file_create(dir, "head", STR(""), 0600, err);
+	} else {
+		rc = faccessat(dir, "keys", F_OK, AT_SYMLINK_NOFOLLOW) == 0
+			 ? file_read(dir, "keys", &keys, err)
+			 : 0;
+	}
+	if (rc != 0)
+		return rc;
+	if (memmem(keys.p != NULL ? (const char *)keys.p : "", keys.n, line.p, line.n) != NULL)
+		return err_set(err, ERR_EXISTS, "this key is known already");
+	buf_put_str(&keys, line);
+	buf_put_c(&keys, '\n');
+	return file_replace(dir, "keys", buf_str(&keys), 0600, err);
+}
+
+static int
+witness_add_log(char **argv, struct err *err)
+{
+	AUTO_FD int dir = -1;
+	AUTO_FD int logs = -1;
+	char name[HASH_HEX_SIZE];
+	struct vkey key;
+	struct hash id;
+	int rc = vkey_parse(str_z(argv[1]), &key, err);
+
+	if (rc == 0)
+		rc = dir_open(argv[0], &dir, err);
+	if (rc != 0)
+		return rc;
+	logs = openat(dir, "log", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (logs < 0)
+		return err_sys(err, ERR_CONFIG, errno, "%s/log", argv[0]);
+	id = hash_sha256(str_z(key.name));
+	hash_hex(&id, name);
+	return add_files(logs, name, str_z(argv[1]), err);
+}
+
+/* --- serve --------------------------------------------------------------------------- */
+
+static int
+serve(int argc, char **argv)
+{
+	AUTO_FREE char *path = proc_program("cofferdam-witness");
+	AUTO_FREE char **args = xcalloc((size_t)argc + 1, sizeof(*args));
+
+	args[0] = path;
+	for (int i = 1; i < argc; i++)
+		args[i] = argv[i];
+	(void)execv(path, args);
+	log_error("%s: %s", path, strerror(errno));
+	return CMD_FAILED;
+}
+
+int
+cmd_witness(int argc, char **argv)
+{
+	struct err err = {0};
+	int rc;
+
+	if (argc >= 3 && strcmp(argv[1], "serve") == 0)
+		return serve(argc - 1, argv + 1);
+	if (argc != 4)
+		return usage();
+	if (strcmp(argv[1], "init") == 0)
+		rc = witness_init(argv + 2, &err);
+	else if (strcmp(argv[1], "add") == 0)
+		rc = witness_add_log(argv + 2, &err);
+	else
+		return usage();
+	return rc == 0 ? CMD_OK : cmd_fail(&err);
+}
