@@ -488,6 +488,13 @@ common/str.c ~ || (s.n > 1 && s.p[0] == '0')) ~ ) ~ size_with_zero
 """.strip().replace("\n\t\t", "\0").split("\n")]
 
 
+def linked(what):
+    return re.search(r"^%s_cofferdam-cmd\s*=\s*(.*)$" % what, get(TOP + "/Makefile").decode(), re.M)[1].split()
+
+
+OURS, FOREIGN = ["%s/lib%s.a" % (BUILD, x) for x in linked("USE")], linked("EXT")
+
+
 def c_mutant(n):
     path, old, new, names = (x.replace("\0", "\n\t\t") for x in C[n])
     source = get(TOP + "/" + path).decode()
@@ -497,12 +504,10 @@ def c_mutant(n):
         return "%s: stands there %d times: %s" % (path, found, old)
     at = "%s/m%d" % (T, n)
     set_(at + ".c", re.sub(pattern, lambda _: new, source).encode())
-    libs = ["%s/lib%s.a" % (BUILD, x) for x in ("cmd", "core", "audit", "policy", "common")]
     r = subprocess.run(CC + ["-std=gnu17", "-D_GNU_SOURCE", "-w", "-O0", "-I" + TOP, "-I" + BUILD, *SAN, *COV, "-o", at, at + ".c",
-                             BUILD + "/cmd/cmd_main.o", "-Wl,--start-group", *libs, "-Wl,--end-group", "-lcrypto", "-lcjson",
-                             "-lsodium", "-lseccomp"], capture_output=True, text=True)
+                             BUILD + "/cmd/cmd_main.o", "-Wl,--start-group", *OURS, "-Wl,--end-group", *FOREIGN], capture_output=True, text=True)
     if r.returncode != 0:
-        return "%s does not build: %s" % (path, r.stderr[-600:])
+        return "%s does not build: %s" % (path, r.stderr[-200:])
     red = [x for x in names.split() if c_says(at, x) != (ATTACKS[x][2], ATTACKS[x][3])]
     os.unlink(at)
     return None if red else "%s without `%s`: %s is still seen" % (path, old, names)
