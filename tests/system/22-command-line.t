@@ -53,6 +53,7 @@ COMMANDS = {  # file with the option table: its commands
     "cmd/cmd_log_rotate_key.c": ["log rotate-key"],
     "cmd/cmd_replay_timeline.c": ["replay timeline"],
     "cmd/cmd_replay_report.c": ["replay report"],
+    "cmd/cmd_log_reconcile.c": ["log reconcile"],
     "audit/witness_main.c": ["witness serve"],
     "cmd/cmd_replay_whatif.c": ["replay whatif"],
     "cmd/cmd_pending.c": ["pending"],
