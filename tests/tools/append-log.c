@@ -194,39 +194,51 @@ put_reference(struct buf *out, struct str data, struct str run, struct str conte
 }
 
 static void
+append_line(struct store *store, const struct secret *key, struct str line)
+{
+	AUTO_BUF struct buf b = BUF(RECORD_BODY_MAX);
+	AUTO_FREE char *z = NULL;
+	struct str type, src, run, data;
+	struct err err = {0};
+	uint64_t seq;
+
+	if (!str_cut(&line, '\t', &type) || !str_cut(&line, '\t', &src) ||
+	    !str_cut(&line, '\t', &run) || !str_cut(&line, '\t', &data))
+		fatal("%s: a line has not five parts", from);
+	put_reference(&b, data, run, line, store, key);
+	z = str_dup(type);
+	if (store_append(store, z, src, str_eqz(run, "-") ? STR("") : run, buf_str(&b), &seq, NULL,
+		&err) != 0)
+		fatal_err(&err);
+	if (opt("pace") != 0)
+		(void)usleep((useconds_t)opt("pace"));
+}
+
+/* A piece at a time: it may be a pipe with ten million lines. */
+static void
 append_file(struct store *store, const struct secret *key)
 {
 	AUTO_FD int fd = open(from, O_RDONLY | O_CLOEXEC);
-	AUTO_BUF struct buf all = BUF((size_t)1 << 30);
-	struct str left, line, type, src, run, data;
-	struct err err = {0};
-	uint64_t seq, lines = 0;
+	AUTO_BUF struct buf all = BUF(64 * CHUNK);
+	uint64_t lines = 0;
 	ssize_t n;
 
 	do {
-		n = fd < 0 ? -1 : read(fd, buf_grow(&all, CHUNK), CHUNK);
+		struct str left, line;
+		uint8_t *p = buf_grow(&all, CHUNK);
+
+		n = fd < 0 || p == NULL ? -1 : read(fd, p, CHUNK);
 		if (n < 0)
 			fatal("%s: %s", from, strerror(errno));
 		all.n -= CHUNK - (size_t)n;
+		left = buf_str(&all);
+		while (str_cut(&left, '\n', &line)) {
+			append_line(store, key, line);
+			if (++lines % LINES == 0)
+				commit(store, false);
+		}
+		buf_drop(&all, all.n - left.n);
 	} while (n > 0);
-	left = buf_str(&all);
-	while (str_cut(&left, '\n', &line)) {
-		AUTO_BUF struct buf b = BUF(RECORD_BODY_MAX);
-		AUTO_FREE char *z = NULL;
-
-		if (!str_cut(&line, '\t', &type) || !str_cut(&line, '\t', &src) ||
-		    !str_cut(&line, '\t', &run) || !str_cut(&line, '\t', &data))
-			fatal("%s: a line has not five parts", from);
-		put_reference(&b, data, run, line, store, key);
-		z = str_dup(type);
-		if (store_append(store, z, src, str_eqz(run, "-") ? STR("") : run, buf_str(&b),
-			&seq, NULL, &err) != 0)
-			fatal_err(&err);
-		if (opt("pace") != 0)
-			(void)usleep((useconds_t)opt("pace"));
-		if (++lines % LINES == 0)
-			commit(store, false);
-	}
 	commit(store, true);
 }
 
