@@ -5,6 +5,7 @@
  */
 #include "audit/index.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -354,9 +355,12 @@ index_bits(struct index *x, uint64_t n, uint64_t term, struct index_bits *out, s
 	if (rc == SQLITE_ROW) {
 		p = sqlite3_column_blob(x->get_post, 0);
 		len = (size_t)sqlite3_column_bytes(x->get_post, 0);
-		for (size_t i = 0; len == INDEX_BITS && i < INDEX_BLOCK; i++)
-			if ((p[i / 8] >> (i % 8) & 1) != 0)
-				out->w[i / 64] |= UINT64_C(1) << (i % 64);
+		for (size_t i = 0; len == INDEX_BITS && i < ARRAY_LEN(out->w); i++) {
+			uint64_t w;
+
+			memcpy(&w, p + i * sizeof(w), sizeof(w));
+			out->w[i] |= le64toh(w);
+		}
 		for (size_t i = 0; len < INDEX_BITS && i + 1 < len; i += 2) {
 			size_t at = ((size_t)p[i] << 8 | p[i + 1]) % INDEX_BLOCK;
 
