@@ -407,6 +407,10 @@ class Stack:
                         out.append(body)
         return out
 
+    def record(self, type_, seconds=20):
+        """Data of the last record of that type; what was answered may not be written yet."""
+        return wait_for(lambda: self.records(type_), seconds)[-1]["data"]
+
     def verify(self):
         return self.cli("log", "verify")
 

@@ -310,7 +310,7 @@ def rss(pid):
 behave["siem"] = False
 ctl = Control()
 ctl.call("lift-request", {"kind": "freeze", "effects": "delete", "reason": "many"})
-fid = st.records("freeze.request")[-1]["data"]["id"]
+fid = st.record("freeze.request")["id"]
 pid = wait_for(lambda: st.child("courier"), 20)
 before = rss(pid)
 had = len(st.records("freeze.rejected"))
@@ -342,7 +342,7 @@ def glass(who="omar"):
 
 
 def close_glass():
-    gid = st.records("breakglass.begin")[-1]["data"]["id"]
+    gid = st.record("breakglass.begin")["id"]
     st.cli("breakglass", "end", gid, "--as", "dana", "--key", st.key("dana"), "--yes")
     return st.cli("breakglass", "review", gid, "--as", "dana", "--key", st.key("dana"), "--yes", "--note", "looked at")
 
@@ -356,7 +356,7 @@ tap.ok(r.returncode != 0 and "webhook \"siem\" has not taken record" in r.stdout
        "with its endpoint down break-glass is refused, and why is told", r.stdout)
 tap.ok("hard" in c.query(ALTER % 1).message, "nothing is lifted")
 tap.eq(st.records("breakglass.begin"), [], "and nothing began")
-tap.eq(st.records("breakglass.end")[-1]["data"]["why"], "it was not shipped in time", "which is on record")
+tap.eq(st.record("breakglass.end")["why"], "it was not shipped in time", "which is on record")
 done = []
 t = threading.Thread(target=lambda: done.append(glass()), daemon=True)
 signs = len(st.records("breakglass.sign"))
