@@ -109,6 +109,8 @@ def play(tap, name):
     r = st.cli("replay", "timeline", p.run)
     # The record names only the rules that decided.
     tap.ok(r.returncode == 0 and all(x in r.stdout for x in p.by()), title + ": the timeline tells what was tried, and which rule refused it", r.stdout[-3000:])
+    r = st.cli("replay", "report", p.run)
+    tap.ok(r.returncode == 0 and all(x in r.stdout for x in p.by()), title + ": so does the report", r.stdout[-3000:])
     loose = p.temp.path + "/loose.json"
     with open(st.policy_file, encoding="utf-8") as f:
         policy = json.load(f)
