@@ -148,12 +148,21 @@ def vkey(text):
     return fields[0], kid, blob[1:]
 
 
+def is_witness(text):
+    """A cosigner's key (docs/format-witness.md), which signs no head of a log."""
+    fields = text.split(b"+", 2)
+    blob = unbase64(fields[2]) if len(fields) == 3 else None
+    return blob is not None and len(blob) == 33 and blob[0] == 4 and name_ok(fields[0])
+
+
 def read_keys(path):
     keys = {}
     for n, line in enumerate(open(path, "rb").read().split(b"\n"), 1):
         if not line or line.startswith(b"#"):
             continue
         parts = line.split(b" ")
+        if is_witness(parts[0]):
+            continue
         first, last = 0, None
         try:
             if len(parts) == 4 and parts[3] == b"revoked" and parts[2] != b"-":

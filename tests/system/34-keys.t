@@ -149,6 +149,11 @@ tap.eq(both(LOG, keyfile("late", K1.vkey + b" 0 %d" % (N - 1), K2.vkey)), (1, so
        "a first key that was to end earlier: its last head and the handover are refused")
 tap.eq(both(LOG, keyfile("later", K1.vkey, K2.vkey + b" %d -" % E)), (1, sorted((str(s), "checkpoint") for s in seqs if N < s < E)),
        "a second key that was to begin later: its heads before that are refused")
+w = b"\4" + bytes(32)
+WITNESS = b"witness.example+" + hashlib.sha256(b"witness.example\n" + w).hexdigest()[:8].encode() + b"+" + base64.b64encode(w)
+tap.eq(both(LOG, keyfile("witness", WITNESS, K1.vkey + b" 0 %d" % N, K2.vkey + b" %d -" % N)), both(LOG, both_keys),
+       "the key of a witness in the same file is passed over")
+tap.eq(both(LOG, keyfile("alone", WITNESS))[0], 2, "but is no key of a log")
 tap.eq([both(LOG, keyfile("bad", *x))[0] for x in ((K1.vkey, K1.vkey), (K1.vkey + b" 0 9", K1.vkey + b" 10 -"), (K1.vkey + b" 0 - revoked",),
                                                    (K1.vkey + b" 0 9 stolen",), (K1.vkey + b" 9 0",))], [2] * 5,
        "the same key twice, and ranges not of the form, are errors of the key file")
