@@ -57,6 +57,7 @@ static void
 run_free(struct doubt_run *run)
 {
 	said_free(&run->said);
+	doubt_run_drop(run);
 	free(run->id);
 	free(run);
 }

@@ -6,6 +6,15 @@
 #include "audit/replay_said.h"
 
 #define LOOP_OPEN_MAX 64 /* exchanges with a model at once */
+#define HELD_MAX 64	 /* claims about an answer whose outcome is not on the record yet */
+
+/* What the agent says a model said, or wrote as code. */
+struct doubt_claim {
+	uint64_t seq;
+	bool code;
+	char *text; /* NULL: cannot be read here */
+	size_t n;
+};
 
 /* A run as far as it has been read. */
 struct doubt_run {
@@ -28,6 +37,8 @@ struct doubt_run {
 	bool traffic, model, heard; /* heard: `said` is a model's whole answer */
 	uint64_t answer, untold;    /* seq of it; the same until the agent tells, or DOUBT_NONE */
 	uint64_t first_model, sealed;
+	struct doubt_claim held[HELD_MAX];
+	size_t nheld;
 	struct said said;
 };
 
@@ -51,5 +62,6 @@ void doubt_named(struct doubts *d, const struct doubt_run *run, uint64_t seq, st
 /* replay_doubt_run.c */
 void doubt_run_record(struct doubts *d, struct doubt_run *run, const struct record *r);
 void doubt_run_end(struct doubts *d, struct doubt_run *run);
+void doubt_run_drop(struct doubt_run *run); /* what it holds beside itself */
 
 #endif

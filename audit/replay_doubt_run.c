@@ -28,6 +28,65 @@ claimed(struct doubts *d, struct doubt_run *run, const struct record *r, struct 
 	return false;
 }
 
+/* --- claims about a model's answer --------------------------------------------------------------
+ */
+
+static void
+check(struct doubts *d, struct doubt_run *run, const struct doubt_claim *c)
+{
+	struct str text = str_mem(c->text, c->n);
+
+	if (!c->code)
+		run->untold = DOUBT_NONE;
+	if (c->text == NULL || !run->heard)
+		return;
+	if (c->code && !said_code(&run->said, text))
+		doubt_add(d, run, DOUBT_UNSEEN_CODE, c->seq, run->answer,
+		    "the code that the agent says it ran is not in what the model answered at "
+		    "record %" PRIu64,
+		    run->answer);
+	if (!c->code && !said_words(&run->said, text))
+		doubt_add(d, run, DOUBT_UNSEEN_WORDS, c->seq, run->answer,
+		    "these words are not in what the model answered at record %" PRIu64,
+		    run->answer);
+}
+
+/*
+ * An answer is let go once its outcome is on its way to the log, not when it is there: what the
+ * agent tells meanwhile is held until the outcome of the exchange that is open has come.
+ */
+static void
+claim(struct doubts *d, struct doubt_run *run, uint64_t seq, bool code, const struct buf *text)
+{
+	struct doubt_claim c = {.seq = seq, .code = code};
+
+	if (text != NULL) {
+		c.text = str_dup(buf_str(text));
+		c.n = text->n;
+	}
+	if (run->nloop != 0 && run->nheld < HELD_MAX) {
+		run->held[run->nheld++] = c;
+		return;
+	}
+	check(d, run, &c);
+	free(c.text);
+}
+
+static void
+check_held(struct doubts *d, struct doubt_run *run)
+{
+	for (size_t i = 0; i < run->nheld; i++)
+		check(d, run, &run->held[i]);
+	doubt_run_drop(run);
+}
+
+void
+doubt_run_drop(struct doubt_run *run)
+{
+	while (run->nheld != 0)
+		free(run->held[--run->nheld].text);
+}
+
 /* --- executions ------------------------------------------------------------------------------- */
 
 static void
@@ -40,13 +99,9 @@ on_exec(struct doubts *d, struct doubt_run *run, const struct record *r)
 	run->exec = r->seq;
 	run->exec_mono = r->mono;
 	run->acts = 0;
-	if (!run->heard || canon_get(r->data, "argv").n != 0 || !claimed(d, run, r, &code) ||
-	    said_code(&run->said, buf_str(&code)))
-		return;
-	doubt_add(d, run, DOUBT_UNSEEN_CODE, r->seq, run->answer,
-	    "the code that the agent says it ran is not in what the model answered at record "
-	    "%" PRIu64,
-	    run->answer);
+	if ((run->heard || run->nloop != 0) && canon_get(r->data, "argv").n == 0 &&
+	    claimed(d, run, r, &code))
+		claim(d, run, r->seq, true, &code);
 }
 
 static void
@@ -107,14 +162,12 @@ on_model(struct doubts *d, struct doubt_run *run, const struct record *r)
 	if (!run->model)
 		run->first_model = r->seq;
 	run->model = true;
-	run->untold = DOUBT_NONE;
-	if (!claimed(d, run, r, &words))
+	if (!claimed(d, run, r, &words)) {
+		claim(d, run, r->seq, false, NULL);
 		return;
+	}
 	doubt_named(d, run, r->seq, buf_str(&words));
-	if (run->heard && !said_words(&run->said, buf_str(&words)))
-		doubt_add(d, run, DOUBT_UNSEEN_WORDS, r->seq, run->answer,
-		    "these words are not in what the model answered at record %" PRIu64,
-		    run->answer);
+	claim(d, run, r->seq, false, &words);
 }
 
 static void
@@ -182,12 +235,16 @@ on_outcome(struct doubts *d, struct doubt_run *run, const struct record *r)
 	struct str ref = canon_get(r->data, "answer");
 	uint64_t seq;
 
-	if (!canon_u64(canon_get(r->data, "action_seq"), &seq) || !loop_end(run, seq) ||
-	    !str_eqz(canon_plain(canon_get(r->data, "status")), "ok"))
+	if (!canon_u64(canon_get(r->data, "action_seq"), &seq) || !loop_end(run, seq))
 		return;
-	untold(d, run);
-	run->answer = run->untold = r->seq;
-	run->heard = content(d, ref, &body) && said_read(&run->said, buf_str(&body));
+	if (str_eqz(canon_plain(canon_get(r->data, "status")), "ok")) {
+		untold(d, run);
+		run->answer = run->untold = r->seq;
+		run->heard = content(d, ref, &body) && said_read(&run->said, buf_str(&body));
+		check_held(d, run);
+	} else if (run->nloop == 0) {
+		check_held(d, run); /* against the answer before */
+	}
 }
 
 /* --- all -------------------------------------------------------------------------------------- */
@@ -195,6 +252,7 @@ on_outcome(struct doubts *d, struct doubt_run *run, const struct record *r)
 static void
 on_end(struct doubts *d, struct doubt_run *run, const struct record *r)
 {
+	check_held(d, run);
 	untold(d, run);
 	run->ended = true;
 	run->end = r->seq;
@@ -231,6 +289,7 @@ doubt_run_record(struct doubts *d, struct doubt_run *run, const struct record *r
 void
 doubt_run_end(struct doubts *d, struct doubt_run *run)
 {
+	check_held(d, run);
 	if (!run->told && run->nacts != 0)
 		doubt_add(d, run, DOUBT_NO_CLAIMS, run->first_act, DOUBT_NONE,
 		    "the agent told nothing of this run: of its %" PRIu64

@@ -8,6 +8,7 @@
 #include "broker/core_data.h"
 #include "broker/core_lift.h"
 #include "broker/core_peer.h"
+#include "broker/core_run.h"
 #include "common/xalloc.h"
 
 #include "common/banned.h"
@@ -274,6 +275,9 @@ may_ask(const struct core *c, const struct core_lift *l, struct err *err)
 
 	if (rc == 0)
 		rc = lift_check(&x, c->policy, clock_wall_us(), err);
+	if (rc == 0 && x.run.n != 0 && core_run_find(c, x.run) == NULL)
+		rc = err_set(err, ERR_NOT_FOUND,
+		    "there is no run %.*s now: nothing would be lifted", STR_ARG(x.run));
 	return rc == 0 ? too_many(c, l, err) : rc;
 }
 

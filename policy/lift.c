@@ -156,17 +156,32 @@ rule_find(const struct policy *p, struct str id)
 	return NULL;
 }
 
-/* Would this rule ask for people at some time, for an action that the exception covers? */
 static bool
-may_require(const struct policy *p, const struct lift *l, const struct rule *rule)
+may_match_effects(
+    const struct policy *p, const struct lift *l, const struct rule *rule, uint32_t effects)
 {
 	struct policy_input in = policy_input_for(p, l->target);
 	struct cond_match m;
 
-	in.effects = l->effects; /* agent, run, owner: any, so not known, which matches */
+	in.effects = effects; /* agent, run, owner: any, so not known, which matches */
 	in.statements = 1;
-	policy_cond_match(p, &rule->cond, &in, RULE_REQUIRE, &m);
+	policy_cond_match(p, &rule->cond, &in, rule->kind, &m);
 	return m.untimed != TRI_NO;
+}
+
+/*
+ * Would this rule concern, at some time, an action that the lift covers? Such an action may have
+ * all of the effects or some of them: "any" holds of all if of some, "only" of one alone.
+ */
+static bool
+may_match(const struct policy *p, const struct lift *l, const struct rule *rule)
+{
+	if (may_match_effects(p, l, rule, l->effects))
+		return true;
+	for (unsigned bit = 0; bit < EFFECT_COUNT; bit++)
+		if ((l->effects & 1u << bit) != 0 && may_match_effects(p, l, rule, 1u << bit))
+			return true;
+	return false;
 }
 
 /* False: together these rules have more roles than one requirement may. */
@@ -188,7 +203,7 @@ lift_slots(const struct policy *p, const struct lift *l, struct policy_slot out[
 
 	*ret_n = 0;
 	for (size_t i = 0; i < p->nrules; i++)
-		if (p->rules[i].kind == RULE_REQUIRE && may_require(p, l, &p->rules[i]))
+		if (p->rules[i].kind == RULE_REQUIRE && may_match(p, l, &p->rules[i]))
 			fits = fits && join(out, ret_n, &p->rules[i]);
 	return fits && join(out, ret_n, &manager);
 }
@@ -266,6 +281,33 @@ check_rule(const struct lift *l, const struct policy *p, struct err *err)
 		return err_set(err, ERR_INVALID,
 		    "rule %.*s does not have \"override\":\"exception\": no exception lifts it",
 		    STR_ARG(l->rule));
+	if (!may_match(p, l, rule))
+		return err_set(err, ERR_INVALID,
+		    "rule %.*s forbids none of these effects on %.*s: nothing would be lifted",
+		    STR_ARG(l->rule), STR_ARG(l->target));
+	return 0;
+}
+
+/* Broken glass that lets nothing through would be believed to. */
+static int
+check_glass(const struct lift *l, const struct policy *p, struct err *err)
+{
+	bool lifts = false;
+
+	for (size_t i = 0; i < p->nrules && !lifts; i++)
+		lifts = p->rules[i].kind == RULE_FORBID &&
+			p->rules[i].override == OVERRIDE_BREAKGLASS &&
+			may_match(p, l, &p->rules[i]);
+	if (!lifts)
+		return err_set(err, ERR_INVALID,
+		    "no rule with \"override\":\"breakglass\" forbids any of these effects on "
+		    "%.*s: "
+		    "nothing would be lifted",
+		    STR_ARG(l->target));
+	if (l->seconds < 1 || l->seconds > p->emergency.glass_max_s)
+		return err_set(err, ERR_INVALID,
+		    "break-glass must last from 1 to %lld seconds, is %lld",
+		    (long long)p->emergency.glass_max_s, (long long)l->seconds);
 	return 0;
 }
 
@@ -336,10 +378,7 @@ lift_check(const struct lift *l, const struct policy *p, int64_t now_us, struct 
 		rc = check_rule(l, p, err);
 	if (rc == 0 && l->kind == LIFT_KIND_EXCEPTION)
 		rc = check_times(l, now_us, err);
-	if (rc == 0 && l->kind == LIFT_KIND_BREAKGLASS &&
-	    (l->seconds < 1 || l->seconds > p->emergency.glass_max_s))
-		rc = err_set(err, ERR_INVALID,
-		    "break-glass must last from 1 to %lld seconds, is %lld",
-		    (long long)p->emergency.glass_max_s, (long long)l->seconds);
+	if (rc == 0 && l->kind == LIFT_KIND_BREAKGLASS)
+		rc = check_glass(l, p, err);
 	return rc;
 }

@@ -87,11 +87,12 @@ class Story:
         return self.add("outcome", "broker", {"action": act[0], "action_seq": act[1], "answer_bytes": 12, "duration_us": 1500, "rows": 1,
                                               "sent": "", "sqlstate": "", "status": status, "tag": "SELECT 1", **more})
 
-    def ask(self, prompt, answer, status="ok"):
-        """An exchange with a model, as the broker saw it."""
+    def ask(self, prompt, answer, status="ok", between=lambda: None):
+        """An exchange with a model, as the broker saw it; `between`: what is recorded before its outcome is."""
         body = json.dumps({"model": "fake", "messages": [{"role": "user", "content": prompt}]})
         act = self.act("POST /v1/messages HTTP/1.1\r\nhost: model\r\n\r\n" + body, rules=["model"], effects=["write"], operation="POST",
                        target="claude", http={"authority": "model", "path": "/v1/messages", "scheme": "https", "via": "loop"})
+        between()
         self.add("outcome", "broker", {"action": act[0], "action_seq": act[1], "answer": "@", "answer_bytes": 100, "duration_us": 900000,
                                        "http_status": 200, "sent": "", "status": status}, answer.replace("\\n", "\\u000a"))
         return act

@@ -175,22 +175,38 @@ for mask in range(1 << len(sectors)):
 tap.ok(not bad and len(sectors) >= 3, "power cut: all %d subsets of %d sectors not synced, with and without the new size: it opens, all acknowledged is there" % (n, len(sectors)), bad[:3])
 
 # A rename that was not synced may be undone, a new file may not be there.
+NAMING = re.compile(r'(?:openat\(\d+<([^>]*)>, "([^"/]+)", [^,)]*O_CREAT|(?:renameat2?|linkat)\([^)]*?\d+<([^>]*)>, "([^"/]+)"(?:, \w+)?)[^=]*\) = \d')
+
+
+def not_synced(trace):
+    """The last name that was given in the directory (or to the file) that was about to be synced, if its directory has not been since."""
+    names, last = {}, None
+    for line in trace.splitlines():
+        m = NAMING.search(line)
+        if m:
+            names[m[1] or m[3]] = m[2] or m[4]
+        m = re.search(r"fsync\(\d+<([^>]*)>", line)
+        if m:
+            last = m[1]
+            if line.endswith("= 0"):
+                names.pop(last, None)
+    where = last if os.path.isdir(last) else os.path.dirname(last)
+    return where + "/" + names[where] if where in names else None
+
+
 bad, n, undone = [], 0, 0
 if shutil.which("strace"):
     for when in range(1, 60):
         d = fresh()
         trace = T + "/trace"
-        r = subprocess.run(["strace", "-f", "-qq", "-y", "-o", trace, "-e", "trace=fsync", "-e", "inject=fsync:signal=SIGKILL:when=%d" % when, TOOL, d] + ARGS,
+        r = subprocess.run(["strace", "-f", "-qq", "-y", "-o", trace, "-e", "trace=fsync,openat,renameat,renameat2,linkat", "-e", "inject=fsync:signal=SIGKILL:when=%d" % when, TOOL, d] + ARGS,
                            capture_output=True, text=True)
         acked = max([int(x) for x in re.findall(r"^ack (\d+)$", r.stdout, re.M)], default=0)
         if r.returncode == 0:
             break
-        path = re.findall(r"fsync\(\d+<([^>]*)>", open(trace).read())[-1]
+        path = not_synced(open(trace).read())
         n += 1
-        if os.path.isdir(path):  # its newest name may not last
-            names = [path + "/" + x for x in os.listdir(path) if os.path.isfile(path + "/" + x) and not x.startswith((".tmp", "LOCK", "ballast"))]
-            path = max(names, key=lambda x: os.stat(x).st_ctime_ns, default=None)
-        if path and os.path.isfile(path):
+        if path and os.path.isfile(path) and not os.path.basename(path).startswith((".tmp", "LOCK", "ballast")):
             os.unlink(path)
             undone += 1
         w = reopened(d, acked)

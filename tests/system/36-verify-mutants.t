@@ -340,7 +340,7 @@ def noted(name, note, at=None, keys=None, rc=1):
 
 LINES = TEXT.split(b"\n")
 B64 = SIG.split(b" ")[2][:-1]
-noted("wrong_signature", TEXT + b"\n" + SIG.replace(B64, base64.b64encode(base64.b64decode(B64)[:-1] + b"\1")))
+noted("wrong_signature", TEXT + b"\n" + SIG.replace(B64, base64.b64encode(base64.b64decode(B64)[:-1] + bytes([base64.b64decode(B64)[-1] ^ 1]))))
 noted("spare_bits_of_a_signature", NOTE[:-3] + bytes([NOTE[-3] + 1]) + NOTE[-2:] if B64.endswith(b"=") else b"")
 noted("size_with_zero", sign(TEXT.replace(b"\n%d\n" % int(NEWEST), b"\n0%d\n" % int(NEWEST))))
 noted("extension_line", sign(TEXT + b"more\n"))

@@ -71,7 +71,8 @@ def again():
 # === an exception: asked for, granted ========================================================================
 tap.ok(refused(c.query("DELETE FROM t WHERE id = 1"), "soft"), "a rule refuses")
 for words, args in (("override", ("no-escape", "exec")), ("no forbid rule", ("drops", "drop")), ("no effect", ("soft", "wipe")),
-                    ("uses", ("soft", "delete", "0"))):
+                    ("uses", ("soft", "delete", "0")), ("soft forbids none of these effects on crm-db", ("soft", "drop schema")),
+                    ("no run r-another", ("soft", "delete", "1", "--run", "r-another"))):
     r = request(*args)
     tap.ok(not isinstance(r, str) and words in r.stdout, "not asked for: %s" % words, r)
 r = request(length=("--for", "25h"))
@@ -124,13 +125,19 @@ tap.eq(([u["used"] for u in data("exception.use", eid)], last()["decision"]["lif
 tap.eq((by_http()[0], len([r for r in o.arrivals if r.method == "DELETE"])), (403, 1), "HTTP: and no second")
 
 # === narrow ==================================================================================================
-eid = request("soft", "drop", "5")
-sign("exception", "sign", eid, "carol"), sign("exception", "sign", eid, "dana"), sign("exception", "sign", eid, "omar")
-tap.eq([x["state"] for x in status("exceptions") if x["id"] == eid], ["in force"], "an exception for other effects, with all its people")
+eid = request("soft", "delete", "5", target="infra")
+sign("exception", "sign", eid, "carol")
+tap.eq([x["state"] for x in status("exceptions") if x["id"] == eid], ["in force"], "an exception for another target")
 tap.ok(refused(c.query("DELETE FROM t WHERE id = 5"), "soft"), "does not help this one")
-eid = request("soft", "delete", "5", "--run", "r-another")
+eid = request("soft", "delete drop", "5", target="infra")
+sign("exception", "sign", eid, "carol")
+tap.ok([x["missing"] for x in status("exceptions") if x["id"] == eid] == [["dba:1", "oncall:1"]],
+       "one that covers more asks for the people of the more", status("exceptions"))
+other = HostRun(st)
+eid = request("soft", "delete", "5", "--run", other.id)
 sign("exception", "sign", eid, "carol")
 tap.ok(refused(c.query("DELETE FROM t WHERE id = 5"), "soft"), "nor does one of another run")
+other.end()
 eid = request("soft", "delete", "5", "--from", iso(time.time() + 600), length=("--to", iso(time.time() + 900)))
 sign("exception", "sign", eid, "carol")
 tap.ok(refused(c.query("DELETE FROM t WHERE id = 5"), "soft"), "nor one whose window has not begun")

@@ -22,6 +22,7 @@
 #include "common/banned.h"
 
 #define HANGS_MS 60000
+#define AGAIN_MS 500 /* as CONTEXT_AGAIN_MS */
 #define INTERRUPT_AT_MS 300
 
 struct talk {
@@ -79,18 +80,22 @@ listen_to(struct talk *t, int interrupt_ms)
 {
 	struct err e = {0};
 	char room[8192];
+	int waited = 0;
 
 	while (!t->ended) {
 		struct pollfd p = {.fd = t->wire, .events = POLLIN};
 		int n = poll(&p, 1, interrupt_ms != 0 ? interrupt_ms : HANGS_MS);
 		ssize_t k;
 
-		if (n == 0 && interrupt_ms == 0)
+		if (n == 0 && (interrupt_ms == 0 || waited >= HANGS_MS))
 			fail_msg(
 			    "the interpreter hangs; so far:\n%.*s", STR_ARG(buf_str(&t->said)));
 		if (n == 0) {
+			/* Again and again, as the caller does: bash may just have begun a program.
+			 */
 			(void)kill(-t->pid, SIGINT);
-			interrupt_ms = 0;
+			waited += interrupt_ms;
+			interrupt_ms = AGAIN_MS;
 			continue;
 		}
 		k = read(t->wire, room, sizeof(room));

@@ -29,7 +29,11 @@
 	"{\"id\":\"never\",\"forbid\":{\"effects\":{\"any\":[\"@escape\"]}},\"override\":"        \
 	"\"never\"},"                                                                             \
 	"{\"id\":\"exc\",\"forbid\":{\"env\":\"prod\",\"effects\":{\"any\":[\"delete\",\"drop\"]" \
-	"}},\"override\":\"exception\"}]}"
+	"}},\"override\":\"exception\"},"                                                         \
+	"{\"id\":\"glass\",\"forbid\":{\"env\":\"prod\",\"effects\":{\"any\":[\"delete\"]}},"     \
+	"\"override\":\"breakglass\"},"                                                           \
+	"{\"id\":\"few\",\"require\":{\"effects\":{\"only\":[\"schema\",\"read\"]}},"             \
+	"\"approve\":[{\"role\":\"dba\",\"count\":1}],\"within\":\"30m\",\"use_within\":\"5m\"}]}"
 #define HOUR ((int64_t)3600 * 1000000)
 #define NOW ((int64_t)1773230400 * 1000000) /* 2026-03-11T12:00:00Z */
 
@@ -228,6 +232,9 @@ an_exception_is_of_a_rule_that_allows_it_and_has_an_end(void **state)
 	REFUSED(LIFT_KIND_EXCEPTION, l->to_us = l->from_us, "after it begins");
 	REFUSED(LIFT_KIND_EXCEPTION, l->from_us -= 2 * HOUR; l->to_us = NOW, "after now");
 	REFUSED(LIFT_KIND_EXCEPTION, l->to_us = NOW + 24 * HOUR + 1000000, "limit 86400");
+	REFUSED(LIFT_KIND_EXCEPTION, l->effects = EFFECT_schema | EFFECT_write,
+	    "rule exc forbids none of these effects on db: nothing would be lifted");
+	REFUSED(LIFT_KIND_EXCEPTION, l->target = STR("stage"), "effects on stage");
 	REFUSED(LIFT_KIND_EXCEPTION, l->uses = 0, "uses");
 	REFUSED(LIFT_KIND_EXCEPTION, l->uses = 1001, "uses");
 	REFUSED(LIFT_KIND_EXCEPTION, l->ticket = STR(""), "ticket");
@@ -275,6 +282,8 @@ break_glass_is_an_hour_at_most_or_what_the_policy_says(void **state)
 	REFUSED(LIFT_KIND_BREAKGLASS, l->seconds = 3601, "3600");
 	REFUSED(LIFT_KIND_BREAKGLASS, l->seconds = 0, "from 1");
 	REFUSED(LIFT_KIND_BREAKGLASS, l->target = STR(""), "target");
+	REFUSED(LIFT_KIND_BREAKGLASS, l->effects = EFFECT_drop, "nothing would be lifted");
+	REFUSED(LIFT_KIND_BREAKGLASS, l->target = STR("stage"), "nothing would be lifted");
 	assert_refused(strict, &whole, "1800");
 	whole.seconds = 1800;
 	assert_int_equal(lift_check(&whole, strict, NOW, NULL), 0);
@@ -325,6 +334,8 @@ an_exception_needs_its_actions_people_and_a_change_manager(void **state)
 	assert_slots(p, EFFECT_write, "db", "change-manager:1");
 	assert_slots(p, EFFECT_drop, "db", "change-manager:1 dba:1");
 	assert_slots(p, EFFECT_drop, "stage", "change-manager:1");
+	/* Of what it covers an action may have a part, which a rule with "only" asks for. */
+	assert_slots(p, EFFECT_schema | EFFECT_write, "db", "change-manager:1 dba:1");
 	/* Which agent it will be is not known: a rule for one may ask. */
 	assert_slots(p, EFFECT_delete, "stage", "change-manager:1 oncall:1");
 	assert_slots(p, EFFECT_delete | EFFECT_drop, "db", "change-manager:1 dba:1 oncall:1");
