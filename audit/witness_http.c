@@ -47,7 +47,7 @@ struct witness_server {
 	struct loop_io *listen_io;
 	struct loop_timer *rest;
 	SSL_CTX *ctx;
-	TAILQ_HEAD(, conn) conns;
+	TAILQ_HEAD(conns, conn) conns;
 	size_t n;
 };
 

@@ -77,8 +77,9 @@
 /* In cofferdam-parser alone. ERR_SYNTAX: the text is not SQL; ERR_TOO_COMPLEX: over a limit. */
 int facts_sql(struct str sql, struct buf *ret_json, struct err *err);
 /*
- * {"count":"SELECT 1 FROM ..."}: a query whose rows are those that the text, a DELETE or UPDATE of one
- * table alone, would change; its parameters keep their numbers. ERR_UNSUPPORTED: it is no such text.
+ * {"count":"SELECT 1 FROM ..."}: a query whose rows are those that the text, a DELETE or UPDATE of
+ * one table alone, would change; its parameters keep their numbers. ERR_UNSUPPORTED: it is no such
+ * text.
  */
 int facts_sql_count(struct str sql, struct buf *ret_json, struct err *err);
 /* The same of a GraphQL request: a URL's query string, or a body with its Content-Type. */

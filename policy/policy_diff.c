@@ -178,9 +178,7 @@ compare(void *ctx, const struct space_point *pt)
 	struct policy_change c = {.kind = d->kind,
 	    .widens = d->kind == CHANGE_ACCESS,
 	    .request = &tight,
-	    .words = d->p[d->loose],
-	    .before = d->kind == CHANGE_ACCESS ? &dt : &dl,
-	    .after = d->kind == CHANGE_ACCESS ? &dl : &dt};
+	    .words = d->p[d->loose]};
 
 	if (!lifts(d, pt, &loose))
 		return false;
@@ -195,6 +193,8 @@ compare(void *ctx, const struct space_point *pt)
 	policy_eval(d->p[d->tight], &tight.in, NULL, 0, &dt);
 	if (passes(&dt) && !asks_less(&dl, &dt))
 		return false;
+	c.before = d->kind == CHANGE_ACCESS ? &dt : &dl;
+	c.after = d->kind == CHANGE_ACCESS ? &dl : &dt;
 	if (reason_is_new(d, &dt, &dl))
 		policy_diff_tell(&c, d->say, d->arg, d->sum);
 	return false;

@@ -89,8 +89,8 @@ enrol(struct str s)
 	struct err e = {0};
 	const char challenge[3] = {0};
 
-	if (sig_webauthn_enrol(s, str_z(client), str_mem(challenge, 3), "https://approve.example.org",
-		&k, &cred, &e) != 0)
+	if (sig_webauthn_enrol(s, str_z(client), str_mem(challenge, 3),
+		"https://approve.example.org", &k, &cred, &e) != 0)
 		said(&e);
 	else
 		assert(cred.n != 0 && k.form == SIG_FORM_WEBAUTHN);

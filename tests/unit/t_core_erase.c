@@ -134,9 +134,9 @@ what_was_begun_is_gone_on_with_and_what_was_not_is_dropped(void **state)
 	settle(w);
 	assert_true(!is_there(w, "r-old.key") && !is_there(w, "erasing"));
 	assert_int_equal(erasures(w), 1);
-	assert_string_equal(
-	    w->records[w->nrecords - 1].data, "{\"by\":\"x\",\"id\":\"e-1\",\"reason\":\"why\","
-					      "\"runs\":[\"r-old\"],\"subject\":\"run:r-old\"}");
+	assert_string_equal(w->records[w->nrecords - 1].data,
+	    "{\"by\":\"x\",\"id\":\"e-1\",\"reason\":\"why\","
+	    "\"runs\":[\"r-old\"],\"subject\":\"run:r-old\"}");
 }
 
 int
