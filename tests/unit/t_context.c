@@ -65,6 +65,8 @@ child(const struct context_driver *d, int wire, int out)
 		argv[n] = xstrdup(d->argv[n]);
 	argv[n] = text;
 	(void)setpgid(0, 0);
+	(void)signal(SIGINT, SIG_DFL); /* who was started in the background has it ignored, and bash
+					  cannot trap it */
 	(void)dup2(open("/dev/null", O_RDONLY), 0);
 	(void)dup2(out, 1);
 	(void)dup2(out, 2);
