@@ -59,16 +59,8 @@ replay_write(const char *path, const struct buf *b, struct err *err)
 static int
 usage(void)
 {
-	(void)fprintf(stderr,
-	    "usage: cofferdam replay timeline [--state DIR] [--vkey FILE] [--full] [--no-pager] "
-	    "[RUN]\n"
-	    "       cofferdam replay timeline [--state DIR] [--vkey FILE] [--full] --html FILE "
-	    "RUN\n"
-	    "       cofferdam replay whatif [--state DIR] [--policy FILE] [--at TIME] [--all] "
-	    "[RUN]\n"
-	    "       cofferdam replay report [--state DIR] [--vkey FILE] [--policy FILE] [--html] "
-	    "[--out FILE] RUN\n"
-	    "whatif ends with 0 when every verdict is the recorded one, else 1.\n");
+	(void)fprintf(
+	    stderr, "usage: cofferdam replay timeline | whatif | report ...; each takes --help\n");
 	return CMD_USAGE;
 }
 
