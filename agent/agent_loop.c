@@ -1,77 +1,20 @@
 /*
  * The built-in loop. Runs in cofferdam-agent with the user's rights and holds nothing. It
- * believes neither the model nor the output: code goes nowhere but into the sandbox, and
- * is on the record before it runs. What cannot be recorded is not run.
+ * believes neither the model nor the output. The calls are agent_tools', the limits
+ * agent_budget's, what goes back to the model agent_context's.
  */
 #include "agent/agent_loop.h"
-
-#include <string.h>
 
 #include "common/clock.h"
 #include "common/jcs.h"
 #include "common/xalloc.h"
+#include "agent/agent_budget.h"
+#include "agent/agent_context.h"
+#include "agent/agent_tools.h"
 
 #include "common/banned.h"
 
-/* One run of the loop as it goes. */
-struct course {
-	const struct loop_config *c;
-	uint64_t begin_us, max_s, turn, tokens;
-	size_t call; /* of the turn's calls, from 1; 0: it has only one */
-	struct model_answer *answers;
-	size_t nanswers;
-};
-
-static void
-answers_drop(struct course *k)
-{
-	for (size_t i = 0; i < k->nanswers; i++)
-		free((void *)(uintptr_t)k->answers[i].text.p);
-	free(k->answers);
-	k->answers = NULL;
-	k->nanswers = 0;
-}
-#define AUTO_COURSE __attribute__((cleanup(answers_drop)))
-
-static void
-answer_add(struct course *k, struct str text, bool failed)
-{
-	k->answers = xreallocarray(k->answers, k->nanswers + 1, sizeof(*k->answers));
-	k->answers[k->nanswers++] =
-	    (struct model_answer){.text = {.p = str_dup(text), .n = text.n}, .failed = failed};
-}
-
-static uint64_t
-left_seconds(const struct course *k)
-{
-	uint64_t gone = (clock_boot_us() - k->begin_us) / 1000000;
-
-	return gone < k->max_s ? k->max_s - gone : 0;
-}
-
-static void
-result_fields(const struct sandbox_result *r, uint64_t turn, size_t call, struct buf *out)
-{
-	struct jcs j;
-
-	jcs_init(&j, out);
-	jcs_open(&j, NULL);
-	if (call != 0)
-		jcs_int(&j, "call", (int64_t)call);
-	jcs_z(&j, "cause", sandbox_cause_name(r->cause));
-	jcs_int(&j, "duration_us", (int64_t)r->duration_us);
-	jcs_int(&j, "kept_bytes", (int64_t)(r->head.n + r->tail.n));
-	jcs_int(&j, "total_bytes", (int64_t)r->total);
-	jcs_int(&j, "turn", (int64_t)turn);
-	jcs_int(&j, "value", r->value);
-	jcs_close(&j);
-}
-
-void
-loop_result_fields(const struct sandbox_result *r, uint64_t turn, struct buf *out)
-{
-	result_fields(r, turn, 0, out);
-}
+#define AUTO_COURSE __attribute__((cleanup(context_answers_drop)))
 
 static int
 record_model(struct course *k, const struct model_turn *t, struct err *err)
@@ -86,132 +29,6 @@ record_model(struct course *k, const struct model_turn *t, struct err *err)
 	jcs_int(&j, "turn", (int64_t)k->turn);
 	jcs_close(&j);
 	return broker_event(k->c->broker, "model", buf_str(&fields), t->words, err);
-}
-
-static int
-record_exec(struct course *k, const struct model_call *call, struct err *err)
-{
-	AUTO_BUF struct buf fields = BUF(1024);
-	struct jcs j;
-
-	jcs_init(&j, &fields);
-	jcs_open(&j, NULL);
-	if (k->call != 0)
-		jcs_int(&j, "call", (int64_t)k->call);
-	jcs_str(&j, "language", call->language);
-	jcs_int(&j, "turn", (int64_t)k->turn);
-	jcs_close(&j);
-	return broker_event(k->c->broker, "exec", buf_str(&fields), call->code, err);
-}
-
-/* The output as the model and the record get it; bytes that are no text are for nobody's eyes. */
-static int
-record_result(struct course *k, const struct sandbox_result *r, struct err *err)
-{
-	AUTO_BUF struct buf fields = BUF(1024), text = BUF((size_t)1 << 20);
-	AUTO_FREE char *words = sandbox_result_words(r);
-	int rc;
-
-	result_fields(r, k->turn, k->call, &fields);
-	sandbox_result_text(r, &text);
-	transcript_text(&k->c->out, "> ", buf_str(&text));
-	transcript_line(&k->c->out, "= %s, %llu bytes, %llu.%03llu s", words,
-	    (unsigned long long)r->total, (unsigned long long)(r->duration_us / 1000000),
-	    (unsigned long long)(r->duration_us / 1000 % 1000));
-	rc = broker_event(k->c->broker, "result", buf_str(&fields), buf_str(&text), err);
-	if (rc != 0)
-		return rc;
-	buf_printf(&text, "\n[%s]\n", words);
-	answer_add(k, buf_str(&text), false);
-	return 0;
-}
-
-/* What cannot be run (no such language, no such tool) is an answer to the model, not the end. */
-static int
-refused(struct course *k, const char *why, struct err *err)
-{
-	AUTO_BUF struct buf fields = BUF(256);
-	struct jcs j;
-	int rc;
-
-	jcs_init(&j, &fields);
-	jcs_open(&j, NULL);
-	if (k->call != 0)
-		jcs_int(&j, "call", (int64_t)k->call);
-	jcs_z(&j, "cause", "not_started");
-	jcs_int(&j, "turn", (int64_t)k->turn);
-	jcs_close(&j);
-	transcript_text(&k->c->out, "> ", str_z(why));
-	rc = broker_event(k->c->broker, "result", buf_str(&fields), str_z(why), err);
-	if (rc == 0)
-		answer_add(k, str_z(why), true);
-	return rc;
-}
-
-static int
-exec_one(
-    struct course *k, const struct model_call *call, struct sandbox_result *ret, struct err *err)
-{
-	const struct loop_config *c = k->c;
-	AUTO_FREE char *language = str_dup(call->language);
-	uint64_t limit = c->exec_s != 0 ? c->exec_s : LOOP_EXEC_DEFAULT, left = left_seconds(k);
-	struct sandbox_exec x = {.language = language,
-	    .code = call->code,
-	    .stdin_fd = -1,
-	    .timeout_s = (uint32_t)(left == 0	   ? 1
-				    : limit < left ? limit
-						   : left),
-	    .merge = true,
-	    .env = (const char *const *)*c->env,
-	    .head = LOOP_HEAD,
-	    .tail = LOOP_TAIL,
-	    .watch = broker_watch,
-	    .watch_arg = c->broker,
-	    .watch_fd = broker_fd(c->broker)};
-
-	return sandbox_exec(c->sandbox, &x, ret, err);
-}
-
-static int
-run_code(struct course *k, const struct model_call *call, struct err *err)
-{
-	const struct loop_config *c = k->c;
-	struct sandbox_result r;
-	struct err e = {0};
-	int rc = record_exec(k, call, err);
-
-	if (rc != 0)
-		return rc;
-	if (call->fault != NULL)
-		return refused(k, call->fault, err);
-	rc = exec_one(k, call, &r, &e);
-	if (rc == ERR_NOT_FOUND || rc == ERR_TOO_LARGE)
-		return refused(k, e.msg, err);
-	if (rc != 0)
-		return err_set(err, rc, "%s", e.msg);
-	if (broker_killed(c->broker) != NULL)
-		rc = err_set(err, ERR_STATE, "%s", broker_killed(c->broker));
-	else
-		rc = record_result(k, &r, err);
-	if (rc == 0 && r.cause == SANDBOX_UNAVAILABLE)
-		rc = err_set(err, ERR_UNAVAILABLE, "the sandbox went away");
-	sandbox_result_free(&r);
-	return rc;
-}
-
-static int
-run_calls(struct course *k, const struct model_turn *t, struct err *err)
-{
-	for (size_t i = 0; i < t->ncalls; i++) {
-		int rc;
-
-		k->call = t->ncalls > 1 ? i + 1 : 0;
-		transcript_line(&k->c->out, "$ %.*s", STR_ARG(t->calls[i].language));
-		transcript_text(&k->c->out, "  ", t->calls[i].code);
-		if ((rc = run_code(k, &t->calls[i], err)) != 0)
-			return rc;
-	}
-	return 0;
 }
 
 static int
@@ -236,7 +53,7 @@ one_turn(struct course *k, char **over, struct err *err)
 
 	if ((rc = k->c->model->next(k->c->model, &ask, &t, err)) != 0)
 		return rc;
-	answers_drop(k);
+	context_answers_drop(k);
 	k->tokens += t.tokens;
 	transcript_turn(&k->c->out, (unsigned)k->turn);
 	transcript_text(&k->c->out, "| ", t.words);
@@ -244,40 +61,25 @@ one_turn(struct course *k, char **over, struct err *err)
 		return rc;
 	if (t.done)
 		*over = str_dup(t.words);
-	return t.done ? 0 : run_calls(k, &t, err);
-}
-
-/* The first budget that is spent, in words; NULL: none. The caller frees. */
-static char *
-spent(const struct course *k, uint64_t turns)
-{
-	if (k->turn > turns)
-		return xasprintf("the budget of %llu turns is spent", (unsigned long long)turns);
-	if (left_seconds(k) == 0)
-		return xasprintf(
-		    "the budget of %llu seconds is spent", (unsigned long long)k->max_s);
-	if (k->c->max_tokens != 0 && k->tokens >= k->c->max_tokens)
-		return xasprintf("the budget of %llu tokens is spent (%llu were used)",
-		    (unsigned long long)k->c->max_tokens, (unsigned long long)k->tokens);
-	return NULL;
+	return t.done ? 0 : tools_run(k, &t, err);
 }
 
 int
 agent_loop(const struct loop_config *c, struct loop_end *ret, struct err *err)
 {
-	uint64_t turns = c->max_turns != 0 ? c->max_turns : LOOP_TURNS_DEFAULT;
 	AUTO_COURSE struct course k = {.c = c,
 	    .begin_us = clock_boot_us(),
+	    .max_turns = c->max_turns != 0 ? c->max_turns : LOOP_TURNS_DEFAULT,
 	    .max_s = c->max_time_s != 0 ? c->max_time_s : LOOP_TIME_DEFAULT};
 	struct err e = {0};
 	char *over = NULL;
 	int rc;
 
 	for (k.turn = 1;; k.turn++) {
-		if ((over = spent(&k, turns)) != NULL)
+		if ((over = budget_spent(&k)) != NULL)
 			return finish(c, "budget", over, ret, err);
 		rc = one_turn(&k, &over, &e);
-		if (rc == ERR_TIMEOUT && left_seconds(&k) == 0)
+		if (rc == ERR_TIMEOUT && budget_left_seconds(&k) == 0)
 			continue; /* says which budget */
 		if (rc != 0)
 			return finish(c, "error", xstrdup(e.msg), ret, err);

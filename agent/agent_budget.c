@@ -1,0 +1,33 @@
+/*
+ * Budgets of a run (process: cofferdam-agent). They bound what a model may cost, not what it may
+ * do: that is the broker's, and holds whatever is spent here.
+ */
+#include "agent/agent_budget.h"
+
+#include "common/clock.h"
+#include "common/xalloc.h"
+
+#include "common/banned.h"
+
+uint64_t
+budget_left_seconds(const struct course *k)
+{
+	uint64_t gone = (clock_boot_us() - k->begin_us) / 1000000;
+
+	return gone < k->max_s ? k->max_s - gone : 0;
+}
+
+char *
+budget_spent(const struct course *k)
+{
+	if (k->turn > k->max_turns)
+		return xasprintf(
+		    "the budget of %llu turns is spent", (unsigned long long)k->max_turns);
+	if (budget_left_seconds(k) == 0)
+		return xasprintf(
+		    "the budget of %llu seconds is spent", (unsigned long long)k->max_s);
+	if (k->c->max_tokens != 0 && k->tokens >= k->c->max_tokens)
+		return xasprintf("the budget of %llu tokens is spent (%llu were used)",
+		    (unsigned long long)k->c->max_tokens, (unsigned long long)k->tokens);
+	return NULL;
+}

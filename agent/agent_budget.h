@@ -1,0 +1,12 @@
+/* What a run may spend, and what it has spent. */
+#ifndef AGENT_AGENT_BUDGET_H
+#define AGENT_AGENT_BUDGET_H
+
+#include "agent/agent_course.h"
+
+/* Of the run's time. */
+uint64_t budget_left_seconds(const struct course *k);
+/* The first budget that is spent, in words; NULL: none. The caller frees. */
+char *budget_spent(const struct course *k);
+
+#endif
