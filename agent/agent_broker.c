@@ -12,6 +12,7 @@
 #include "common/json.h"
 #include "common/log.h"
 #include "common/xalloc.h"
+#include "agent/agent_as.h"
 
 #include "common/banned.h"
 
@@ -26,6 +27,8 @@ struct broker {
 	void *change_arg;
 	uint64_t next_id;
 	bool started;
+	const uint32_t *as; /* NULL, or as_user */
+	uint32_t as_user;
 };
 
 static int
@@ -235,7 +238,9 @@ broker_open(const struct broker_ask *a, struct broker **ret, struct err *err)
 
 	b->fd = -1;
 	b->path = xstrdup(a->socket);
-	if (ipc_connect(a->socket, &b->fd, err) != 0)
+	b->as_user = a->as != NULL ? *a->as : 0;
+	b->as = a->as != NULL ? &b->as_user : NULL;
+	if (agent_as_connect(a->socket, b->as, &b->fd, err) != 0)
 		return err_wrap(err, "the broker's agent socket (is the broker running?)");
 	open_put(a, &out);
 	if (out.n > 65536)
@@ -320,7 +325,7 @@ resume_once(struct broker *b, struct err *err)
 	if (b->fd >= 0)
 		(void)close(b->fd);
 	b->fd = -1;
-	if ((rc = ipc_connect(b->path, &b->fd, err)) != 0)
+	if ((rc = agent_as_connect(b->path, b->as, &b->fd, err)) != 0)
 		return rc;
 	buf_u32(&out, IPC_VERSION);
 	buf_lz(&out, b->plan.run);

@@ -43,7 +43,8 @@ struct broker_ask {
 	const char *socket, *agent, *task;
 	const char *const *targets; /* none: all that the policy has */
 	size_t ntargets;
-	bool loop; /* a loop listener is wanted; all model targets join */
+	bool loop;	    /* a loop listener is wanted; all model targets join */
+	const uint32_t *as; /* the user whose run it is (agent_as.h); NULL: who runs this */
 };
 /* Connects and registers a run. The plan lives as long as the broker. */
 int broker_open(const struct broker_ask *a, struct broker **ret, struct err *err);

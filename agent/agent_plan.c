@@ -7,8 +7,8 @@
 
 #include <string.h>
 
+#include "common/xalloc.h"
 #include "agent/agent_env.h"
-#include "agent/agent_loop.h"
 #include "agent/agent_trust.h"
 
 #include "common/banned.h"
@@ -40,33 +40,38 @@ targets_take(const struct broker_plan *p, struct sandbox_target *targets)
 	return n;
 }
 
-/* The loop keeps the time; this is the last resort behind it. */
-static uint32_t
-wall_s(const struct agent_options *o)
+static const char **
+env_join(char *const *plan, const char *const *own)
 {
-	uint64_t s = (o->max_time_s != 0 ? o->max_time_s : LOOP_TIME_DEFAULT) + 60;
+	size_t nplan = 0, nown = 0, n = 0;
+	const char **all;
 
-	return (uint32_t)(s < 86400 ? s : 86400);
+	while (plan[nplan] != NULL)
+		nplan++;
+	while (own != NULL && own[nown] != NULL)
+		nown++;
+	all = xcalloc(nplan + nown + 1, sizeof(*all));
+	for (size_t i = 0; i < nplan; i++)
+		all[n++] = plan[i];
+	for (size_t i = 0; i < nown; i++)
+		all[n++] = own[i];
+	return all;
 }
 
 int
-agent_plan_sandbox(const struct agent_options *o, const struct broker_plan *p, struct sandbox **ret,
-    struct err *err)
+agent_plan_sandbox(const struct sandbox_spec *base, const struct broker_plan *p,
+    struct sandbox **ret, struct err *err)
 {
 	struct sandbox_target targets[BROKER_TARGETS_MAX];
 	__attribute__((cleanup(agent_trust_free))) struct agent_trust trust = {0};
 	AUTO(agent_env) char **env = agent_env_make(p);
-	struct sandbox_spec spec = {.limits = o->limits,
-	    .workspace = o->workspace,
-	    .binds = o->binds,
-	    .nbinds = o->nbinds,
-	    .targets = targets,
-	    .ntargets = targets_take(p, targets),
-	    .env = (const char *const *)env,
-	    .may_lack = o->limits_optional ? SANDBOX_LAYER_LIMITS | SANDBOX_LAYER_FREEZER : 0};
+	AUTO_FREE const char **all = env_join(env, base->env);
+	struct sandbox_spec spec = *base;
 	int rc;
 
-	spec.limits.wall_s = wall_s(o);
+	spec.targets = targets;
+	spec.ntargets = targets_take(p, targets);
+	spec.env = all;
 	if (p->ca_pem[0] != '\0') {
 		if ((rc = agent_trust_load(p->ca_pem, &trust, err)) != 0)
 			return rc;

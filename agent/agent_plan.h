@@ -6,8 +6,8 @@
 #include "agent/agent_options.h"
 #include "agent/agent_socket.h"
 
-/* Names, listeners, certificates and environment of the plan. */
-int agent_plan_sandbox(const struct agent_options *o, const struct broker_plan *p,
+/* `base` with names, listeners, certificates and environment of the plan; its own env wins. */
+int agent_plan_sandbox(const struct sandbox_spec *base, const struct broker_plan *p,
     struct sandbox **ret, struct err *err);
 /* Hands over every listener of the plan; `loop` is made if the plan has one for it. */
 int agent_plan_listen(

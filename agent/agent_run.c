@@ -12,23 +12,12 @@
 #include "common/jcs.h"
 #include "common/log.h"
 #include "common/xalloc.h"
-#include "agent/agent_broker.h"
+#include "agent/agent_hold.h"
 #include "agent/agent_loop.h"
-#include "agent/agent_plan.h"
 #include "agent/model_remote.h"
 #include "agent/sandbox/sandbox_streams.h"
 
 #include "common/banned.h"
-
-static char *
-socket_path(const struct agent_options *o)
-{
-	if (o->socket != NULL)
-		return xstrdup(o->socket);
-	if (o->state != NULL)
-		return xasprintf("%s/run/agent.sock", o->state);
-	return xstrdup(AGENT_SOCKET_DEFAULT);
-}
 
 /* With the person's own streams; a terminal at both ends is one inside, too. */
 static int
@@ -123,21 +112,6 @@ loop_run(const struct agent_options *o, struct broker *b, const struct agent_cha
 }
 
 static int
-begin(const struct agent_options *o, struct broker *b, const struct sandbox_workspace *ws,
-    struct agent_socket *loop, struct agent_change *change, struct sandbox **ret, struct err *err)
-{
-	AUTO_FREE char *level = NULL;
-	int rc;
-
-	if ((rc = agent_plan_sandbox(o, broker_plan(b), ret, err)) != 0 ||
-	    (rc = agent_plan_listen(b, *ret, loop, err)) != 0)
-		return rc;
-	agent_plan_follow(change, b, *ret);
-	level = sandbox_workspace_level(ws, sandbox_level(*ret));
-	return broker_start(b, level, err);
-}
-
-static int
 loop_connect(void *arg, int *ret_fd, struct err *err)
 {
 	return agent_socket_connect(arg, ret_fd, err);
@@ -161,36 +135,55 @@ remote_open(const struct agent_options *o, struct broker *b, struct agent_socket
 	return model_remote_open(&c, ret, err);
 }
 
+/* The loop keeps the time; this is the last resort behind it. */
+static uint32_t
+wall_s(const struct agent_options *o)
+{
+	uint64_t s = (o->max_time_s != 0 ? o->max_time_s : LOOP_TIME_DEFAULT) + 60;
+
+	return (uint32_t)(s < 86400 ? s : 86400);
+}
+
+static struct sandbox_spec
+spec_of(const struct agent_options *o)
+{
+	struct sandbox_spec s = {.limits = o->limits,
+	    .workspace = o->workspace,
+	    .binds = o->binds,
+	    .nbinds = o->nbinds,
+	    .may_lack = o->limits_optional ? SANDBOX_LAYER_LIMITS | SANDBOX_LAYER_FREEZER : 0};
+
+	s.limits.wall_s = wall_s(o);
+	return s;
+}
+
 static int
 run_inside(const struct agent_options *o, const struct sandbox_workspace *ws, struct model *m,
     int *status, struct err *err)
 {
-	AUTO_FREE char *path = socket_path(o);
-	const char *task = o->task != NULL ? o->task : o->command[0];
-	AUTO(broker) struct broker *b = NULL;
-	AUTO(sandbox) struct sandbox *sb = NULL;
-	AUTO_CHANGE struct agent_change change = {0};
-	AUTO_AGENT_SOCKET struct agent_socket loop = AGENT_SOCKET;
-	struct broker_ask ask = {.socket = path,
-	    .agent = o->agent != NULL ? o->agent : "cofferdam",
-	    .task = task,
-	    .targets = o->targets,
-	    .ntargets = o->ntargets,
-	    .loop = o->model != NULL};
+	AUTO_FREE char *path = agent_hold_socket(o->socket, o->state);
+	AUTO_HOLD struct agent_hold h = AGENT_HOLD;
+	struct agent_hold_ask ask = {.broker = {.socket = path,
+					 .agent = o->agent != NULL ? o->agent : "cofferdam",
+					 .task = o->task != NULL ? o->task : o->command[0],
+					 .targets = o->targets,
+					 .ntargets = o->ntargets,
+					 .loop = o->model != NULL},
+	    .spec = spec_of(o),
+	    .ws = ws};
 	AUTO(model) struct model *remote = NULL;
 	struct err e = {0};
-	int rc = broker_open(&ask, &b, err);
+	int rc = agent_hold_begin(&ask, &h, err);
 
 	if (rc != 0)
 		return rc;
-	if ((rc = begin(o, b, ws, &loop, &change, &sb, err)) == 0 && o->model != NULL &&
-	    (rc = remote_open(o, b, &loop, &remote, err)) == 0)
+	if (o->model != NULL && (rc = remote_open(o, h.broker, &h.loop, &remote, err)) == 0)
 		m = remote;
 	if (rc == 0)
-		rc = m != NULL ? loop_run(o, b, &change, m, status, err)
-			       : command_run(o, b, sb, status, err);
+		rc = m != NULL ? loop_run(o, h.broker, &h.change, m, status, err)
+			       : command_run(o, h.broker, h.sandbox, status, err);
 	if (rc != 0)
-		(void)broker_end(b, "error", err->msg, &e);
+		(void)broker_end(h.broker, "error", err->msg, &e);
 	return rc;
 }
 

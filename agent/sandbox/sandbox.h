@@ -66,6 +66,8 @@ struct sandbox_spec {
 				      NULL */
 	const char *image;	   /* a root file system, read only; NULL: the host's programs */
 	const char *workspace; /* directory that becomes /work; NULL: private, gone at the end */
+	bool
+	    tied; /* a named one: it ends with the connection that made it, whoever else is there */
 	bool overlay; /* of the workspace only a copy is changed, which is gone at the end */
 	const struct sandbox_bind *binds;
 	size_t nbinds;
@@ -133,6 +135,8 @@ const char *sandbox_cause_name(enum sandbox_cause c);
 
 /* Bytes as they come; stream is 1 or 2 (always 1 when merged). */
 typedef void sandbox_output_fn(void *arg, int stream, struct str bytes);
+/* Called once the program runs, with its number. */
+typedef void sandbox_started_fn(void *arg, uint32_t proc);
 /* Called when *watch_fd is readable; true: end this exec now (SANDBOX_KILLED). It may change
  * *watch_fd. */
 typedef bool sandbox_watch_fn(void *arg);
@@ -159,7 +163,8 @@ struct sandbox_exec {
 	const int *fds; /* become 10, 11 ... inside; borrowed */
 	size_t nfds;	/* at most SANDBOX_EXEC_FDS_MAX */
 	int *terminal;	/* NULL, or gets the terminal's descriptor while it runs, to set its size */
-	sandbox_output_fn *output; /* NULL: not wanted */
+	sandbox_started_fn *started; /* NULL: not wanted; its arg is output_arg */
+	sandbox_output_fn *output;   /* NULL: not wanted */
 	void *output_arg;
 	size_t head, tail;   /* bytes collected from the begin and the end of all output */
 	const int *watch_fd; /* NULL or -1 inside: none; looked at anew each time */

@@ -229,6 +229,8 @@ running_go(struct running *g, struct err *err)
 		return rc;
 	if (x->terminal != NULL)
 		*x->terminal = g->s.out;
+	if (x->started != NULL)
+		x->started(x->output_arg, g->s.proc);
 	g->room = xmalloc(2 * ROOM);
 	g->in_left = x->pipe_stdin || x->tty ? x->stdin_bytes : STR_NONE;
 	g->in_more = (x->pipe_stdin || x->tty) && x->stdin_fd >= 0;

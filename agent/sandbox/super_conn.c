@@ -223,6 +223,8 @@ super_conn_drop(struct super_conn *c)
 	super_execs_orphan(s, c);
 	if (s->creator == c)
 		s->creator = NULL;
+	if (c->maker && s->spec.tied)
+		s->untied = true;
 	if (s->holder == c) {
 		s->holder = NULL;
 		super_execs_held(s);

@@ -145,6 +145,7 @@ super_create(struct super_conn *c, uint32_t tag, struct rd *r)
 
 	c->known = true;
 	s->creator = c;
+	c->maker = true;
 	s->create_tag = tag;
 	s->created_ms = super_wall_ms();
 	s->state = SUPER_STARTING;
@@ -242,6 +243,10 @@ on_turn_end(void *arg)
 	size_t callers;
 
 	super_conns_sweep(s);
+	if (s->untied && s->state != SUPER_DEAD) {
+		s->over = true;
+		super_end(s, SANDBOX_KILLED, "sandbox: who made it is gone");
+	}
 	callers = super_conns_count(s);
 	if (callers == 0 && s->state != SUPER_DEAD) {
 		if (s->spec.name == NULL || s->state == SUPER_NEW || s->state == SUPER_STARTING)

@@ -122,20 +122,21 @@ super_spec_decode(struct str body, struct super_spec *ret, struct err *err)
 {
 	struct super_spec s = {0};
 	struct rd r = rd_init(body);
-	unsigned version = rd_u8(&r), overlay;
+	unsigned version = rd_u8(&r), bits;
 
 	if (!r.bad && version != CALL_VERSION)
 		return err_set(err, ERR_PROTOCOL,
 		    "sandbox: the caller speaks version %u, the supervisor %d: install both from "
 		    "one release",
 		    version, CALL_VERSION);
-	overlay = rd_u8(&r);
-	s.overlay = overlay == 1;
+	bits = rd_u8(&r);
+	s.overlay = (bits & 1) != 0;
+	s.tied = (bits & 2) != 0;
 	s.may_lack = rd_u32(&r);
 	limits_take(&r, &s.limits);
 	texts_take(&r, &s);
 	lists_take(&r, &s);
-	if (!rd_end(&r) || overlay > 1) {
+	if (!rd_end(&r) || bits > 3) {
 		super_spec_free(&s);
 		return err_set(err, ERR_PROTOCOL, "sandbox: malformed spec");
 	}

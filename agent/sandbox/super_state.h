@@ -70,6 +70,7 @@ struct super_conn {
 	struct super_queue out;
 	int fd;
 	bool known; /* it created or attached */
+	bool maker; /* it created */
 	enum super_conn_kind kind;
 	bool leaving; /* nothing more is read; gone once all is sent */
 	bool dead;    /* freed at the end of this turn */
@@ -220,6 +221,7 @@ struct super {
 	struct super_exec *dead_execs;
 	struct super_waiter *waiters;
 	bool process, over; /* over: ends when all is sent */
+	bool untied;	    /* the maker of a tied one is gone */
 	enum super_state state;
 	char *why; /* DEAD: for people */
 	char *level, *facts;
