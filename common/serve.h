@@ -35,6 +35,7 @@ struct serve_config {
 struct serve_hook {
 	int fd; /* when readable, ready is called: to fork what outlives a connection */
 	void (*ready)(void *arg);
+	/* In a child that ready forks, first of all: serve_forked. */
 	void (*reaped)(void *arg, pid_t pid, int status); /* a child that is no worker */
 	void *arg;
 };
@@ -57,6 +58,9 @@ typedef void serve_fn(void *arg, struct serve_conn *c);
 /* Until SIGTERM or SIGINT, which end the workers too: 0. */
 int serve_run(
     struct serve *s, serve_fn *fn, void *arg, const struct serve_hook *hook, struct err *err);
+
+/* Signals as they were, the listening socket closed. */
+void serve_forked(const struct serve *s);
 
 /* --- in a worker ------------------------------------------------------------------- */
 
