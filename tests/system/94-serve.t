@@ -91,10 +91,9 @@ tap.has(plain.url, "http://127.0.0.1:", "without an address it is loopback's")
 # --- what is read ---------------------------------------------------------------------
 with plain.connect() as s:
     s.sendall(get("/a") + get("/b", "Content-Length: 2", method="POST", body=b"hi"))
-    first = until(s, b"body=\n")
-    second = until(s, b"body=hi\n") if b"GET /a" in first and b"POST" not in first else first
-    tap.ok(b"GET /a" in first and b"POST /b" in second, "requests on one connection are answered in turn, also sent at once",
-           first + second)
+    both = until(s, b"body=hi\n")
+    tap.ok(0 <= both.find(b"GET /a") < both.find(b"POST /b"), "requests on one connection are answered in turn, also sent at once",
+           both)
     s.sendall(get("/c", "Transfer-Encoding: chunked", method="PUT", body=b"3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"))
     tap.ok(until(s, b"body=abcde\n").endswith(b"body=abcde\n"), "a chunked body is read whole")
 with plain.connect() as s:
