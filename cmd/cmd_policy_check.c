@@ -60,6 +60,7 @@ struct report {
 	size_t n;
 	struct jcs j;
 	struct buf out;
+	struct json_mark mark; /* of the finding before */
 };
 
 static void
@@ -86,10 +87,11 @@ report_put(struct report *r, struct str file, unsigned line, unsigned col, const
 static void
 report_finding(void *arg, const struct policy_finding *f)
 {
-	unsigned line = 0, col = 0;
+	struct report *r = arg;
 
-	json_where(f->at.doc, f->at.v, &line, &col);
-	report_put(arg, str_z(json_name(f->at.doc)), line, col, f->code, str_z(f->text));
+	json_where_next(&r->mark, f->at.doc, f->at.v);
+	report_put(
+	    r, str_z(json_name(f->at.doc)), r->mark.line, r->mark.col, f->code, str_z(f->text));
 }
 
 /* "file:line:column: warning: text", as the reader of policies puts them. */

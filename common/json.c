@@ -246,6 +246,20 @@ json_where(const struct json_doc *d, const struct json *v, unsigned *ret_line, u
 	json_scan_where(d->text, v->off, ret_line, ret_col);
 }
 
+void
+json_where_next(struct json_mark *m, const struct json_doc *d, const struct json *v)
+{
+	unsigned line, col;
+
+	if (m->doc != d || v->off < m->off)
+		*m = (struct json_mark){.doc = d, .line = 1, .col = 1};
+	json_scan_where(
+	    (struct str){d->text.p + m->off, d->text.n - m->off}, v->off - m->off, &line, &col);
+	m->col = line == 1 ? m->col + col - 1 : col;
+	m->line += line - 1;
+	m->off = v->off;
+}
+
 int
 json_err(
     const struct json_doc *d, const struct json *v, struct err *err, int code, const char *fmt, ...)

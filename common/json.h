@@ -53,6 +53,14 @@ const struct json *json_get(
 /* Where the value (or, for a member, its key) begins, 1-based; for messages. */
 void json_where(
     const struct json_doc *d, const struct json *v, unsigned *ret_line, unsigned *ret_col);
+/* The same of one value after another, without reading the text anew where they come in order; *m
+ * begins as zeros. */
+struct json_mark {
+	const struct json_doc *doc;
+	size_t off;
+	unsigned line, col;
+};
+void json_where_next(struct json_mark *m, const struct json_doc *d, const struct json *v);
 /* err_set with "name:line:col: " before the message. */
 int json_err(const struct json_doc *d, const struct json *v, struct err *err, int code,
     const char *fmt, ...) PRINTF_LIKE(5, 6);

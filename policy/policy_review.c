@@ -223,6 +223,19 @@ policy_review_place(const struct policy_review *r, const char *key, struct str i
 	return r->parts[0];
 }
 
+struct policy_part
+policy_review_rule(const struct policy_review *r, size_t i)
+{
+	for (size_t k = 0; k < r->nparts; k++) {
+		const struct json *rules = json_get(r->parts[k].v, "rules");
+
+		if (i < json_count(rules))
+			return (struct policy_part){r->parts[k].doc, json_at(rules, i)};
+		i -= json_count(rules);
+	}
+	return r->parts[0];
+}
+
 /* --- examples ------------------------------------------------------------------------ */
 
 /* Lifts for every forbid that matches. */

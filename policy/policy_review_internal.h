@@ -22,9 +22,11 @@ struct policy_review {
 	uint64_t *permits, *requires, *forbids, *of[OVERRIDE_BREAKGLASS + 1];
 };
 
-/* Where a rule (key "rules") or a calendar ("calendars") was written. */
+/* Where a calendar (key "calendars") or a theorem ("prove") was written; the rule of that number.
+ */
 struct policy_part policy_review_place(
     const struct policy_review *r, const char *key, struct str id);
+struct policy_part policy_review_rule(const struct policy_review *r, size_t i);
 /*
  * The point as a request with the lifts that it needs, judged by policy_eval(). False: not allowed
  * after all (too many lifts, no clock for them, nobody to sign).

@@ -78,6 +78,14 @@ int space_build(const struct space_cond *conds, size_t nconds, const struct spac
 void space_free(struct space *s);
 DEFINE_AUTO(space, struct space, space_free)
 uint64_t *space_mask(struct space *s); /* empty, lives as long as s */
+/*
+ * Of the first nconds conditions those that class `target` can meet, as a space of that class
+ * alone; ret_map, which lives as long, says which they are. Goes on with the steps of s.
+ * space_free().
+ */
+struct space *space_at(const struct space *s, size_t target, size_t nconds, const size_t **ret_map);
+/* The conditions that match wherever `cond` does, as far as one alone does; it is one of them. */
+void space_covers(const struct space *s, size_t cond, uint64_t *out);
 
 /* Between policy_space.c and policy_space_part.c: room for n classes, one more unless it is there.
  */

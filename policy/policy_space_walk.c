@@ -25,6 +25,7 @@ struct walk {
 	uint64_t *key, *done;
 	struct memo memo[SPACE_DIMS];
 	struct space_point pt;
+	size_t must; /* one of those that must match; SIZE_MAX: none */
 	bool stop;
 };
 
@@ -185,6 +186,10 @@ walk(struct walk *w, enum space_dim d, const uint64_t *before, struct err *err)
 		const uint64_t *own = value_match(w, v);
 		int rc = 0;
 
+		if (w->must != SIZE_MAX && !space_bit(own, w->must)) {
+			s->steps++;
+			continue;
+		}
 		s->steps += s->words;
 		if (s->steps > s->steps_max)
 			return too_long(s, err);
@@ -210,9 +215,12 @@ walk(struct walk *w, enum space_dim d, const uint64_t *before, struct err *err)
 int
 space_walk(struct space *s, const struct space_query *q, struct err *err)
 {
-	__attribute__((cleanup(walk_free))) struct walk w = {.s = s, .q = q};
+	__attribute__((cleanup(walk_free))) struct walk w = {.s = s, .q = q, .must = SIZE_MAX};
 	const uint64_t *const masks[] = {q->permits, q->must, q->mustnot, q->care};
 
+	for (size_t i = 0; q->must != NULL && i < s->nconds && w.must == SIZE_MAX; i++)
+		if (space_bit(q->must, i))
+			w.must = i;
 	w.look = xcalloc(s->words, sizeof(*w.look));
 	w.key = xcalloc(s->words + 1, sizeof(*w.key));
 	w.done = xcalloc(s->words, sizeof(*w.done));

@@ -97,6 +97,32 @@ silent(changed(lambda p: add(p, {"id": "gone", "forbid": {"target": "infra", "ef
        "unreachable", "what an exception can open is not unreachable")
 warned(changed(lambda p: add(p, {"id": "nowhere", "permit": {"env": "test", "effects": {"only": ["write"]}}})),
        "unreachable", "nowhere")
+# A rule of two targets, and what covers it at one or at each.
+PAIR = {"id": "pair", "forbid": {"target": ["crm-db", "infra"], "effects": {"any": ["write"]}}, "override": "never"}
+ONE = {"id": "one", "forbid": {"target": "crm-db", "effects": {"any": ["@change"]}}, "override": "never"}
+OTHER = {"id": "other", "forbid": {"target": "infra", "effects": {"any": ["@change"]}}, "override": "never"}
+silent(changed(lambda p: add(p, PAIR, ONE)), "shadowed", "a forbid of two targets that another covers at one of them is not shadowed")
+warned(changed(lambda p: add(p, PAIR, ONE, OTHER)), "shadowed", "pair")
+
+
+def crowd(n, targets=200):
+    """Of five rules one changes nothing: "twin" forbids less than "all" of its target does."""
+    p = {"schema": "cofferdam-policy/1", "policy": "crowd", "serial": 1, "clock": "trusted", "people": BASE["people"], "calendars": {}, "rules": [],
+         "targets": {"t%d" % i: {"kind": "http", "env": "prod", "origin": "https://t%d.test" % i} for i in range(targets)}}
+    for i in range(n // 5):
+        at, agent = "t%d" % (i % targets), "a%d" % (i // targets)
+        p["rules"] += [{"id": "see-%d" % i, "permit": {"target": at, "agent": agent, "effects": {"only": ["@data"]}}},
+                       {"id": "do-%d" % i, "permit": {"target": at, "agent": agent, "effects": {"only": ["@change"]}}},
+                       {"id": "ask-%d" % i, "require": {"target": at, "agent": agent, "effects": {"any": ["schema"]}},
+                        "approve": [{"role": "dba", "count": 1}], "within": "30m", "use_within": "5m"},
+                       {"id": "all-%d" % i, "forbid": {"target": at, "agent": agent, "statements": {"gt": 3}}, "override": "never"},
+                       {"id": "twin-%d" % i, "forbid": {"target": at, "agent": agent, "statements": {"gt": 5}}, "override": "never"}]
+    return p
+
+
+out, rc = check(crowd(10000))
+t.eq((rc, sorted({x["code"] for x in out["warnings"]}), sorted(x["text"].split()[1] for x in out["warnings"])),
+     (0, ["shadowed"], sorted("twin-%d" % i for i in range(2000))), "of 10,000 rules it finds each that changes nothing, and no other")
 t.ok(check(changed(lambda p: rule(p, "two-people")["approve"][0].update(count=3)))[1] == 1,
      "a quorum that people cannot fill is refused")
 

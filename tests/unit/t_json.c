@@ -390,6 +390,20 @@ a_value_knows_its_line_and_column_in_characters(void **state UNUSED)
 	assert_true(line == 2 && col == 8);
 	json_where(d, json_at(a, 1), &line, &col);
 	assert_true(line == 3 && col == 2);
+	/* The same one after another, also back again and in another document. */
+	{
+		AUTO(json) struct json_doc *other = parsed("\n[1]");
+		const struct json_doc *docs[] = {d, d, d, d, other, d};
+		const struct json *values[] = {
+		    r, a, json_at(a, 1), json_at(a, 0), json_root(other), json_get(r, "b")};
+		struct json_mark m = {0};
+
+		for (size_t i = 0; i < ARRAY_LEN(docs); i++) {
+			json_where(docs[i], values[i], &line, &col);
+			json_where_next(&m, docs[i], values[i]);
+			assert_true(m.line == line && m.col == col);
+		}
+	}
 	assert_int_equal(
 	    json_err(d, json_get(r, "b"), &e, ERR_CONFIG, "must be %d", 5), ERR_CONFIG);
 	assert_string_equal(e.msg, "f:3:7: must be 5");
