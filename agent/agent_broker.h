@@ -70,7 +70,7 @@ int broker_event(
  */
 typedef void broker_change_fn(void *arg, const struct broker_plan *next, struct buf *why);
 void broker_on_change(struct broker *b, broker_change_fn *fn, void *arg);
-/* status: done, budget or error. */
+/* status: done, not_done, error or budget:NAME. */
 int broker_end(struct broker *b, const char *status, const char *text, struct err *err);
 /* For sandbox_exec: the wire, and what to do when it speaks while a program runs. */
 const int *broker_fd(const struct broker *b);

@@ -18,16 +18,22 @@ budget_left_seconds(const struct course *k)
 }
 
 char *
-budget_spent(const struct course *k)
+budget_spent(const struct course *k, const char **ret_status)
 {
-	if (k->turn > k->max_turns)
+	if (k->turn > k->max_turns) {
+		*ret_status = "budget:turns";
 		return xasprintf(
 		    "the budget of %llu turns is spent", (unsigned long long)k->max_turns);
-	if (budget_left_seconds(k) == 0)
+	}
+	if (budget_left_seconds(k) == 0) {
+		*ret_status = "budget:time";
 		return xasprintf(
 		    "the budget of %llu seconds is spent", (unsigned long long)k->max_s);
-	if (k->c->max_tokens != 0 && k->tokens >= k->c->max_tokens)
+	}
+	if (k->c->max_tokens != 0 && k->tokens >= k->c->max_tokens) {
+		*ret_status = "budget:tokens";
 		return xasprintf("the budget of %llu tokens is spent (%llu were used)",
 		    (unsigned long long)k->c->max_tokens, (unsigned long long)k->tokens);
+	}
 	return NULL;
 }

@@ -6,7 +6,8 @@
 
 /* Of the run's time. */
 uint64_t budget_left_seconds(const struct course *k);
-/* The first budget that is spent, in words; NULL: none. The caller frees. */
-char *budget_spent(const struct course *k);
+/* The first budget that is spent, in words, and the end that it makes; NULL: none. The caller
+ * frees. */
+char *budget_spent(const struct course *k, const char **ret_status);
 
 #endif

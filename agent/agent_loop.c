@@ -14,7 +14,13 @@
 
 #include "common/banned.h"
 
-#define AUTO_COURSE __attribute__((cleanup(context_answers_drop)))
+static void
+course_end(struct course *k)
+{
+	context_answers_drop(k);
+	tools_end(k);
+}
+#define AUTO_COURSE __attribute__((cleanup(course_end)))
 
 static int
 record_model(struct course *k, const struct model_turn *t, struct err *err)
@@ -41,9 +47,9 @@ finish(const struct loop_config *c, const char *status, char *text, struct loop_
 	return rc;
 }
 
-/* Sets *over when the conversation has come to its end. */
+/* Words of the model's end the run, when it says that they do; or finish did. */
 static int
-one_turn(struct course *k, char **over, struct err *err)
+one_turn(struct course *k, struct err *err)
 {
 	struct model_ask ask = {.answers = k->answers,
 	    .nanswers = k->nanswers,
@@ -59,8 +65,10 @@ one_turn(struct course *k, char **over, struct err *err)
 	transcript_text(&k->c->out, "| ", t.words);
 	if ((rc = record_model(k, &t, err)) != 0)
 		return rc;
-	if (t.done)
-		*over = str_dup(t.words);
+	if (t.done) {
+		k->finished = str_dup(t.words);
+		k->outcome = "done";
+	}
 	return t.done ? 0 : tools_run(k, &t, err);
 }
 
@@ -72,18 +80,19 @@ agent_loop(const struct loop_config *c, struct loop_end *ret, struct err *err)
 	    .max_turns = c->max_turns != 0 ? c->max_turns : LOOP_TURNS_DEFAULT,
 	    .max_s = c->max_time_s != 0 ? c->max_time_s : LOOP_TIME_DEFAULT};
 	struct err e = {0};
+	const char *status = NULL;
 	char *over = NULL;
 	int rc;
 
 	for (k.turn = 1;; k.turn++) {
-		if ((over = budget_spent(&k)) != NULL)
-			return finish(c, "budget", over, ret, err);
-		rc = one_turn(&k, &over, &e);
+		if ((over = budget_spent(&k, &status)) != NULL)
+			return finish(c, status, over, ret, err);
+		rc = one_turn(&k, &e);
 		if (rc == ERR_TIMEOUT && budget_left_seconds(&k) == 0)
 			continue; /* says which budget */
 		if (rc != 0)
 			return finish(c, "error", xstrdup(e.msg), ret, err);
-		if (over != NULL)
-			return finish(c, "done", over, ret, err);
+		if (k.finished != NULL)
+			return finish(c, k.outcome, xstrdup(k.finished), ret, err);
 	}
 }

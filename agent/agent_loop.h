@@ -25,7 +25,7 @@ struct loop_config {
 };
 
 struct loop_end {
-	const char *status; /* done, budget, error: what A_END takes */
+	const char *status; /* what A_END takes: done, not_done, error, budget:turns ... */
 	char *text;
 };
 

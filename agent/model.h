@@ -8,11 +8,13 @@
 
 #include "common/buf.h"
 #include "common/err.h"
+#include "agent/agent_tool.h"
 
-/* Code that the model wants run; several of one turn run in order. */
+/* What the model wants done; several of one turn are done in order. */
 struct model_call {
-	struct str language, code;
-	char *fault; /* NULL; else why it cannot be run: that is its answer */
+	const struct tool *tool; /* NULL only with a fault */
+	struct tool_args args;
+	char *fault; /* NULL; else why it cannot be done: that is its answer */
 };
 
 struct model_answer {

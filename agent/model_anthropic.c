@@ -234,13 +234,28 @@ task(struct model_talk *t, struct str text)
 }
 
 static void
+tools_put(struct jcs *j)
+{
+	jcs_array(j, "tools");
+	for (size_t i = 0; i < tool_count(); i++) {
+		AUTO_BUF struct buf schema = BUF(8192);
+
+		tool_schema(tool_at(i), &schema);
+		jcs_open(j, NULL);
+		jcs_z(j, "description", tool_at(i)->what);
+		jcs_raw(j, "input_schema", buf_str(&schema));
+		jcs_z(j, "name", tool_at(i)->name);
+		jcs_close(j);
+	}
+	jcs_array_end(j);
+}
+
+static void
 request(const struct model_talk *t, struct buf *out)
 {
-	AUTO_BUF struct buf schema = BUF(4096);
 	AUTO_BUF struct buf messages = BUF(MODEL_REQUEST_MAX);
 	struct jcs j;
 
-	model_tool_schema(&schema);
 	model_talk_messages(t, &messages);
 	jcs_init(&j, out);
 	jcs_open(&j, NULL);
@@ -251,13 +266,7 @@ request(const struct model_talk *t, struct buf *out)
 	jcs_array(&j, "system");
 	text_block(&j, str_z(model_system), true);
 	jcs_array_end(&j);
-	jcs_array(&j, "tools");
-	jcs_open(&j, NULL);
-	jcs_z(&j, "description", model_tool_text);
-	jcs_raw(&j, "input_schema", buf_str(&schema));
-	jcs_z(&j, "name", MODEL_TOOL_NAME);
-	jcs_close(&j);
-	jcs_array_end(&j);
+	tools_put(&j);
 	jcs_close(&j);
 	if (buf_over(&messages))
 		out->over = true;

@@ -196,15 +196,15 @@ task(struct model_talk *t, struct str text)
 }
 
 static void
-tool_put(struct jcs *j)
+tool_put(struct jcs *j, const struct tool *t)
 {
-	AUTO_BUF struct buf schema = BUF(4096);
+	AUTO_BUF struct buf schema = BUF(8192);
 
-	model_tool_schema(&schema);
+	tool_schema(t, &schema);
 	jcs_open(j, NULL);
 	jcs_open(j, "function");
-	jcs_z(j, "description", model_tool_text);
-	jcs_z(j, "name", MODEL_TOOL_NAME);
+	jcs_z(j, "description", t->what);
+	jcs_z(j, "name", t->name);
 	jcs_raw(j, "parameters", buf_str(&schema));
 	jcs_close(j);
 	jcs_z(j, "type", "function");
@@ -229,7 +229,8 @@ request(const struct model_talk *t, struct buf *out)
 	jcs_bool(&j, "include_usage", true);
 	jcs_close(&j);
 	jcs_array(&j, "tools");
-	tool_put(&j);
+	for (size_t i = 0; i < tool_count(); i++)
+		tool_put(&j, tool_at(i));
 	jcs_array_end(&j);
 	jcs_close(&j);
 	if (buf_over(&messages))

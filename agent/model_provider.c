@@ -27,40 +27,6 @@ const char model_system[] =
     "say what was refused and why it is needed.\n"
     "When the task is done, or cannot be done, say so in a few plain words, without a call.";
 
-const char model_tool_text[] =
-    "Run a program in the sandbox. Standard output and standard error come back in one text, "
-    "with how it ended. It has no terminal and no standard input.";
-
-void
-model_tool_schema(struct buf *out)
-{
-	static const char *const languages[] = {"bash", "python", "javascript", "perl"};
-	struct jcs j;
-
-	jcs_init(&j, out);
-	jcs_open(&j, NULL);
-	jcs_bool(&j, "additionalProperties", false);
-	jcs_open(&j, "properties");
-	jcs_open(&j, "code");
-	jcs_z(&j, "description", "The whole program.");
-	jcs_z(&j, "type", "string");
-	jcs_close(&j);
-	jcs_open(&j, "language");
-	jcs_array(&j, "enum");
-	for (size_t i = 0; i < ARRAY_LEN(languages); i++)
-		jcs_z(&j, NULL, languages[i]);
-	jcs_array_end(&j);
-	jcs_z(&j, "type", "string");
-	jcs_close(&j);
-	jcs_close(&j);
-	jcs_array(&j, "required");
-	jcs_z(&j, NULL, "language");
-	jcs_z(&j, NULL, "code");
-	jcs_array_end(&j);
-	jcs_z(&j, "type", "object");
-	jcs_close(&j);
-}
-
 void
 model_talk_init(struct model_talk *t)
 {

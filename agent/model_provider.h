@@ -48,11 +48,7 @@ void model_talk_free(struct model_talk *t);
 struct buf *model_talk_next(struct model_talk *t);
 void model_talk_messages(const struct model_talk *t, struct buf *out); /* a JSON array */
 
-/* What every provider is told of our one tool, and of its place. */
 extern const char model_system[];
-#define MODEL_TOOL_NAME "run_code"
-extern const char model_tool_text[];
-void model_tool_schema(struct buf *out); /* canonical JSON */
 
 /* What a problem+json body (RFC 9457) says, fit for a terminal; the caller frees. */
 char *model_problem_text(struct str body);

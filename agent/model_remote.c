@@ -1,7 +1,7 @@
 /*
  * A conversation with a model (process: cofferdam-agent): one request a turn, tried again by the
- * providers' rule. What the model writes is data: calls of our one tool become code for the
- * sandbox, everything else words. What the broker refuses is not tried again.
+ * providers' rule. What the model writes is data: calls of our tools are read by their table,
+ * everything else is words. What the broker refuses is not tried again.
  */
 #include "agent/model_remote.h"
 
@@ -14,6 +14,7 @@
 #include "common/log.h"
 #include "common/xalloc.h"
 #include "agent/model_anthropic.h"
+#include "agent/model_call.h"
 #include "agent/model_openai.h"
 #include "agent/model_retry.h"
 #include "agent/model_url.h"
@@ -47,10 +48,8 @@ static const struct model_provider *const providers[] = {&model_anthropic, &mode
 static void
 turn_drop(struct remote *r)
 {
-	for (size_t i = 0; i < r->ncalls; i++) {
-		free(r->calls[i].fault);
-		json_free(r->args[i]);
-	}
+	for (size_t i = 0; i < r->ncalls; i++)
+		model_call_drop(&r->calls[i], &r->args[i]);
 	free(r->calls);
 	free(r->args);
 	r->calls = NULL;
@@ -225,34 +224,6 @@ request_send(struct remote *r, uint64_t until_us, struct err *err)
 
 /* --- the answer ------------------------------------------------------------------ */
 
-/* The call and what it borrows from; a fault goes back to the model instead of output. */
-static void
-call_read(const struct reply_block *b, struct model_call *c, struct json_doc **args)
-{
-	struct str text = b->text.n != 0 ? buf_str(&b->text) : STR("{}");
-	const struct json *code;
-	struct err e = {0};
-
-	*c = (struct model_call){0};
-	if (strcmp(b->name, MODEL_TOOL_NAME) != 0) {
-		AUTO_FREE char *name = log_vis(str_z(b->name));
-
-		c->fault =
-		    xasprintf("there is no tool \"%s\": the one tool is " MODEL_TOOL_NAME, name);
-		return;
-	}
-	if (json_parse_numbers(text, "arguments", args, &e) != 0) {
-		c->fault = xasprintf("the arguments are no JSON: %s", e.msg);
-		return;
-	}
-	code = json_get(json_root(*args), "code");
-	c->language = json_str(json_get(json_root(*args), "language"));
-	c->code = json_str(code);
-	if (json_type(code) != JSON_STRING || c->language.n == 0)
-		c->fault = xstrdup("the arguments must be an object with the strings \"language\" "
-				   "and \"code\"");
-}
-
 static void
 turn_read(struct remote *r)
 {
@@ -269,7 +240,8 @@ turn_read(struct remote *r)
 		r->calls = xreallocarray(r->calls, r->ncalls + 1, sizeof(*r->calls));
 		r->args = xreallocarray(r->args, r->ncalls + 1, sizeof(struct json_doc *));
 		r->args[r->ncalls] = NULL;
-		call_read(b, &r->calls[r->ncalls], &r->args[r->ncalls]);
+		model_call_read(
+		    str_z(b->name), buf_str(&b->text), &r->calls[r->ncalls], &r->args[r->ncalls]);
 		r->ncalls++;
 	}
 }

@@ -4,7 +4,7 @@
  * comes from a person; a section that is not understood is an error with its line, so that
  * a misspelt one does not silently become speech.
  */
-#include "agent/model.h"
+#include "agent/model_call.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,12 +18,17 @@
 #define SCRIPT_BYTES_MAX ((size_t)1 << 20)
 #define SCRIPT_TURNS_MAX 1000
 
-enum section { SECTION_NONE, SECTION_SAY, SECTION_CODE, SECTION_DONE };
+enum section { SECTION_NONE, SECTION_SAY, SECTION_CALL, SECTION_DONE };
+
+/* What stands in a section with a call: code of a language, or the JSON of a tool's arguments. */
+enum form { FORM_NONE = 0, FORM_PROGRAM, FORM_CELL, FORM_CALL };
 
 struct turn {
 	struct buf words, code;
-	char *language; /* NULL: no code */
+	enum form form;
+	char *name; /* of the language or the tool */
 	struct model_call call;
+	struct json_doc *args;
 	bool done;
 };
 
@@ -41,7 +46,8 @@ script_free(struct model *m)
 	for (size_t i = 0; i < s->n; i++) {
 		buf_free(&s->turns[i].words);
 		buf_free(&s->turns[i].code);
-		free(s->turns[i].language);
+		free(s->turns[i].name);
+		model_call_drop(&s->turns[i].call, &s->turns[i].args);
 	}
 	free(s->turns);
 	free(s);
@@ -69,6 +75,23 @@ content(const struct buf *b)
 	return s;
 }
 
+/* As a model would have written it; a program's language may be one that no model is offered. */
+static void
+call_make(struct turn *t)
+{
+	struct tool_args *a = &t->call.args;
+
+	model_call_drop(&t->call, &t->args);
+	if (t->form == FORM_CALL) {
+		model_call_read(str_z(t->name), content(&t->code), &t->call, &t->args);
+		return;
+	}
+	t->call.tool = tool_of(t->form == FORM_CELL ? TOOL_RUN_CODE : TOOL_RUN_COMMAND);
+	a->text[0] = content(&t->code);
+	a->text[1] = str_z(t->name);
+	a->given[0] = a->given[1] = true;
+}
+
 static int
 script_next(
     struct model *m, const struct model_ask *ask UNUSED, struct model_turn *ret, struct err *err)
@@ -80,9 +103,8 @@ script_next(
 		return err_set(err, ERR_STATE, "the script is at its end and has no \"## done\"");
 	t = &s->turns[s->at++];
 	*ret = (struct model_turn){.done = t->done, .words = content(&t->words)};
-	if (t->language != NULL) {
-		t->call =
-		    (struct model_call){.language = str_z(t->language), .code = content(&t->code)};
+	if (t->form != FORM_NONE) {
+		call_make(t);
 		ret->calls = &t->call;
 		ret->ncalls = 1;
 	}
@@ -102,12 +124,21 @@ static bool
 word_is_plain(struct str w)
 {
 	for (size_t i = 0; i < w.n; i++)
-		if (strchr("abcdefghijklmnopqrstuvwxyz0123456789", w.p[i]) == NULL)
+		if (strchr("abcdefghijklmnopqrstuvwxyz0123456789_", w.p[i]) == NULL)
 			return false;
 	return w.n != 0 && w.n <= 32;
 }
 
-/* Words and the code that follows them are one turn; all else begins a new one. */
+static enum form
+form_of(struct str head)
+{
+	return str_eqz(head, "code")   ? FORM_PROGRAM
+	       : str_eqz(head, "cell") ? FORM_CELL
+	       : str_eqz(head, "call") ? FORM_CALL
+				       : FORM_NONE;
+}
+
+/* Words and the call that follows them are one turn; all else begins a new one. */
 static int
 header_take(struct script *s, struct str line, const char *name, unsigned at, enum section *sec,
     struct err *err)
@@ -136,14 +167,16 @@ header_take(struct script *s, struct str line, const char *name, unsigned at, en
 	} else if (str_eqz(head, "done") && rest.n == 0) {
 		turn_add(s)->done = true;
 		*sec = SECTION_DONE;
-	} else if (str_eqz(head, "code") && word_is_plain(rest)) {
-		if (last == NULL || last->language != NULL || *sec != SECTION_SAY)
+	} else if (form_of(head) != FORM_NONE && word_is_plain(rest)) {
+		if (last == NULL || last->form != FORM_NONE || *sec != SECTION_SAY)
 			last = turn_add(s);
-		last->language = str_dup(rest);
-		*sec = SECTION_CODE;
+		last->form = form_of(head);
+		last->name = str_dup(rest);
+		*sec = SECTION_CALL;
 	} else {
 		return err_set(err, ERR_SYNTAX,
-		    "%s:%u: \"## %.*s\" is not \"## say\", \"## code LANGUAGE\" or \"## done\" "
+		    "%s:%u: \"## %.*s\" is not \"## say\", \"## code LANGUAGE\", \"## cell "
+		    "LANGUAGE\", \"## call TOOL\" or \"## done\" "
 		    "(write \\## for a line that begins so)",
 		    name, at, STR_ARG(head));
 	}
@@ -166,7 +199,7 @@ line_take(struct script *s, struct str line, const char *name, unsigned at, enum
 		line.n--;
 	}
 	t = &s->turns[s->n - 1];
-	to = *sec == SECTION_CODE ? &t->code : &t->words;
+	to = *sec == SECTION_CALL ? &t->code : &t->words;
 	buf_put_str(to, line);
 	buf_put_c(to, '\n');
 	return 0;

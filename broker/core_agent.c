@@ -294,7 +294,8 @@ core_agent_on_resume(struct core_peer *p, struct rd *body, int *fds, size_t nfds
 int
 core_agent_on_end(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err)
 {
-	static const char *const known[] = {"done", "budget", "error"};
+	static const char *const known[] = {"done", "not_done", "error", "budget:turns",
+	    "budget:time", "budget:tokens", "budget:cost", "budget:output", "budget:calls"};
 	struct str status = rd_lstr(body), text = rd_lstr(body);
 	const char *use = NULL;
 
@@ -306,7 +307,9 @@ core_agent_on_end(struct core_peer *p, struct rd *body, int *fds, size_t nfds, s
 		if (str_eqz(status, known[i]))
 			use = known[i];
 	if (use == NULL) {
-		(void)err_set(err, ERR_INVALID, "status must be done, budget or error, is \"%.*s\"",
+		(void)err_set(err, ERR_INVALID,
+		    "status must be done, not_done, error or the budget that is spent, is "
+		    "\"%.*s\"",
 		    STR_ARG(status));
 		return core_agent_refuse(p, err);
 	}

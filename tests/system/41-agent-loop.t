@@ -223,6 +223,78 @@ tap.eq(core.events[5][3].split()[:1] + [core.events[5][2]["cause"]] if len(core.
 tap.ok(int(core.events[5][3].split()[1]) <= 3, "and processes do not", core.events[5][3])
 tap.eq(core.events[5][3].split()[2:], ["2.sh"], "nor does an earlier turn's code")
 
+# --- the tools of a model -------------------------------------------------------------------
+core = Core()
+r = agent(core, text="""## cell python
+x = 41
+print("hi")
+x + 1
+## cell python
+x += 1; print(x); y
+## cell bash
+cd /tmp; v=5; false
+## cell bash
+pwd; echo $v
+## cell javascript
+let a = 1; a + 1
+## cell bash
+exit 3
+## cell bash
+echo "again[$v]"
+## call run_code
+{"language": "python"}
+## call fly
+{}
+## call run_code
+{"language": "python", "code": "import time\nx += 1\ntime.sleep(60)", "timeout_s": 1}
+## cell python
+print(x)
+## call finish
+{"answer": "It cannot be done.", "outcome": "not_done"}
+""".replace("\nx += 1\n", "\\nx += 1\\n"))
+got = [(e[2]["cause"], e[3]) for e in core.events if e[1] == "result"] + [("", r.stderr)] * 12
+tap.eq(got[0], ("ok", "hi\n42\n"), "code in a context: its output, and the value of its last expression")
+tap.ok(got[1][0] == "error" and got[1][1].startswith("42\n") and got[1][1].endswith("NameError: name 'y' is not defined\n"),
+       "variables live on, and an error is a result", got[1])
+tap.eq(got[2:5], [("error", ""), ("ok", "/tmp\n5\n"), ("ok", "2\n")], "in the shell and in node as well")
+tap.eq((got[5], got[6]), (("exited", ""), ("ok", "again[]\n")), "an interpreter that ends is begun anew")
+tap.ok(got[7] == ("not_started", 'run_code: "code" is missing') and 'there is no tool "fly"' in got[8][1],
+       "arguments that are wrong are answered with what is wrong", got[7:9])
+tap.eq((got[9][0], got[10]), ("timeout", ("ok", "43\n")), "code that takes too long is interrupted, and its variables are there")
+tap.eq((core.end, r.returncode), (("not_done", "It cannot be done."), 1), "finish ends the run, also with a task that was not done")
+tap.eq([e[2].get("tool") for e in core.events if e[1] == "exec"],
+       ["run_code"] * 8 + [""] + ["run_code"] * 2 + ["finish"], "each call is on the record under its tool")
+core = Core()
+r = agent(core, text="""## cell bash
+head -c 100000 /dev/zero | tr '\\0' a; echo END
+## call read_file
+{"path": "/tmp/outputs/call-1.txt", "offset": 99990}
+## code bash
+wc -c </tmp/outputs/call-1.txt; seq 40000
+## code bash
+grep -c . /tmp/outputs/call-3.txt
+## call write_file
+{"path": "/work/d/a.txt", "content": "h\u00e4llo"}
+## call read_file
+{"path": "d/a.txt"}
+## call read_file
+{"path": "d/a.txt", "limit": 2}
+## call read_file
+{"path": "/work/none"}
+## call write_file
+{"path": "/etc/passwd", "content": "x"}
+## done
+""")
+got = [(e[2]["cause"], e[3]) for e in core.events if e[1] == "result"] + [("", r.stderr)] * 9
+tap.ok("67236 of 100004 bytes left out" in got[0][1] and "all of it is in /tmp/outputs/call-1.txt" in got[0][1] and
+       got[0][1].endswith("aEND\n"), "of long output head and tail, what was left out, and where all of it is", got[0][1][-60:])
+tap.eq(got[1], ("ok", "aaaaaaaaaaEND\n"), "the whole is read on from any byte")
+tap.ok(got[2][1].startswith("100004\n") and got[3] == ("exited", "40001\n"), "and searched by programs", got[3])
+tap.eq(got[5], ("ok", "h\u00e4llo"), "a file is written, with the directory above it, and read")
+tap.ok(got[6] == ("ok", "h") and "read on with offset 1" in r.stdout, "a limit cuts no character in two", got[6])
+tap.ok(got[7][0] == got[8][0] == "not_started" and "No such file" in got[7][1] and core.end[0] == "done",
+       "a file that is not there, or may not be written, is an answer", got[7:9])
+
 # --- targets -------------------------------------------------------------------------------
 def serve(core, fields, only=None):
     def go():
@@ -307,11 +379,11 @@ tap.eq(lines[4:], [str(host_roots + 1)] * 2, "bundle and Java's keystore hold th
 # --- budgets, errors -----------------------------------------------------------------------
 core = Core()
 r = agent(core, "--max-turns", "3", text="## say\na\n## say\nb\n## say\nc\n## say\nd\n## done\n")
-tap.eq((core.types(), core.end[0], r.returncode), (["model"] * 3, "budget", 1), "the budget of turns ends the run")
+tap.eq((core.types(), core.end[0], r.returncode), (["model"] * 3, "budget:turns", 1), "the budget of turns ends the run")
 core = Core()
 begin = time.monotonic()
 r = agent(core, "--max-time", "1", text="## code bash\nsleep 60\n## say\nlater\n## done\n")
-tap.ok(core.end[0] == "budget" and core.events[2][2]["cause"] == "timeout" and time.monotonic() - begin < 6,
+tap.ok(core.end[0] == "budget:time" and core.events[2][2]["cause"] == "timeout" and time.monotonic() - begin < 6,
        "the budget of time ends code and run", (core.events, core.end))
 core = Core()
 r = agent(core, text="## code bash\nhead -c 300000 /dev/zero | tr '\\0' x; echo END\n## done\n")

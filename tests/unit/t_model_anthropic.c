@@ -51,9 +51,9 @@ turn_is_rich(const struct model_turn *t)
 	assert_true(str_eqz(t->words, "I look."));
 	assert_false(t->done);
 	assert_int_equal(t->ncalls, 2);
-	assert_true(str_eqz(t->calls[0].language, "bash"));
-	assert_true(str_eqz(t->calls[0].code, "echo \"1\"\n"));
-	assert_true(str_eqz(t->calls[1].code, "print(2)"));
+	assert_true(str_eqz(t->calls[0].args.text[1], "bash"));
+	assert_true(str_eqz(t->calls[0].args.text[0], "echo \"1\"\n"));
+	assert_true(str_eqz(t->calls[1].args.text[0], "print(2)"));
 	assert_int_equal(t->tokens, 135);
 }
 
@@ -172,7 +172,7 @@ one_turn_is(const char *text, const char *words, bool done, size_t ncalls)
 	assert_int_equal(t.done, done);
 	assert_int_equal(t.ncalls, ncalls);
 	for (size_t i = 0; i < ncalls; i++)
-		if (t.calls[i].fault != NULL || !str_eqz(t.calls[i].code, "ls"))
+		if (t.calls[i].fault != NULL || !str_eqz(t.calls[i].args.text[0], "ls"))
 			fail_msg("%zu: %s", i, t.calls[i].fault);
 }
 
@@ -207,10 +207,10 @@ a_call_that_cannot_be_read_is_answered_not_run(void **state UNUSED)
 		PART("1", "{\\\"language\\\":\\\"bash\\\",") END("1") TOOL("2", "t2", "run_code")
 		    PART("2", "{\\\"code\\\":\\\"ls\\\"}") END("2") TOOL("3", "t3", "run_code")
 			PART("3", "[1]") END("3") TOOL("4", "t4", "run_code")
-			    PART("4", "{\\\"language\\\":\\\"sh\\\",\\\"code\\\":\\\"\\\"}")
+			    PART("4", "{\\\"language\\\":\\\"sh\\\",\\\"code\\\":\\\"ls\\\"}")
 				END("4") STOP("tool_use");
 	static const char *const want[] = {"there is no tool \"drop_table\"", "no JSON",
-	    "\"language\" and \"code\"", "\"language\" and \"code\"", NULL};
+	    "\"language\" is missing", "must be an object", NULL};
 	static const struct model_answer a[5] = {{.failed = true}};
 	struct played p[] = {{.text = text}, {.text = bye}};
 	AUTO_SERVER struct server s;

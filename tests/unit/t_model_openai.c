@@ -43,9 +43,9 @@ two_turns(struct server *s)
 	assert_true(str_eqz(t.words, "I look."));
 	assert_false(t.done);
 	assert_int_equal(t.ncalls, 2);
-	assert_true(str_eqz(t.calls[0].language, "bash"));
-	assert_true(str_eqz(t.calls[0].code, "echo 1"));
-	assert_true(str_eqz(t.calls[1].code, "print(2)"));
+	assert_true(str_eqz(t.calls[0].args.text[1], "bash"));
+	assert_true(str_eqz(t.calls[0].args.text[0], "echo 1"));
+	assert_true(str_eqz(t.calls[1].args.text[0], "print(2)"));
 	assert_int_equal(t.tokens, 120);
 	if (remote_turn(m, a, 2, &t, &e) != 0)
 		fail_msg("%s", e.msg);
@@ -122,7 +122,7 @@ one_turn_is(const char *text, const char *words, bool done, size_t ncalls, const
 	assert_int_equal(t.done, done);
 	assert_int_equal(t.ncalls, ncalls);
 	for (size_t i = 0; i < ncalls; i++)
-		if (t.calls[i].fault != NULL || !str_eqz(t.calls[i].code, code))
+		if (t.calls[i].fault != NULL || !str_eqz(t.calls[i].args.text[0], code))
 			fail_msg("%zu: %s", i, t.calls[i].fault);
 	assert_true(t.tokens != 0);
 }

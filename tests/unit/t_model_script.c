@@ -30,8 +30,8 @@ turn_is(struct model *m, const char *words, const char *language, const char *co
 	assert_true(str_eqz(t.words, words));
 	assert_int_equal(t.ncalls, language[0] != '\0' ? 1 : 0);
 	if (t.ncalls == 1) {
-		assert_true(str_eqz(t.calls[0].language, language));
-		assert_true(str_eqz(t.calls[0].code, code));
+		assert_true(str_eqz(t.calls[0].args.text[1], language));
+		assert_true(str_eqz(t.calls[0].args.text[0], code));
 	}
 	assert_int_equal(t.done, done);
 }
@@ -77,6 +77,31 @@ code_without_words_and_words_without_code_are_turns(void **state UNUSED)
 }
 
 static void
+cells_and_calls_are_the_tools_that_a_model_is_offered(void **state UNUSED)
+{
+	AUTO(model)
+	struct model *m = parse("## say\nx\n## cell python\nx = 1\n## call read_file\n"
+				"{\"path\": \"/work/a\", \"offset\": 7}\n## call write_file\n"
+				"{\"path\": 1}\n## call fly\n{}\n## done\n");
+	struct model_turn t = {0};
+	struct err e = {0};
+
+	assert_int_equal(m->next(m, &(struct model_ask){0}, &t, &e), 0);
+	assert_true(str_eqz(t.words, "x") && t.ncalls == 1);
+	assert_string_equal(t.calls[0].tool->name, "run_code");
+	assert_true(str_eqz(t.calls[0].args.text[1], "python"));
+	assert_int_equal(m->next(m, &(struct model_ask){0}, &t, &e), 0);
+	assert_string_equal(t.calls[0].tool->name, "read_file");
+	assert_true(t.calls[0].fault == NULL && str_eqz(t.calls[0].args.text[0], "/work/a"));
+	assert_int_equal(t.calls[0].args.number[1], 7);
+	assert_int_equal(m->next(m, &(struct model_ask){0}, &t, &e), 0);
+	assert_non_null(strstr(t.calls[0].fault, "\"content\" is missing"));
+	assert_int_equal(m->next(m, &(struct model_ask){0}, &t, &e), 0);
+	assert_non_null(strstr(t.calls[0].fault, "there is no tool \"fly\""));
+	turn_is(m, "", "", "", true);
+}
+
+static void
 comment_and_escaped_header_stay_content(void **state UNUSED)
 {
 	AUTO(model)
@@ -93,6 +118,8 @@ what_is_not_understood_is_refused_with_its_line(void **state UNUSED)
 	refused("just text\n", "no section");
 	refused("## say\nx\n## cod bash\n", "s.md:3: \"## cod\"");
 	refused("## code\nls\n", "s.md:1");
+	refused("## cell\nls\n", "s.md:1");
+	refused("## call read file\n{}\n", "s.md:1");
 	refused("## code Bash!\nls\n", "s.md:1");
 	refused("## say something\n", "s.md:1");
 	refused("## done\n## say\nx\n", "s.md:2: a section after");
@@ -127,6 +154,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(words_and_the_code_after_them_are_one_turn),
 	    cmocka_unit_test(code_without_words_and_words_without_code_are_turns),
+	    cmocka_unit_test(cells_and_calls_are_the_tools_that_a_model_is_offered),
 	    cmocka_unit_test(comment_and_escaped_header_stay_content),
 	    cmocka_unit_test(what_is_not_understood_is_refused_with_its_line),
 	    cmocka_unit_test(script_that_is_too_long_is_refused),
