@@ -5,6 +5,9 @@
  */
 #include "audit/canon.h"
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 #include <endian.h>
 #include <inttypes.h>
 
@@ -87,20 +90,38 @@ ends_plain(uint64_t w)
 }
 
 /* To the first byte that ends plain text, if eight bytes can be looked at; else not so far. */
-static void
+static inline void
 skip_plain(struct scan *s)
 {
+	const char *p = s->p;
 	uint64_t w;
 
-	while (s->end - s->p >= 8) {
-		memcpy(&w, s->p, 8);
-		w = ends_plain(le64toh(w));
-		if (w != 0) {
-			s->p += __builtin_ctzll(w) / 8;
+#ifdef __SSE2__
+	/* As signed bytes, a control and a byte over 0x7f are both below a space. */
+	while (s->end - p >= 16) {
+		__m128i v = _mm_loadu_si128((const __m128i *)(const void *)p);
+		__m128i stop = _mm_or_si128(_mm_cmplt_epi8(v, _mm_set1_epi8(0x20)),
+		    _mm_or_si128(_mm_cmpeq_epi8(v, _mm_set1_epi8('"')),
+			_mm_cmpeq_epi8(v, _mm_set1_epi8('\\'))));
+		unsigned at = (unsigned)_mm_movemask_epi8(stop);
+
+		if (at != 0) {
+			s->p = p + __builtin_ctz(at);
 			return;
 		}
-		s->p += 8;
+		p += 16;
 	}
+#endif
+	while (s->end - p >= 8) {
+		memcpy(&w, p, 8);
+		w = ends_plain(le64toh(w));
+		if (w != 0) {
+			p += __builtin_ctzll(w) / 8;
+			break;
+		}
+		p += 8;
+	}
+	s->p = p;
 }
 
 /* At the opening quote; leaves s behind the closing one. */

@@ -45,6 +45,29 @@ canonical_text_is_accepted_and_every_other_spelling_refused(void **state)
 }
 
 static void
+each_byte_at_each_place_of_a_string_is_looked_at(void **state)
+{
+	char z[64];
+	unsigned n = 0;
+
+	(void)state;
+	for (size_t len = 1; len <= 40; len++) {
+		for (size_t at = 0; at < len; at++) {
+			for (unsigned c = 0; c < 256; c++, n++) {
+				bool plain = c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
+
+				memset(z, 'x', sizeof(z));
+				z[0] = z[len + 1] = '"';
+				z[at + 1] = (char)c;
+				if ((canon_check(str_mem(z, len + 2), NULL) == 0) != plain)
+					fail_msg("byte %02x at %zu of %zu", c, at, len);
+			}
+		}
+	}
+	print_message("# %u strings\n", n);
+}
+
+static void
 nesting_is_bounded(void **state)
 {
 	char z[2 * (CANON_DEPTH_MAX + 1) + 1];
@@ -217,6 +240,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(canonical_text_is_accepted_and_every_other_spelling_refused),
+	    cmocka_unit_test(each_byte_at_each_place_of_a_string_is_looked_at),
 	    cmocka_unit_test(nesting_is_bounded),
 	    cmocka_unit_test(what_the_emitter_writes_is_canonical),
 	    cmocka_unit_test(members_and_elements_are_found_as_stored),
