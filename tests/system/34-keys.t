@@ -1,7 +1,6 @@
 #!/usr/bin/python3
 """The log's signing key changes: each key signs its own sizes and no other, whoever is killed in between; a thief gains nothing."""
 import base64
-import ctypes
 import glob
 import hashlib
 import json
@@ -14,6 +13,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import verify_log
+from notes import Key, handover
 from harness import BUILD, CLI, HostRun, Pg, Stack, TOP, Tap, Temp, must, run, wait_for
 
 tap = Tap()
@@ -22,31 +22,6 @@ T = temp.path
 pg = Pg(temp)
 st = Stack(temp, pg)
 OWN, LOG = st.state + "/keys/log", st.state + "/log"
-so = ctypes.CDLL("libsodium.so.23")
-
-
-class Key:
-    """A key of the log in the hands of the test: what a thief could do."""
-
-    def __init__(self, seed, name=b"test.example/log"):
-        pub, self.sk = ctypes.create_string_buffer(32), ctypes.create_string_buffer(64)
-        so.crypto_sign_seed_keypair(pub, self.sk, seed)
-        self.name, blob = name, b"\1" + pub.raw
-        self.id = hashlib.sha256(name + b"\n" + blob).digest()[:4]
-        self.vkey = name + b"+" + self.id.hex().encode() + b"+" + base64.b64encode(blob)
-
-    def line(self, text):
-        sig = ctypes.create_string_buffer(64)
-        so.crypto_sign_detached(sig, None, text, ctypes.c_ulonglong(len(text)), self.sk)
-        return "— ".encode() + self.name + b" " + base64.b64encode(self.id + sig.raw) + b"\n"
-
-    def note(self, text, *others):
-        return text + b"\n" + b"".join(k.line(text) for k in (self, *others))
-
-
-def handover(old, new, size, root, last=None, reason=None, first=b"cofferdam-log-key/1"):
-    text = b"%s\n%s\n%d\n%s\n%d\n%s\n%s\n" % (first, old.name, size, base64.b64encode(root), size if last is None else last, old.vkey, new.vkey)
-    return text + (reason + b"\n" if reason else b"")
 
 
 def read(path):
