@@ -373,9 +373,11 @@ def root_foreign(path):
     """Names in the log directory itself that do not belong."""
     out = []
     for e in os.scandir(path):
+        if e.name.startswith(".tmp"):
+            continue  # may be gone by now
         mode = e.stat(follow_symlinks=False).st_mode
         good = e.name in ROOT_FILES and stat.S_ISREG(mode) or e.name in ROOT_DIRS and stat.S_ISDIR(mode)
-        if not good and not e.name.startswith(".tmp"):
+        if not good:
             out.append(e.name)
     return sorted(out)
 
