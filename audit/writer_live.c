@@ -7,12 +7,13 @@
 #include "audit/canon.h"
 #include "audit/rates.h"
 #include "common/clock.h"
+#include "common/jcs.h"
 #include "common/json.h"
 #include "common/xalloc.h"
 
 #include "common/banned.h"
 
-enum kind { POLICY, RUN, TARGETS, ACTION, LIFT, DOUBT };
+enum kind { POLICY, RUN, TARGETS, ACTION, LIFT, DOUBT, REFUSED };
 
 struct node {
 	struct node *prev, *next; /* by age */
@@ -111,6 +112,20 @@ node_free(struct node *n)
 	free(n);
 }
 
+/* The node that the link of its bucket points at. */
+static void
+take_out(struct live *l, struct node **p)
+{
+	struct node *n = *p;
+
+	*p = n->same;
+	*(n->prev != NULL ? &n->prev->next : &l->first) = n->next;
+	*(n->next != NULL ? &n->next->prev : &l->last) = n->prev;
+	l->count--;
+	l->doubts -= n->kind == DOUBT;
+	node_free(n);
+}
+
 static void
 drop(struct live *l, enum kind kind, struct str key)
 {
@@ -124,12 +139,7 @@ drop(struct live *l, enum kind kind, struct str key)
 			p = &n->same;
 			continue;
 		}
-		*p = n->same;
-		*(n->prev != NULL ? &n->prev->next : &l->first) = n->next;
-		*(n->next != NULL ? &n->next->prev : &l->last) = n->prev;
-		l->count--;
-		l->doubts -= kind == DOUBT;
-		node_free(n);
+		take_out(l, p);
 	}
 }
 
@@ -198,6 +208,74 @@ live_lift(struct live *l, const struct record *r, const struct tree_range *tree)
 	return true;
 }
 
+/* --- what was refused ------------------------------------------------------------------- */
+
+/* The oldest one of a run, if there are so many. */
+static void
+drop_oldest(struct live *l, enum kind kind, struct str key, size_t most)
+{
+	uint32_t m = mix(kind, key);
+	struct node **last = NULL;
+	size_t n = 0;
+
+	/* Of a bucket the newest stands first. */
+	for (struct node **p = &l->bucket[m & (l->buckets - 1)]; *p != NULL; p = &(*p)->same) {
+		if ((*p)->mix != m || (*p)->kind != kind || !str_eqz(key, (*p)->key))
+			continue;
+		last = p;
+		n++;
+	}
+	if (n >= most)
+		take_out(l, last);
+}
+
+static void
+put_raw(struct jcs *j, const char *key, struct str value)
+{
+	if (value.n != 0)
+		jcs_raw(j, key, value);
+}
+
+/*
+ * What links the tries of a run, and no more of the action: it can be large, and core asks for
+ * nothing else.
+ */
+static void
+live_refused(struct live *l, const struct record *r)
+{
+	static const struct hash none;
+	struct str decision = canon_get(r->data, "decision"), name;
+	struct str verdict = canon_plain(canon_get(decision, "verdict"));
+	struct str request = canon_get(r->data, "request");
+	struct str names = canon_get(canon_get(request, "input"), "relations");
+	AUTO_BUF struct buf b = BUF(LIVE_REFUSED_MAX);
+	struct jcs j;
+	size_t at = 0;
+
+	if (r->run.n == 0 || verdict.n == 0 || str_eqz(verdict, "allow"))
+		return;
+	jcs_init(&j, &b);
+	jcs_open(&j, NULL);
+	jcs_open(&j, "data");
+	put_raw(&j, "approval", canon_get(decision, "approval"));
+	put_raw(&j, "attempt", canon_get(decision, "attempt"));
+	jcs_array(&j, "relations");
+	for (size_t i = 0; i < LIVE_REFUSED_NAMES && canon_next(names, &at, &name); i++)
+		jcs_raw(&j, NULL, name);
+	jcs_array_end(&j);
+	put_raw(&j, "target", canon_get(request, "target"));
+	jcs_str(&j, "verdict", verdict);
+	jcs_close(&j);
+	jcs_str(&j, "run", r->run);
+	jcs_int(&j, "seq", (int64_t)r->seq);
+	jcs_z(&j, "type", "refused");
+	jcs_close(&j);
+	if (buf_over(&b))
+		return;
+	drop_oldest(l, REFUSED, r->run, LIVE_REFUSED_RUN);
+	add_body(l, REFUSED, r->run, buf_str(&b), &none);
+}
+
 /* In doubt until a person has settled it; of very many, the newest. */
 static void
 live_outcome(struct live *l, const struct record *r, const struct tree_range *tree)
@@ -229,6 +307,7 @@ live_record(struct live *l, const struct record *r, const struct tree_range *tre
 		if (id.n != 0 && str_eqz(canon_get(canon_get(r->data, "dispatch"), "sent"), "true"))
 			add(l, ACTION, id, r, tree);
 		count(l, r);
+		live_refused(l, r);
 	} else if (str_eqz(r->type, "outcome")) {
 		live_outcome(l, r, tree);
 	} else if (str_eqz(r->type, "outcome.settled")) {
@@ -245,6 +324,7 @@ live_record(struct live *l, const struct record *r, const struct tree_range *tre
 	} else if (str_eqz(r->type, "run.end")) {
 		drop(l, RUN, r->run);
 		drop(l, TARGETS, r->run);
+		drop(l, REFUSED, r->run);
 	} else if (str_eqz(r->type, "run.targets")) {
 		drop(l, TARGETS, r->run);
 		add(l, TARGETS, r->run, r, tree);
@@ -326,7 +406,7 @@ live_restore(struct live *l, struct rd *in)
 		struct str key = rd_lstr(in), body = rd_lstr(in), at = rd_bytes(in, HASH_LEN);
 		struct hash root;
 
-		ok = kind <= DOUBT && !in->bad;
+		ok = kind <= REFUSED && !in->bad;
 		if (!ok)
 			break;
 		memcpy(root.b, at.p, HASH_LEN);

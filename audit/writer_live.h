@@ -2,7 +2,8 @@
  * The live records: what core needs to know when it starts, kept in memory as records pass. The
  * last policy.load; run.start, the last run.targets and approval.* of runs that have not ended;
  * actions that were sent and have no outcome; outcomes in doubt that no person has settled; and, as
- * bodies of type "rate" without a root, what counts for rates of rules.
+ * bodies without a root, of type "rate" what counts for rates of rules, of type "refused" what was
+ * refused in runs that have not ended.
  */
 #ifndef AUDIT_WRITER_LIVE_H
 #define AUDIT_WRITER_LIVE_H
@@ -11,6 +12,9 @@
 #include "audit/tree.h"
 
 #define LIVE_DOUBTS_MAX 4096 /* older ones are forgotten here; the log has them */
+#define LIVE_REFUSED_RUN 256 /* of one run; core remembers as many */
+#define LIVE_REFUSED_NAMES 16
+#define LIVE_REFUSED_MAX ((size_t)64 << 10)
 
 struct live;
 struct live *live_new(void);

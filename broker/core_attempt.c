@@ -277,6 +277,43 @@ core_decide_remember(struct core_run *run, struct str target, const struct core_
 	count(run, target, a);
 }
 
+/* The newest that is remembered: records up to it are of this process's own time. */
+static uint64_t
+newest(const struct core_run *run)
+{
+	size_t n = run->nrefused < CORE_REFUSED_MAX ? run->nrefused : CORE_REFUSED_MAX;
+	uint64_t seq = 0;
+
+	for (size_t i = 1; i <= n; i++)
+		seq = entry(run, i)->seq > seq ? entry(run, i)->seq : seq;
+	return seq;
+}
+
+bool
+core_attempt_live(struct core_run *run, uint64_t seq, const struct json *data)
+{
+	struct core_refused *r = &run->refused[run->nrefused % CORE_REFUSED_MAX];
+	const struct json *names = json_get(data, "relations");
+	struct str request = json_str(json_get(data, "approval")),
+		   target = json_str(json_get(data, "target"));
+	int64_t attempt = json_int(json_get(data, "attempt"));
+
+	if (target.n > POLICY_ID_MAX || request.n >= sizeof(r->request) || attempt < 0 ||
+	    attempt > UINT32_MAX || json_type(names) != JSON_ARRAY)
+		return false;
+	if (run->nrefused != 0 && seq <= newest(run))
+		return true;
+	/* That nobody can approve has no request: it was refused for good. */
+	*r = (struct core_refused){
+	    .seq = seq, .denied = request.n == 0, .attempt = (unsigned)attempt};
+	memcpy(r->target, target.p != NULL ? target.p : "", target.n);
+	memcpy(r->request, request.p != NULL ? request.p : "", request.n);
+	for (size_t i = 0; i < json_count(names) && r->nobjects < CORE_REFUSED_OBJECTS; i++)
+		r->objects[r->nobjects++] = object_hash(json_str(json_at(names, i)));
+	run->nrefused++;
+	return true;
+}
+
 void
 core_attempt_free(struct core_run *run)
 {

@@ -22,6 +22,8 @@ void core_attempt_refused(const struct core_from *f, const struct core_action *a
 void core_decide_remember(struct core_run *run, struct str target, const struct core_action *a);
 /* What of the run nobody can approve, oldest first. */
 void core_attempt_unmet(struct jcs *j, const struct core_run *run);
+/* What the log has of an action that was refused: counted on after a restart. False: malformed. */
+bool core_attempt_live(struct core_run *run, uint64_t seq, const struct json *data);
 void core_attempt_free(struct core_run *run);
 
 #endif

@@ -11,6 +11,7 @@
 #include "audit/rates.h"
 #include "broker/core_act.h"
 #include "broker/core_approve.h"
+#include "broker/core_attempt.h"
 #include "broker/core_boot.h"
 #include "broker/core_doubt.h"
 #include "broker/core_erase.h"
@@ -244,6 +245,15 @@ on_approval(struct rec *r, const char *type, struct err *err)
 	return 0;
 }
 
+static int
+on_refused(struct rec *r, struct err *err)
+{
+	struct core_run *run = core_run_find(r->core, r->run);
+
+	/* Without its run: said before, it cannot be taken up. */
+	return run == NULL || core_attempt_live(run, r->seq, r->data) ? 0 : bad(r, "refused", err);
+}
+
 /* --- doubtful actions ------------------------------------------------------------ */
 
 static int
@@ -345,6 +355,8 @@ dispatch(struct rec *r, struct str type, struct err *err)
 		return on_approval(r, z, err);
 	if (strcmp(z, "rate") == 0 && !core_rate_live(r->core, r->data))
 		return bad(r, "rate", err);
+	if (strcmp(z, "refused") == 0)
+		return on_refused(r, err);
 	return 0;
 }
 

@@ -286,6 +286,7 @@ look_rule(struct lint *l, struct err *err)
 {
 	const struct rule *rule = rule_at(l, l->bit);
 	struct seen *seen = &l->seen[l->map[l->bit]];
+	int rc = 0;
 
 	clear(l, l->must);
 	clear(l, l->care);
@@ -296,11 +297,11 @@ look_rule(struct lint *l, struct err *err)
 	space_covers(l->s, l->bit, l->covers);
 	drop_bit(l->covers, l->bit);
 	switch (rule->kind) {
-	case RULE_FORBID: return look_forbid(l, rule, seen, err);
-	case RULE_REQUIRE: return look_require(l, seen, err);
-	case RULE_PERMIT: return look_permit(l, seen, err);
+	case RULE_FORBID: rc = look_forbid(l, rule, seen, err); break;
+	case RULE_REQUIRE: rc = look_require(l, seen, err); break;
+	case RULE_PERMIT: rc = look_permit(l, seen, err); break;
 	}
-	return 0;
+	return rc == 0 ? 0 : err_wrap(err, "rule %.*s", STR_ARG(rule->id));
 }
 
 /* Nothing more to find of it; nothing to tell, whatever is found. */
@@ -345,8 +346,6 @@ look_at(struct lint *l, size_t target, struct err *err)
 		if (is_settled(&l->seen[l->map[l->bit]], rule_at(l, l->bit)))
 			continue;
 		rc = look_rule(l, err);
-		if (rc != 0)
-			rc = err_wrap(err, "rule %.*s", STR_ARG(rule_at(l, l->bit)->id));
 	}
 	l->r->space->steps = s->steps;
 	return rc;

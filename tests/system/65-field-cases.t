@@ -690,7 +690,7 @@ for sql in ("TRUNCATE brief", "DELETE FROM brief", "ALTER TABLE brief RENAME TO 
     tap.eq((a["data"]["decision"].get("link"), "link=%d" % back in r.detail), (back, True), "APR-01: linked to the one before it")
     back = a["seq"]
 tap.eq(n("brief"), 50, "APR-01: the server got nothing")
-# Suspending the run after so many linked tries is not built.
+# That a run ends after so many tries stands in 69-approval.t.
 
 # === FRZ-01: judged at execution ============================================================================
 def signed_drop(sql, **policy):

@@ -131,6 +131,67 @@ of_very_many_doubts_the_newest_are_told(void **state UNUSED)
 	live_free(l);
 }
 
+/* --- what was refused --- */
+
+static void
+refused(struct live *l, const char *run, const char *verdict, unsigned n)
+{
+	struct tree_range tree = {0};
+	AUTO_FREE char *data = xasprintf("{\"action\":\"a-%u\",\"decision\":{\"approval\":\"q\","
+					 "\"attempt\":%u,\"verdict\":\"%s\"},"
+					 "\"dispatch\":{\"sent\":false},\"request\":{\"input\":{"
+					 "\"relations\":[\"a\\\"b\",\"c\"]},"
+					 "\"target\":\"t\"}}",
+	    n, n, verdict);
+	struct record r = {.type = STR("action"),
+	    .run = str_z(run),
+	    .seq = n,
+	    .data = str_z(data),
+	    .body = STR("{}")};
+
+	live_record(l, &r, &tree);
+}
+
+struct heard {
+	size_t n;
+	char first[512], last[512];
+};
+
+static void
+hear_refused(void *arg, struct str body, const struct hash *root UNUSED)
+{
+	struct heard *h = arg;
+
+	if (memmem(body.p, body.n, "\"type\":\"refused\"", 16) == NULL)
+		return;
+	if (h->n++ == 0)
+		(void)snprintf(h->first, sizeof(h->first), "%.*s", STR_ARG(body));
+	(void)snprintf(h->last, sizeof(h->last), "%.*s", STR_ARG(body));
+}
+
+static void
+of_what_was_refused_each_runs_last_are_told_until_it_ends(void **state UNUSED)
+{
+	struct live *l = live_new();
+	struct heard h = {0}, after = {0};
+
+	refused(l, "r-1", "allow", 1);
+	for (unsigned i = 2; i < LIVE_REFUSED_RUN + 5; i++)
+		refused(l, "r-1", i % 2 == 0 ? "deny" : "needs_approval", i);
+	refused(l, "r-2", "deny", 9999);
+	live_each(l, hear_refused, &h);
+	assert_int_equal(h.n, LIVE_REFUSED_RUN + 1);
+	assert_string_equal(h.first,
+	    "{\"data\":{\"approval\":\"q\",\"attempt\":5,\"relations\":[\"a\\\"b\",\"c\"],"
+	    "\"target\":\"t\","
+	    "\"verdict\":\"needs_approval\"},\"run\":\"r-1\",\"seq\":5,\"type\":\"refused\"}");
+	outcome(l, "run.end", "{}"); /* of r-1 */
+	live_each(l, hear_refused, &after);
+	assert_int_equal(after.n, 1);
+	assert_non_null(strstr(after.last, "\"run\":\"r-2\""));
+	live_free(l);
+}
+
 static void
 what_is_saved_is_restored_and_a_part_of_it_is_not(void **state UNUSED)
 {
@@ -140,6 +201,7 @@ what_is_saved_is_restored_and_a_part_of_it_is_not(void **state UNUSED)
 
 	record(l, ACTION(COUNTED, "true", "01", "1"));
 	outcome(l, "outcome", "{\"action\":\"a-7\",\"status\":\"lost\"}");
+	refused(l, "r-1", "deny", 3);
 	assert_true(live_save(l, &b));
 	in = rd_init(buf_str(&b));
 	assert_true(live_restore(m, &in));
@@ -163,6 +225,7 @@ main(void)
 	    cmocka_unit_test(a_window_that_is_over_is_not_told),
 	    cmocka_unit_test(a_doubt_is_told_until_a_person_has_settled_it),
 	    cmocka_unit_test(of_very_many_doubts_the_newest_are_told),
+	    cmocka_unit_test(of_what_was_refused_each_runs_last_are_told_until_it_ends),
 	    cmocka_unit_test(what_is_saved_is_restored_and_a_part_of_it_is_not),
 	};
 
