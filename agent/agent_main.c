@@ -10,6 +10,7 @@
 #include "common/log.h"
 #include "agent/agent_options.h"
 #include "agent/agent_run.h"
+#include "agent/keeper_run.h"
 
 #include "common/banned.h"
 
@@ -22,6 +23,8 @@ main(int argc, char **argv)
 
 	log_init("cofferdam", LOG_INFO_);
 	(void)signal(SIGPIPE, SIG_IGN);
+	if (argc == 2 && strcmp(argv[1], "keep") == 0)
+		return keeper_main();
 	if (argc < 2 || strcmp(argv[1], "run") != 0) {
 		(void)fprintf(stderr, "usage: cofferdam-agent run [options] [-- command...]\n");
 		return 2;

@@ -160,8 +160,10 @@ add_new(struct agent_change *c, const struct broker_plan *next, struct buf *why)
 
 		if (t->listen != BROKER_LISTEN_SANDBOX || !t->fresh)
 			continue;
-		if (sandbox_network(c->sandbox, &add, 1, NULL, 0, &fd, &e) != 0 ||
-		    broker_listen(c->broker, t->index, fd, &e) != 0)
+		if (c->keeps != NULL && !c->keeps(c->keeps_arg, t))
+			buf_printf(why, "%s: this run is narrowed to others; ", t->target);
+		else if (sandbox_network(c->sandbox, &add, 1, NULL, 0, &fd, &e) != 0 ||
+			 broker_listen(c->broker, t->index, fd, &e) != 0)
 			buf_printf(why, "%s: %s; ", t->target, e.msg);
 	}
 }
@@ -182,6 +184,28 @@ agent_plan_follow(struct agent_change *c, struct broker *b, struct sandbox *sb)
 {
 	*c = (struct agent_change){.broker = b, .sandbox = sb};
 	broker_on_change(b, change, c);
+}
+
+int
+agent_plan_narrow(struct agent_change *c, bool (*keeps)(void *arg, const struct broker_target *t),
+    void *arg, struct err *err)
+{
+	const struct broker_plan *p = broker_plan(c->broker);
+
+	c->keeps = keeps;
+	c->keeps_arg = arg;
+	for (size_t i = 0; i < p->ntargets; i++) {
+		const struct broker_target *t = &p->targets[i];
+		const struct sandbox_target drop = inside(t);
+		struct err e = {0};
+
+		if (t->listen != BROKER_LISTEN_SANDBOX || keeps(arg, t))
+			continue;
+		if (sandbox_network(c->sandbox, NULL, 0, &drop, 1, NULL, &e) != 0 &&
+		    e.code != ERR_NOT_FOUND)
+			return err_set(err, e.code, "%s stays: %s", t->target, e.msg);
+	}
+	return 0;
 }
 
 void

@@ -18,8 +18,14 @@ struct agent_change {
 	struct broker *broker;
 	struct sandbox *sandbox;
 	char **env; /* for programs begun since then; NULL: as at the start */
+	/* Which of the plan's targets have a listener; NULL: all. */
+	bool (*keeps)(void *arg, const struct broker_target *t);
+	void *keeps_arg;
 };
 void agent_plan_follow(struct agent_change *c, struct broker *b, struct sandbox *sb);
+/* From now on only the listeners that keeps() says; the others are closed, and stay so. */
+int agent_plan_narrow(struct agent_change *c,
+    bool (*keeps)(void *arg, const struct broker_target *t), void *arg, struct err *err);
 void agent_plan_unfollow(struct agent_change *c);
 #define AUTO_CHANGE __attribute__((cleanup(agent_plan_unfollow)))
 
