@@ -3,7 +3,7 @@
  * itself by owning the socket's directory, we prove our user by the socket. If the wire is
  * lost for good the run is over: what cannot be recorded must not go on.
  */
-#include "agent/agent_broker.h"
+#include "agent/agent_broker_plan.h"
 
 #include <time.h>
 
@@ -21,7 +21,7 @@
 
 struct broker {
 	int fd;
-	char *path, *killed;
+	char *path, *killed, *refused;
 	struct broker_plan plan;
 	broker_change_fn *change;
 	void *change_arg;
@@ -91,100 +91,7 @@ expect(struct broker *b, uint16_t type, struct buf *body, struct err *err)
 	return rc;
 }
 
-static bool
-target_take(struct rd *r, struct broker_target *t)
-{
-	uint32_t port;
-	uint8_t listen;
-
-	t->target = str_dup(rd_lstr(r));
-	t->kind = str_dup(rd_lstr(r));
-	t->host = str_dup(rd_lstr(r));
-	port = rd_u32(r);
-	t->port = (uint16_t)(port <= 65535 ? port : 0);
-	t->address = str_dup(rd_lstr(r));
-	t->database = str_dup(rd_lstr(r));
-	t->user = str_dup(rd_lstr(r));
-	listen = rd_u8(r);
-	t->listen = (enum broker_listen)listen;
-	return listen <= BROKER_LISTEN_LOOP;
-}
-
-/* What of a plan can change while the run lives. */
-static void
-plan_drop(struct broker_plan *p)
-{
-	for (size_t i = 0; i < p->ntargets; i++) {
-		struct broker_target *t = &p->targets[i];
-
-		free(t->target);
-		free(t->kind);
-		free(t->host);
-		free(t->address);
-		free(t->database);
-		free(t->user);
-	}
-	for (size_t i = 0; i < p->nenv; i++) {
-		free(p->env[i].name);
-		free(p->env[i].value);
-	}
-	p->ntargets = p->nenv = 0;
-}
-
-/* numbered: each entry says its index, and whether it is fresh. */
-static int
-targets_take(struct rd *r, bool numbered, struct broker_plan *p, struct err *err)
-{
-	uint32_t n = rd_u32(r);
-	bool ok = true;
-
-	if (n > BROKER_TARGETS_MAX)
-		return err_set(
-		    err, ERR_PROTOCOL, "broker: %u targets, limit %d", n, BROKER_TARGETS_MAX);
-	for (p->ntargets = 0; p->ntargets < n; p->ntargets++) {
-		struct broker_target *t = &p->targets[p->ntargets];
-
-		t->index = numbered ? rd_u32(r) : (uint32_t)p->ntargets;
-		t->fresh = numbered ? rd_u8(r) == 1 : true;
-		ok = target_take(r, t) && ok;
-	}
-	n = rd_u32(r);
-	if (n > BROKER_TARGETS_MAX)
-		return err_set(
-		    err, ERR_PROTOCOL, "broker: %u variables, limit %d", n, BROKER_TARGETS_MAX);
-	for (p->nenv = 0; p->nenv < n; p->nenv++) {
-		p->env[p->nenv].name = str_dup(rd_lstr(r));
-		p->env[p->nenv].value = str_dup(rd_lstr(r));
-	}
-	return rd_end(r) && ok ? 0 : err_set(err, ERR_PROTOCOL, "broker: malformed plan");
-}
-
-static int
-plan_take(struct broker *b, const struct buf *body, struct err *err)
-{
-	struct rd r = rd_init(buf_str(body));
-	struct broker_plan *p = &b->plan;
-
-	p->run = str_dup(rd_lstr(&r));
-	p->owner = str_dup(rd_lstr(&r));
-	p->ca_pem = str_dup(rd_lstr(&r));
-	if (p->run[0] == '\0')
-		return err_set(err, ERR_PROTOCOL, "broker: malformed plan");
-	return targets_take(&r, false, p, err);
-}
-
 /* --- while the run lives --------------------------------------------------------- */
-
-static void
-plan_swap(struct broker_plan *p, struct broker_plan *next)
-{
-	plan_drop(p);
-	memcpy(p->targets, next->targets, sizeof(p->targets));
-	memcpy(p->env, next->env, sizeof(p->env));
-	p->ntargets = next->ntargets;
-	p->nenv = next->nenv;
-	next->ntargets = next->nenv = 0;
-}
 
 static int
 change_take(struct broker *b, const struct buf *body, struct err *err)
@@ -193,13 +100,15 @@ change_take(struct broker *b, const struct buf *body, struct err *err)
 	AUTO_BUF struct buf out = BUF(4096), why = BUF(2048);
 	struct rd r = rd_init(buf_str(body));
 	uint64_t serial = rd_u64(&r);
-	int rc = targets_take(&r, true, next, err);
+	int rc = broker_targets_take(&r, true, next, err);
 
+	if (rc == 0 && !rd_end(&r))
+		rc = err_set(err, ERR_PROTOCOL, "broker: malformed change");
 	if (rc == 0 && b->change != NULL)
 		b->change(b->change_arg, next, &why);
 	if (rc == 0)
-		plan_swap(&b->plan, next);
-	plan_drop(next);
+		broker_plan_swap(&b->plan, next);
+	broker_plan_drop(next);
 	if (rc != 0)
 		return rc;
 	buf_u64(&out, serial);
@@ -247,7 +156,8 @@ broker_open(const struct broker_ask *a, struct broker **ret, struct err *err)
 		return err_set(
 		    err, ERR_TOO_LARGE, "task and targets: %zu bytes, limit 65536", out.n);
 	if ((rc = send_msg(b, MSG_A_OPEN, &out, NULL, 0, err)) != 0 ||
-	    (rc = expect(b, MSG_A_PLAN, &in, err)) != 0 || (rc = plan_take(b, &in, err)) != 0)
+	    (rc = expect(b, MSG_A_PLAN, &in, err)) != 0 ||
+	    (rc = broker_plan_take(&b->plan, buf_str(&in), err)) != 0)
 		return rc;
 	*ret = TAKE_PTR(b);
 	return 0;
@@ -258,10 +168,8 @@ broker_free(struct broker *b)
 {
 	if (b == NULL)
 		return;
-	plan_drop(&b->plan);
-	free(b->plan.run);
-	free(b->plan.owner);
-	free(b->plan.ca_pem);
+	broker_plan_free(&b->plan);
+	free(b->refused);
 	free(b->killed);
 	free(b->path);
 	if (b->fd >= 0)
@@ -356,11 +264,33 @@ resume(struct broker *b, struct err *err)
 	return rc;
 }
 
+/* The wire, by an exchange that ended with rc. */
+static bool
+was_lost(const struct broker *b, int rc)
+{
+	return rc != 0 && b->killed == NULL &&
+	       (rc == ERR_UNAVAILABLE || rc == ERR_SYSTEM || rc == ERR_PROTOCOL);
+}
+
+static void
+text_set(char **field, struct str value)
+{
+	free(*field);
+	*field = str_dup(value);
+}
+
+char *
+broker_take_refused(struct broker *b)
+{
+	return b->refused != NULL ? TAKE_PTR(b->refused) : xstrdup("");
+}
+
 /* One try of request and acknowledgement. ERR_UNAVAILABLE and friends: the wire was lost. */
 static int
 event_once(struct broker *b, uint64_t id, const struct buf *out, struct err *err)
 {
 	AUTO_BUF struct buf in = BUF(IPC_BODY_MAX);
+	struct str words, refused;
 	struct rd r;
 	uint64_t got;
 	int rc;
@@ -371,9 +301,15 @@ event_once(struct broker *b, uint64_t id, const struct buf *out, struct err *err
 	r = rd_init(buf_str(&in));
 	got = rd_u64(&r);
 	(void)rd_u64(&r);
+	words = rd_lstr(&r);
+	refused = rd_lstr(&r);
 	if (!rd_end(&r) || got != id)
 		return err_set(err, ERR_PROTOCOL, "broker: acknowledged event %llu, not %llu",
 		    (unsigned long long)got, (unsigned long long)id);
+	if (words.n != 0)
+		text_set(&b->plan.words, words);
+	if (refused.n != 0)
+		text_set(&b->refused, refused);
 	return 0;
 }
 
@@ -396,16 +332,60 @@ broker_event(
 		return err_set(
 		    err, ERR_TOO_LARGE, "event: %zu bytes of content are too many", content.n);
 	rc = event_once(b, id, &out, &e);
-	if (rc != 0 && b->killed == NULL &&
-	    (rc == ERR_UNAVAILABLE || rc == ERR_SYSTEM || rc == ERR_PROTOCOL)) {
-		if ((rc = resume(b, &e)) == 0)
-			rc = event_once(b, id, &out, &e);
-	}
+	if (was_lost(b, rc) && (rc = resume(b, &e)) == 0)
+		rc = event_once(b, id, &out, &e);
+	return rc == 0 ? 0 : err_set(err, rc, "%s", e.msg);
+}
+
+static int
+query_once(struct broker *b, uint64_t id, const struct buf *out, struct buf *ret, struct err *err)
+{
+	AUTO_BUF struct buf in = BUF(IPC_BODY_MAX);
+	struct str text;
+	struct rd r;
+	uint64_t got;
+	uint32_t code;
+	int rc;
+
+	if ((rc = send_msg(b, MSG_A_ASK, out, NULL, 0, err)) != 0 ||
+	    (rc = expect(b, MSG_A_REPLY, &in, err)) != 0)
+		return rc;
+	r = rd_init(buf_str(&in));
+	got = rd_u64(&r);
+	code = rd_u32(&r);
+	text = rd_lstr(&r);
+	if (!rd_end(&r) || got != id || code > 100)
+		return err_set(err, ERR_PROTOCOL, "broker: malformed reply");
+	if (code != 0)
+		return err_set(err, -(int)code, "%.*s", STR_ARG(text));
+	buf_put_str(ret, text);
+	return 0;
+}
+
+int
+broker_query(struct broker *b, const char *verb, struct str args, struct buf *ret, struct err *err)
+{
+	AUTO_BUF struct buf out = BUF(8192);
+	uint64_t id = ++b->next_id;
+	struct err e = {0};
+	int rc;
+
+	if (b->killed != NULL)
+		return err_set(err, ERR_STATE, "the run was ended: %s", b->killed);
+	buf_u64(&out, id);
+	buf_lz(&out, verb);
+	buf_lstr(&out, args);
+	if (buf_over(&out))
+		return err_set(err, ERR_TOO_LARGE, "%s: arguments of %zu bytes", verb, args.n);
+	rc = query_once(b, id, &out, ret, &e);
+	if (was_lost(b, rc) && (rc = resume(b, &e)) == 0)
+		rc = query_once(b, id, &out, ret, &e);
 	return rc == 0 ? 0 : err_set(err, rc, "%s", e.msg);
 }
 
 int
-broker_end(struct broker *b, const char *status, const char *text, struct err *err)
+broker_end_spent(
+    struct broker *b, const char *status, const char *text, const char *spent, struct err *err)
 {
 	AUTO_BUF struct buf out = BUF(4096), in = BUF(IPC_BODY_MAX);
 	struct str s = str_z(text);
@@ -419,9 +399,16 @@ broker_end(struct broker *b, const char *status, const char *text, struct err *e
 		s.n--; /* a cut in the middle of a character */
 	buf_lz(&out, status);
 	buf_lstr(&out, s);
+	buf_lz(&out, spent);
 	if ((rc = send_msg(b, MSG_A_END, &out, NULL, 0, err)) != 0)
 		return rc;
 	return expect(b, MSG_A_ENDED, &in, err);
+}
+
+int
+broker_end(struct broker *b, const char *status, const char *text, struct err *err)
+{
+	return broker_end_spent(b, status, text, "", err);
 }
 
 const int *

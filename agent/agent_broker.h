@@ -32,6 +32,7 @@ struct broker_variable {
 
 struct broker_plan {
 	char *run, *owner, *ca_pem;
+	char *words; /* the policy in words, for a model; another when it changes */
 	struct broker_target targets[BROKER_TARGETS_MAX];
 	size_t ntargets;
 	struct broker_variable env[BROKER_TARGETS_MAX];
@@ -70,8 +71,19 @@ int broker_event(
  */
 typedef void broker_change_fn(void *arg, const struct broker_plan *next, struct buf *why);
 void broker_on_change(struct broker *b, broker_change_fn *fn, void *arg);
+/*
+ * What the broker refused since the last result that was recorded, a line each, for the model; ""
+ * nothing. The caller frees.
+ */
+char *broker_take_refused(struct broker *b);
+/* Of the run's own: verb approval {"id"}; see docs/format-ipc.md. *ret is appended to. */
+int broker_query(
+    struct broker *b, const char *verb, struct str args, struct buf *ret, struct err *err);
 /* status: done, not_done, error or budget:NAME. */
 int broker_end(struct broker *b, const char *status, const char *text, struct err *err);
+/* The same with what was used, a JSON object; "": not told. */
+int broker_end_spent(
+    struct broker *b, const char *status, const char *text, const char *spent, struct err *err);
 /* For sandbox_exec: the wire, and what to do when it speaks while a program runs. */
 const int *broker_fd(const struct broker *b);
 bool broker_watch(void *broker);

@@ -9,31 +9,39 @@
 
 #include "common/banned.h"
 
+struct budget
+budget_of(const struct loop_config *c)
+{
+	return (struct budget){.turns = c->max_turns != 0 ? c->max_turns : LOOP_TURNS_DEFAULT,
+	    .time_s = c->max_time_s != 0 ? c->max_time_s : LOOP_TIME_DEFAULT,
+	    .tokens = c->max_tokens};
+}
+
 uint64_t
 budget_left_seconds(const struct course *k)
 {
 	uint64_t gone = (clock_boot_us() - k->begin_us) / 1000000;
 
-	return gone < k->max_s ? k->max_s - gone : 0;
+	return gone < k->may.time_s ? k->may.time_s - gone : 0;
 }
 
 char *
 budget_spent(const struct course *k, const char **ret_status)
 {
-	if (k->turn > k->max_turns) {
+	if (k->turn > k->may.turns) {
 		*ret_status = "budget:turns";
 		return xasprintf(
-		    "the budget of %llu turns is spent", (unsigned long long)k->max_turns);
+		    "the budget of %llu turns is spent", (unsigned long long)k->may.turns);
 	}
 	if (budget_left_seconds(k) == 0) {
 		*ret_status = "budget:time";
 		return xasprintf(
-		    "the budget of %llu seconds is spent", (unsigned long long)k->max_s);
+		    "the budget of %llu seconds is spent", (unsigned long long)k->may.time_s);
 	}
-	if (k->c->max_tokens != 0 && k->tokens >= k->c->max_tokens) {
+	if (k->may.tokens != 0 && k->tokens >= k->may.tokens) {
 		*ret_status = "budget:tokens";
 		return xasprintf("the budget of %llu tokens is spent (%llu were used)",
-		    (unsigned long long)k->c->max_tokens, (unsigned long long)k->tokens);
+		    (unsigned long long)k->may.tokens, (unsigned long long)k->tokens);
 	}
 	return NULL;
 }

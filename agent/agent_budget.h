@@ -4,6 +4,7 @@
 
 #include "agent/agent_course.h"
 
+struct budget budget_of(const struct loop_config *c);
 /* Of the run's time. */
 uint64_t budget_left_seconds(const struct course *k);
 /* The first budget that is spent, in words, and the end that it makes; NULL: none. The caller

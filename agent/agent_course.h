@@ -6,9 +6,15 @@
 
 #define COURSE_CONTEXTS 3
 
+/* What the run may use; 0: no limit. */
+struct budget {
+	uint64_t turns, time_s, tokens;
+};
+
 struct course {
 	const struct loop_config *c;
-	uint64_t begin_us, max_s, max_turns, turn, tokens;
+	struct budget may;
+	uint64_t begin_us, turn, tokens;
 	size_t call;	/* of the turn's calls, from 1; 0: it has only one */
 	uint64_t calls; /* of the run */
 	struct model_answer *answers;
@@ -17,6 +23,7 @@ struct course {
 		struct sandbox_context *context; /* NULL: not begun */
 		const char *language;
 	} contexts[COURSE_CONTEXTS];
+	char *words;	     /* of the policy, as the model knows them */
 	char *finished;	     /* the model's closing words; NULL: it goes on */
 	const char *outcome; /* with them: done or not_done */
 };

@@ -10,6 +10,7 @@
 #include "common/xalloc.h"
 #include "agent/agent_budget.h"
 #include "agent/agent_context.h"
+#include "agent/agent_prompt.h"
 #include "agent/agent_tools.h"
 
 #include "common/banned.h"
@@ -19,6 +20,7 @@ course_end(struct course *k)
 {
 	context_answers_drop(k);
 	tools_end(k);
+	free(k->words);
 }
 #define AUTO_COURSE __attribute__((cleanup(course_end)))
 
@@ -41,7 +43,7 @@ static int
 finish(const struct loop_config *c, const char *status, char *text, struct loop_end *ret,
     struct err *err)
 {
-	int rc = broker_end(c->broker, status, text, err);
+	int rc = broker_end_spent(c->broker, status, text, "", err);
 
 	*ret = (struct loop_end){.status = status, .text = text};
 	return rc;
@@ -51,12 +53,15 @@ finish(const struct loop_config *c, const char *status, char *text, struct loop_
 static int
 one_turn(struct course *k, struct err *err)
 {
+	AUTO_FREE char *note = prompt_note(k);
 	struct model_ask ask = {.answers = k->answers,
 	    .nanswers = k->nanswers,
-	    .until_us = k->begin_us + k->max_s * 1000000};
+	    .note = str_z(note),
+	    .until_us = k->begin_us + k->may.time_s * 1000000};
 	struct model_turn t = {0};
 	int rc;
 
+	transcript_text(&k->c->out, "# ", ask.note);
 	if ((rc = k->c->model->next(k->c->model, &ask, &t, err)) != 0)
 		return rc;
 	context_answers_drop(k);
@@ -77,8 +82,8 @@ agent_loop(const struct loop_config *c, struct loop_end *ret, struct err *err)
 {
 	AUTO_COURSE struct course k = {.c = c,
 	    .begin_us = clock_boot_us(),
-	    .max_turns = c->max_turns != 0 ? c->max_turns : LOOP_TURNS_DEFAULT,
-	    .max_s = c->max_time_s != 0 ? c->max_time_s : LOOP_TIME_DEFAULT};
+	    .words = xstrdup(broker_plan(c->broker)->words),
+	    .may = budget_of(c)};
 	struct err e = {0};
 	const char *status = NULL;
 	char *over = NULL;

@@ -14,6 +14,7 @@
 #include "common/xalloc.h"
 #include "agent/agent_hold.h"
 #include "agent/agent_loop.h"
+#include "agent/agent_prompt.h"
 #include "agent/model_remote.h"
 #include "agent/sandbox/sandbox_streams.h"
 
@@ -81,23 +82,29 @@ command_run(const struct agent_options *o, struct broker *b, struct sandbox *sb,
 	return broker_end(b, "done", words, err);
 }
 
-static int
-loop_run(const struct agent_options *o, struct broker *b, const struct agent_change *change,
-    struct model *m, int *status, struct err *err)
+static struct loop_config
+loop_of(const struct agent_options *o)
 {
-	struct loop_config c = {.broker = b,
-	    .sandbox = change->sandbox,
-	    .env = &change->env,
-	    .model = m,
-	    .out = {.fd = o->quiet ? -1 : STDOUT_FILENO},
+	return (struct loop_config){.out = {.fd = o->quiet ? -1 : STDOUT_FILENO},
 	    .task = o->task,
 	    .max_turns = o->max_turns,
 	    .max_time_s = o->max_time_s,
 	    .exec_s = o->timeout_s,
 	    .max_tokens = o->max_tokens};
+}
+
+static int
+loop_run(const struct agent_options *o, struct broker *b, const struct agent_change *change,
+    struct model *m, int *status, struct err *err)
+{
+	struct loop_config c = loop_of(o);
 	struct loop_end end = {0};
 	int rc;
 
+	c.broker = b;
+	c.sandbox = change->sandbox;
+	c.env = &change->env;
+	c.model = m;
 	transcript_head(&c.out, broker_plan(b)->run, broker_plan(b)->owner,
 	    o->agent != NULL ? o->agent : "cofferdam", o->task);
 	rc = agent_loop(&c, &end, err);
@@ -121,9 +128,12 @@ static int
 remote_open(const struct agent_options *o, struct broker *b, struct agent_socket *loop,
     struct model **ret, struct err *err)
 {
+	const struct loop_config loop_config = loop_of(o);
+	AUTO_FREE char *system = prompt_make(&loop_config, broker_plan(b)->words);
 	struct model_remote c = {.model = o->model,
 	    .base_url = o->base_url,
 	    .task = o->task,
+	    .system = system,
 	    .retries = o->max_retries,
 	    .max_output = o->max_output_tokens,
 	    .http = {.connect = loop_connect,

@@ -212,6 +212,18 @@ answer_show(const struct course *k, const struct tool_done *d)
 		    (unsigned long long)(d->duration_us / 1000 % 1000));
 }
 
+/* What was refused meanwhile: a program may have swallowed it, and the model is to know. */
+static void
+refused_put(struct course *k, struct buf *answer)
+{
+	AUTO_FREE char *lines = broker_take_refused(k->c->broker);
+
+	if (lines[0] == '\0')
+		return;
+	transcript_text(&k->c->out, "! ", str_z(lines));
+	buf_printf(answer, "\n[the broker refused meanwhile:\n%s]\n", lines);
+}
+
 static int
 call_run(struct course *k, const struct model_call *call, struct err *err)
 {
@@ -233,6 +245,7 @@ call_run(struct course *k, const struct model_call *call, struct err *err)
 		buf_put_str(&answer, buf_str(&d.text));
 		if (d.words != NULL)
 			buf_printf(&answer, "\n[%s]\n", d.words);
+		refused_put(k, &answer);
 		context_answer(k, buf_str(&answer), d.failed);
 	}
 	buf_free(&d.text);

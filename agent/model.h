@@ -33,6 +33,7 @@ struct model_turn {
 struct model_ask {
 	const struct model_answer *answers; /* one for each call of the turn before */
 	size_t nanswers;
+	struct str note;   /* to be told besides; may be empty */
 	uint64_t until_us; /* of clock_boot_us: later is ERR_TIMEOUT */
 };
 

@@ -264,7 +264,7 @@ request(const struct model_talk *t, struct buf *out)
 	jcs_z(&j, "model", t->model);
 	jcs_bool(&j, "stream", true);
 	jcs_array(&j, "system");
-	text_block(&j, str_z(model_system), true);
+	text_block(&j, str_z(t->system), true);
 	jcs_array_end(&j);
 	tools_put(&j);
 	jcs_close(&j);

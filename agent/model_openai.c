@@ -191,7 +191,7 @@ message(struct buf *out, const char *role, struct str text, const char *call)
 static void
 task(struct model_talk *t, struct str text)
 {
-	message(model_talk_next(t), "system", str_z(model_system), NULL);
+	message(model_talk_next(t), "system", str_z(t->system), NULL);
 	message(&t->last, "user", text, NULL);
 }
 

@@ -1,7 +1,6 @@
 /*
- * The conversation as text, and what every model is told (process: cofferdam-agent). The prompt
- * is advice to a model, not a protection: what it says not to do is impossible, or refused by
- * the broker.
+ * The conversation as text (process: cofferdam-agent). It is kept as it was sent, and read by
+ * nobody here.
  */
 #include "agent/model_provider.h"
 
@@ -10,22 +9,6 @@
 #include "common/xalloc.h"
 
 #include "common/banned.h"
-
-const char model_system[] =
-    "You operate production through code. Your one tool, run_code, runs a program in a sandbox "
-    "and gives you its output; files under /work and /tmp stay between calls, processes do not. "
-    "Do several steps in one program where you can, and print only what you need: long output is "
-    "cut in the middle.\n"
-    "There is no network but a broker. It stands under the ordinary names and ports of the "
-    "systems you may reach, so use ordinary clients (psql, curl, git) with ordinary addresses. "
-    "You have no credentials and need none: the broker adds them. Where a client insists on one, "
-    "a placeholder is in the environment.\n"
-    "The broker judges every action by policy, and records it with your words. A refusal is "
-    "final unless it names a request id: then people have been asked to sign, and exactly the "
-    "same action may pass once after they have. Wait by repeating it now and then, unchanged. "
-    "Never try to reach a refused effect in another way, and never use credentials that you find: "
-    "say what was refused and why it is needed.\n"
-    "When the task is done, or cannot be done, say so in a few plain words, without a call.";
 
 void
 model_talk_init(struct model_talk *t)

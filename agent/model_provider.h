@@ -14,10 +14,10 @@
 #define MODEL_REQUEST_MAX ((size_t)2 << 20) /* as the broker takes a model's request */
 
 struct model_talk {
-	const char *model;
-	uint64_t max_output; /* tokens of one answer; 0: the provider's or our default */
-	struct buf past;     /* messages, commas between */
-	struct buf last;     /* the newest message or messages */
+	const char *model, *system; /* the prompt stays the same, byte for byte */
+	uint64_t max_output;	    /* tokens of one answer; 0: the provider's or our default */
+	struct buf past;	    /* messages, commas between */
+	struct buf last;	    /* the newest message or messages */
 	struct buf
 	    last_marked; /* the same, marked as the end of what may be cached; may be empty */
 };
@@ -47,8 +47,6 @@ void model_talk_free(struct model_talk *t);
 /* The last message becomes past; the next is to be written where this says. */
 struct buf *model_talk_next(struct model_talk *t);
 void model_talk_messages(const struct model_talk *t, struct buf *out); /* a JSON array */
-
-extern const char model_system[];
 
 /* What a problem+json body (RFC 9457) says, fit for a terminal; the caller frees. */
 char *model_problem_text(struct str body);

@@ -26,7 +26,7 @@ struct remote {
 	const struct model_provider *provider;
 	struct model_http http;
 	struct model_url url;
-	char *name, *task, *path;
+	char *name, *task, *system, *path;
 	uint64_t retries;
 	struct model_talk talk;
 	struct reply reply; /* the newest answer */
@@ -34,7 +34,7 @@ struct remote {
 	struct model_call *calls; /* of it */
 	struct json_doc **args;	  /* that the calls borrow from */
 	size_t ncalls;
-	struct str note; /* goes with the next answers */
+	struct buf note; /* goes with the next answers */
 	bool begun;
 	uint64_t asked; /* bytes of the request */
 };
@@ -67,9 +67,11 @@ remote_free(struct model *m)
 	reply_free(&r->reply);
 	model_talk_free(&r->talk);
 	buf_free(&r->words);
+	buf_free(&r->note);
 	model_url_free(&r->url);
 	free(r->name);
 	free(r->task);
+	free(r->system);
 	free(r->path);
 	free(r);
 }
@@ -267,7 +269,7 @@ stop_read(struct remote *r, struct model_turn *ret, struct err *err)
 	case REPLY_FULL:
 		return err_set(err, ERR_TOO_LARGE,
 		    "the conversation is larger than the context of %s", r->model.name);
-	case REPLY_LENGTH: r->note = CUT_NOTE; break;
+	case REPLY_LENGTH: buf_put_str(&r->note, CUT_NOTE); break;
 	case REPLY_OPEN:
 	case REPLY_END:
 	case REPLY_CALLS: ret->done = r->ncalls == 0; break;
@@ -282,12 +284,17 @@ stop_read(struct remote *r, struct model_turn *ret, struct err *err)
 static void
 ask_add(struct remote *r, const struct model_ask *ask)
 {
+	if (ask->note.n != 0) {
+		if (r->note.n != 0)
+			buf_put_c(&r->note, '\n');
+		buf_put_str(&r->note, ask->note);
+	}
 	if (!r->begun)
 		r->provider->task(&r->talk, str_z(r->task));
 	else if (ask->nanswers != 0 || r->note.n != 0)
-		r->provider->answers(&r->talk, &r->reply, ask, r->note);
+		r->provider->answers(&r->talk, &r->reply, ask, buf_str(&r->note));
 	r->begun = true;
-	r->note = STR_NONE;
+	buf_reset(&r->note);
 }
 
 static int
@@ -358,12 +365,15 @@ model_remote_open(const struct model_remote *c, struct model **ret, struct err *
 	r->provider = provider_of(c->model);
 	r->name = xstrdup(c->model);
 	r->task = xstrdup(c->task);
+	r->system = xstrdup(c->system);
 	r->model = (struct model){.name = r->name, .next = remote_next, .free = remote_free};
 	r->http = c->http;
 	r->retries = c->retries;
 	r->words = BUF(JSON_SIZE_MAX);
+	r->note = BUF(65536);
 	model_talk_init(&r->talk);
 	r->talk.model = r->name + strlen(r->provider->name) + 1;
+	r->talk.system = r->system;
 	r->talk.max_output = c->max_output;
 	rc = model_url_parse(
 	    c->base_url != NULL ? c->base_url : r->provider->default_base, &r->url, err);

@@ -10,7 +10,7 @@
 struct model_remote {
 	const char *model;    /* "anthropic:NAME" or "openai:NAME" */
 	const char *base_url; /* http(s)://HOST[:PORT][/PATH]; NULL: the provider's own */
-	const char *task;
+	const char *task, *system;
 	uint64_t retries;
 	uint64_t max_output; /* tokens of one answer; 0: a default */
 	struct model_http http;

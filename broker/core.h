@@ -143,6 +143,9 @@ struct core_run {
 	char *agent, *owner, *login;
 	char *task;		     /* until run.start is recorded */
 	char *said;		     /* the agent's last words, for approvers */
+	struct hash words;	     /* of what its model was last told of the policy */
+	struct buf told;	     /* refusals that it is still to be told of; core_words.c */
+	size_t untold;		     /* that did not fit */
 	struct core_peer *peer;	     /* its agent; NULL when away */
 	struct core_peer *parser;    /* NULL: none yet, or dead */
 	struct core_asks asks;	     /* statements at the parser, or waiting for it */
@@ -166,6 +169,7 @@ struct core_run {
 	struct loop_timer *timer;
 	struct core_ticket *ticket; /* run.start, run.end */
 	char *end_status, *end_text;
+	char *spent; /* what its agent says that it used, JSON; NULL: not said */
 	bool parser_asked, recorded; /* recorded: its run.start may be in the log */
 	bool seen;		     /* in the live records that the writer is telling */
 	bool rebuilt;		     /* from those, which are not all told yet */

@@ -291,12 +291,34 @@ core_agent_on_resume(struct core_peer *p, struct rd *body, int *fds, size_t nfds
 
 /* --- A_END ----------------------------------------------------------------------- */
 
+static int
+spent_take(struct core_run *run, struct str text, struct err *err)
+{
+	AUTO(json) struct json_doc *doc = NULL;
+	AUTO_BUF struct buf b = BUF(CORE_SPENT_MAX);
+	struct jcs j;
+	int rc = json_parse(text, "what was spent", &doc, err);
+
+	if (rc == 0 && json_type(json_root(doc)) != JSON_OBJECT)
+		rc = err_set(err, ERR_INVALID, "what was spent must be an object");
+	jcs_init(&j, &b);
+	if (rc == 0)
+		rc = jcs_value(&j, NULL, json_root(doc), err);
+	if (rc == 0 && buf_over(&b))
+		rc = err_set(err, ERR_TOO_LARGE, "what was spent is over %d bytes", CORE_SPENT_MAX);
+	if (rc == 0) {
+		free(run->spent);
+		run->spent = buf_dup_z(&b);
+	}
+	return rc;
+}
+
 int
 core_agent_on_end(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err)
 {
 	static const char *const known[] = {"done", "not_done", "error", "budget:turns",
 	    "budget:time", "budget:tokens", "budget:cost", "budget:output", "budget:calls"};
-	struct str status = rd_lstr(body), text = rd_lstr(body);
+	struct str status = rd_lstr(body), text = rd_lstr(body), spent = rd_lstr(body);
 	const char *use = NULL;
 
 	(void)fds;
@@ -313,6 +335,8 @@ core_agent_on_end(struct core_peer *p, struct rd *body, int *fds, size_t nfds, s
 		    STR_ARG(status));
 		return core_agent_refuse(p, err);
 	}
+	if (spent.n != 0 && spent_take(p->run, spent, err) != 0)
+		return core_agent_refuse(p, err);
 	core_run_end(p->run, use, text, true);
 	return 0;
 }

@@ -9,6 +9,8 @@
 #define CORE_LEVEL_MAX 4000
 #define CORE_FIELDS_MAX 16384
 #define CORE_SAID_MAX 2048
+#define CORE_ASK_MAX 8192
+#define CORE_SPENT_MAX 512
 #define CORE_EVENTS_MAX 256 /* not yet durable, per agent */
 
 int core_agent_on_open(
@@ -21,6 +23,8 @@ int core_agent_on_start(
     struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
 int core_agent_on_event(
     struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
+/* core_agent_ask.c */
+int core_agent_on_ask(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
 int core_agent_on_end(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
 
 /* The agent is told why, its wire and run end. Returns 0: the peer is gone, there is no error left

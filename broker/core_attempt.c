@@ -14,6 +14,7 @@
 #include "broker/core_approve.h"
 #include "broker/core_data.h"
 #include "broker/core_run.h"
+#include "broker/core_words.h"
 #include "common/log.h"
 #include "common/xalloc.h"
 
@@ -274,6 +275,7 @@ core_decide_remember(struct core_run *run, struct str target, const struct core_
 	for (size_t i = 0; i < a->nrels && r->nobjects < CORE_REFUSED_OBJECTS; i++)
 		r->objects[r->nobjects++] = object_hash(a->rels[i]);
 	run->nrefused++;
+	core_told_add(run, target, a);
 	count(run, target, a);
 }
 

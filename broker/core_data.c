@@ -346,12 +346,14 @@ core_data_run_targets(struct buf *out, const struct core_run *run)
 }
 
 void
-core_data_run_end(struct buf *out, const char *status, struct str text)
+core_data_run_end(struct buf *out, const char *status, struct str text, const char *spent)
 {
 	struct jcs j;
 
 	jcs_init(&j, out);
 	jcs_open(&j, NULL);
+	if (spent != NULL)
+		jcs_raw(&j, "spent", str_z(spent));
 	jcs_z(&j, "status", status);
 	jcs_str_lossy(&j, "text", text);
 	jcs_close(&j);

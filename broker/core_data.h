@@ -52,7 +52,8 @@ void core_data_run_start(
 /* What a run has now, and what came and went: run->patch. */
 void core_data_run_targets(struct buf *out, const struct core_run *run);
 void core_data_run_revoke(struct buf *out, const char *by, struct str reason);
-void core_data_run_end(struct buf *out, const char *status, struct str text);
+/* spent: a canonical JSON object; NULL: not told. */
+void core_data_run_end(struct buf *out, const char *status, struct str text, const char *spent);
 /* p may be NULL: it was no bundle. */
 void core_data_policy_refused(struct buf *out, const struct policy *p, const char *reason);
 void core_data_policy_load(struct buf *out, const struct policy *p, const struct blob_ref *bundle);

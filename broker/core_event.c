@@ -8,6 +8,7 @@
 
 #include "broker/core_peer.h"
 #include "broker/core_record.h"
+#include "broker/core_words.h"
 #include "common/xalloc.h"
 
 #include "common/banned.h"
@@ -79,6 +80,7 @@ core_agent_event_data(
 struct event {
 	struct core *core;
 	uint64_t peer, id;
+	bool result; /* of a call: what came of it meanwhile is told with the ack */
 };
 
 static void
@@ -86,7 +88,8 @@ event_acked(void *arg, const struct core_ack *ack)
 {
 	AUTO_FREE struct event *e = arg;
 	struct core_peer *p = core_peer_by_serial(e->core, e->peer);
-	AUTO_BUF struct buf b = BUF(64);
+	AUTO_BUF struct buf b = BUF(32768), words = BUF(CORE_WORDS_MAX),
+			    told = BUF(CORE_TOLD_MAX + 64);
 	struct err why;
 
 	if (p == NULL)
@@ -99,6 +102,12 @@ event_acked(void *arg, const struct core_ack *ack)
 	}
 	buf_u64(&b, e->id);
 	buf_u64(&b, ack->seq);
+	if (p->run != NULL && e->result) {
+		core_words_changed(p->run, &words);
+		core_told_take(p->run, &told);
+	}
+	buf_lstr(&b, buf_str(&words));
+	buf_lstr(&b, buf_str(&told));
 	core_send(p, MSG_A_EVENT_ACK, &b);
 }
 
@@ -134,7 +143,7 @@ event_record(struct core_peer *p, uint64_t id, const char *type, struct str fiel
 	if (p->nevents >= CORE_EVENTS_MAX)
 		return err_set(err, ERR_TOO_LARGE, "%d events are not durable yet, the limit",
 		    CORE_EVENTS_MAX);
-	*e = (struct event){p->core, p->serial, id};
+	*e = (struct event){p->core, p->serial, id, strcmp(type, "agent.result") == 0};
 	if (core_record(p->core, &(struct core_append){.type = type,
 				     .src = "agent",
 				     .run = run->id,

@@ -8,6 +8,7 @@
 
 #include "broker/core_ca.h"
 #include "broker/core_cred.h"
+#include "broker/core_words.h"
 #include "common/xalloc.h"
 
 #include "common/banned.h"
@@ -355,9 +356,9 @@ entry_put(const struct core_target *t, struct buf *b)
 }
 
 void
-core_plan_send(const struct core_run *run)
+core_plan_send(struct core_run *run)
 {
-	AUTO_BUF struct buf b = BUF(131072);
+	AUTO_BUF struct buf b = BUF(131072), words = BUF(CORE_WORDS_MAX);
 
 	buf_lz(&b, run->id);
 	buf_lz(&b, run->owner);
@@ -366,6 +367,8 @@ core_plan_send(const struct core_run *run)
 	for (size_t i = 0; i < run->ntargets; i++)
 		entry_put(&run->targets[i], &b);
 	env_put(run, &b);
+	core_words_changed(run, &words);
+	buf_lstr(&b, buf_str(&words));
 	core_send(run->peer, MSG_A_PLAN, &b);
 }
 

@@ -17,7 +17,7 @@ int core_plan_targets(struct core_run *run, struct rd *body, struct err *err);
 /* After the targets: the proxy if an http target is among them; with `loop` the model targets and
  * the loop's own listener. ERR_NOT_FOUND: the policy has no model. */
 int core_plan_finish(struct core_run *run, bool loop, struct err *err);
-void core_plan_send(const struct core_run *run); /* A_PLAN, to its agent */
+void core_plan_send(struct core_run *run); /* A_PLAN, to its agent */
 
 /* Is it one of those that the run asked for, under an owner who is still there? */
 bool core_plan_wants(const struct core_run *run, const struct policy_target *t);

@@ -21,6 +21,7 @@
 #include "broker/core_patch.h"
 #include "broker/core_peer.h"
 #include "broker/core_pg.h"
+#include "broker/core_words.h"
 #include "common/log.h"
 #include "common/xalloc.h"
 
@@ -208,6 +209,8 @@ core_run_free(struct core_run *run)
 	free(run->task);
 	free(run->end_status);
 	free(run->end_text);
+	free(run->spent);
+	core_told_free(run);
 	free(run);
 }
 
@@ -325,7 +328,7 @@ end_record(struct core_run *run, struct str text)
 {
 	AUTO_BUF struct buf b = BUF(16384);
 
-	core_data_run_end(&b, run->end_status, text);
+	core_data_run_end(&b, run->end_status, text, run->spent);
 	run->ticket = core_record(run->core, &(struct core_append){.type = "run.end",
 						 .run = run->id,
 						 .flags = CORE_REC_CHECKPOINT,

@@ -37,8 +37,13 @@ put_clock(struct jcs *j, const struct core *c, struct instant now)
 	jcs_close(j);
 }
 
+struct why {
+	core_status_line_fn *fn;
+	void *arg;
+};
+
 static void
-why_clock(struct jcs *j, const struct core *c, struct instant now)
+why_clock(const struct why *w, const struct core *c, struct instant now)
 {
 	AUTO_BUF struct buf b = BUF(512);
 	char last[CLOCK_TEXT_SIZE];
@@ -55,7 +60,7 @@ why_clock(struct jcs *j, const struct core *c, struct instant now)
 	else
 		buf_put_z(&b, "the kernel does not say that its clock is synchronised: every "
 			      "calendar counts as frozen until it does");
-	jcs_str(j, NULL, buf_str(&b));
+	w->fn(w->arg, buf_str(&b));
 }
 
 /* --- calendars --------------------------------------------------------------------- */
@@ -120,7 +125,7 @@ put_calendars(struct jcs *j, const struct policy *p, struct instant now)
 }
 
 static void
-why_calendar(struct jcs *j, const struct policy *p, size_t i, struct instant now)
+why_calendar(const struct why *w, const struct policy *p, size_t i, struct instant now)
 {
 	struct policy_calendar c = policy_calendar_at(p, i);
 	struct now_in n = calendar_now(p, i, now);
@@ -143,13 +148,13 @@ why_calendar(struct jcs *j, const struct policy *p, size_t i, struct instant now
 		buf_printf(&b, " since %s", since);
 	if (n.until_s != 0)
 		buf_printf(&b, " until %s", until);
-	jcs_str(j, NULL, buf_str(&b));
+	w->fn(w->arg, buf_str(&b));
 }
 
 /* --- freezes ----------------------------------------------------------------------- */
 
 static void
-why_freeze(struct jcs *j, const struct core_lift *l)
+why_freeze(const struct why *w, const struct core_lift *l)
 {
 	AUTO_BUF struct buf b = BUF(1024);
 	char since[CLOCK_TEXT_SIZE];
@@ -161,20 +166,33 @@ why_freeze(struct jcs *j, const struct core_lift *l)
 	effect_put(&b, l->effects);
 	buf_printf(&b, " on target %s, env %s: %s", l->target[0] != '\0' ? l->target : "*",
 	    l->env[0] != '\0' ? l->env : "*", l->reason);
-	jcs_str_lossy(j, NULL, buf_str(&b));
+	w->fn(w->arg, buf_str(&b));
+}
+
+void
+core_status_frozen(const struct core *c, struct instant now, core_status_line_fn *fn, void *arg)
+{
+	const struct why w = {fn, arg};
+	const struct core_lift *l;
+
+	why_clock(&w, c, now);
+	for (size_t i = 0; c->policy != NULL && i < policy_calendar_count(c->policy); i++)
+		why_calendar(&w, c->policy, i, now);
+	TAILQ_FOREACH (l, &c->lifts, link)
+		why_freeze(&w, l);
+}
+
+static void
+line_put(void *arg, struct str line)
+{
+	jcs_str_lossy(arg, NULL, line);
 }
 
 static void
 put_frozen(struct jcs *j, const struct core *c, struct instant now)
 {
-	const struct core_lift *l;
-
 	jcs_array(j, "frozen");
-	why_clock(j, c, now);
-	for (size_t i = 0; c->policy != NULL && i < policy_calendar_count(c->policy); i++)
-		why_calendar(j, c->policy, i, now);
-	TAILQ_FOREACH (l, &c->lifts, link)
-		why_freeze(j, l);
+	core_status_frozen(c, now, line_put, j);
 	jcs_array_end(j);
 }
 

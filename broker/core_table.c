@@ -55,6 +55,7 @@ const struct core_row core_table[] = {
     {MSG_A_START, IPC_ROLE_AGENT, CORE_S_PLAN, CORE_ONCE, 4096, core_agent_on_start},
     {MSG_A_EVENT, IPC_ROLE_AGENT, CORE_S_RUN, CORE_MANY, 4 << 20, core_agent_on_event},
     {MSG_A_END, IPC_ROLE_AGENT, AGENT_BEFORE_END, CORE_ONCE, 4096, core_agent_on_end},
+    {MSG_A_ASK, IPC_ROLE_AGENT, CORE_S_RUN, CORE_MANY, 8192, core_agent_on_ask},
     {MSG_A_CHANGED, IPC_ROLE_AGENT, CORE_S_RUN, CORE_MANY, 4096, core_patch_on_changed},
     {MSG_Q_CALL, IPC_ROLE_CLI, CORE_S_OPEN, CORE_MANY, 1 << 18, core_control_on_call},
     {MSG_V_CALL, IPC_ROLE_CONSOLE, CORE_S_OPEN, CORE_MANY, 1 << 18, core_console_on_call},

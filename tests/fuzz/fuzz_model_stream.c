@@ -59,6 +59,7 @@ say_back(const struct model_provider *p, struct reply *r)
 
 	model_talk_init(&t);
 	t.model = "m";
+	t.system = "s";
 	if (r->stop == REPLY_LENGTH)
 		reply_drop_halves(r);
 	reply_name_calls(r);

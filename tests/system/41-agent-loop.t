@@ -66,6 +66,7 @@ class Core(threading.Thread):
         self.heard, self.listeners, self.events, self.level = [], {}, [], None
         self.open = self.end = self.conn = None
         self.drop_once = None
+        self.words, self.told = "- db: allowed\n", []
         self.path = "%s/agent-%d.sock" % (temp.path, id(self))
         self.sock = socket.socket(socket.AF_UNIX)
         self.sock.bind(self.path)
@@ -122,7 +123,7 @@ class Core(threading.Thread):
             self.send(A_PLAN, s("r-played") + s("alice") + s(CA) + u32(len(self.targets)) +
                       b"".join(s(n) + s(k) + s(h) + u32(p) + s(a) + s(d) + s(u) + bytes([(how or [1])[0]])
                                for n, k, h, p, a, d, u, *how in self.targets) +
-                      u32(len(self.env)) + b"".join(s(n) + s(v) for n, v in self.env))
+                      u32(len(self.env)) + b"".join(s(n) + s(v) for n, v in self.env) + s(self.words))
         elif t == A_LISTEN:
             self.listeners[r.u32()] = socket.socket(fileno=fds[0])
         elif t == A_START:
@@ -138,9 +139,11 @@ class Core(threading.Thread):
             self.events.append((id_, type_, f, content.decode("utf-8", "replace"), canon == fields))
             if type_ in self.on and self.on[type_](self, f) is False:
                 return False
-            self.send(A_EVENT_ACK, u64(id_) + u64(len(self.events)))
+            told = self.told.pop(0) if type_ == "result" and self.told else ("", "")
+            self.send(A_EVENT_ACK, u64(id_) + u64(len(self.events)) + s(told[0]) + s(told[1]))
         elif t == A_END:
             self.end = (r.s().decode(), r.s().decode())
+            self.spent = r.s().decode()
             self.send(A_ENDED)
         return True
 

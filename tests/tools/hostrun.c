@@ -201,6 +201,7 @@ open_run(int fd, int argc, char **argv, const char *loop, char *ret_run, size_t 
 	for (uint32_t i = 0; i < n && !r.bad; i++)
 		serve_target(fd, i, true, &r, loop);
 	say_env(&r);
+	(void)rd_lstr(&r); /* the policy in words */
 	if (!rd_end(&r))
 		die("hostrun: malformed plan");
 	buf_reset(&out);
@@ -340,6 +341,7 @@ main(int argc, char **argv)
 			fd = listen_to_core(fd, argv[1], run);
 	}
 	buf_lz(&out, "done");
+	buf_lz(&out, "");
 	buf_lz(&out, "");
 	send_msg(fd, MSG_A_END, &out, NULL, 0);
 	expect(fd, MSG_A_ENDED, &in);

@@ -84,6 +84,7 @@ conversation(const struct model_provider *p, uint64_t max_output, const char *co
 
 	model_talk_init(&t);
 	t.model = "some-model";
+	t.system = "You operate.";
 	t.max_output = max_output;
 	p->task(&t, STR("find \"it\" \\ and \xc3\xa4"));
 	print(p, &t);
@@ -102,6 +103,7 @@ misspelt(const struct model_provider *p)
 
 	model_talk_init(&t);
 	t.model = "some-model";
+	t.system = "You operate.";
 	p->task(&t, STR("task"));
 	p->request(&t, &b);
 	(void)printf("%s %.*s,\"temprature\":1}\n", p->name, (int)b.n - 1, (const char *)b.p);

@@ -193,6 +193,7 @@ remote_open(struct server *s, const char *name, uint64_t retries)
 	struct model_remote c = {.model = name,
 	    .base_url = "http://model.test:8080",
 	    .task = "do it",
+	    .system = "be good",
 	    .retries = retries,
 	    .http = server_http(s)};
 	struct model *m = NULL;

@@ -76,6 +76,7 @@ planned(struct world *w)
 		p.name[i] = rd_lstr(&r);
 		p.value[i] = rd_lstr(&r);
 	}
+	(void)rd_lstr(&r); /* the policy in words */
 	assert_true(rd_end(&r));
 	return p;
 }

@@ -36,6 +36,7 @@ plan_read(struct world *w, char out[CORE_ID_SIZE])
 	assert_state(rd_lstr(&r), "agent");
 	assert_int_equal(rd_u8(&r), CORE_LISTEN_TCP);
 	assert_int_equal(rd_u32(&r), 0); /* no variables */
+	assert_true(str_has_prefix(rd_lstr(&r), "- db: postgres at 127.0.0.1 port 5432"));
 	assert_true(rd_end(&r));
 }
 
@@ -238,6 +239,7 @@ a_runs_end_is_durable_before_the_agent_hears_of_it(void **state)
 	w->hold_writer = true;
 	buf_lz(&b, "done");
 	buf_lz(&b, "all of it");
+	buf_lz(&b, "{\"turns\":3}");
 	say(&w->agent, MSG_A_END, &b);
 	settle(w);
 	(void)heard(&w->front, MSG_F_UNLISTEN);

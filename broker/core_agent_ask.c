@@ -1,0 +1,99 @@
+/*
+ * What an agent may ask about its own run (process: core). It learns nothing of other runs, and
+ * nothing here decides or changes anything.
+ */
+#include "broker/core_agent.h"
+
+#include "broker/core_approve.h"
+#include "broker/core_peer.h"
+
+#include "common/banned.h"
+
+static void
+time_put(struct jcs *j, const char *key, int64_t us)
+{
+	char t[CLOCK_TEXT_SIZE];
+
+	if (us == 0)
+		return;
+	clock_format_s(us, t);
+	jcs_z(j, key, t);
+}
+
+/* {"id"}: how its request for approval stands. */
+static int
+ask_approval(struct core_run *run, const struct json *args, struct jcs *j, struct err *err)
+{
+	struct str id = json_str(json_get(args, "id"));
+	const struct core_request *rq = core_approve_by_id(run->core, id);
+	AUTO_BUF struct buf slots = BUF(512);
+
+	if (rq == NULL || rq->run != run)
+		return err_set(err, ERR_NOT_FOUND, "this run has no request \"%.*s\"", STR_ARG(id));
+	for (size_t i = 0; i < rq->nslots; i++)
+		buf_printf(&slots, "%s%.*s:%u", i != 0 ? ", " : "", STR_ARG(rq->slots[i].role),
+		    rq->slots[i].count);
+	if (rq->state == CORE_RQ_PENDING)
+		time_put(j, "approve_by", rq->approve_by_us);
+	jcs_int(j, "grants", (int64_t)rq->ngrants);
+	jcs_z(j, "id", rq->id);
+	jcs_str(j, "needs", buf_str(&slots));
+	time_put(j, "not_before", rq->not_before_us);
+	if (rq->reason != NULL)
+		jcs_str_lossy(j, "reason", str_z(rq->reason));
+	jcs_z(j, "state", core_request_state_name(rq->state));
+	jcs_z(j, "target", rq->target);
+	if (rq->state == CORE_RQ_ARMED)
+		time_put(j, "use_by", rq->use_by_us);
+	return 0;
+}
+
+static const struct {
+	const char *verb;
+	int (*fn)(struct core_run *run, const struct json *args, struct jcs *j, struct err *err);
+} verbs[] = {
+    {"approval", ask_approval},
+};
+
+static int
+ask(struct core_run *run, struct str verb, struct str text, struct buf *out, struct err *err)
+{
+	AUTO(json) struct json_doc *doc = NULL;
+	struct jcs j;
+	int rc = json_parse(text, "arguments", &doc, err);
+
+	for (size_t i = 0; rc == 0 && i < ARRAY_LEN(verbs); i++) {
+		if (!str_eqz(verb, verbs[i].verb))
+			continue;
+		jcs_init(&j, out);
+		jcs_open(&j, NULL);
+		rc = verbs[i].fn(run, json_root(doc), &j, err);
+		if (rc == 0)
+			jcs_close(&j);
+		return rc;
+	}
+	return rc != 0
+		   ? rc
+		   : err_set(err, ERR_INVALID, "an agent cannot ask for \"%.*s\"", STR_ARG(verb));
+}
+
+int
+core_agent_on_ask(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err)
+{
+	AUTO_BUF struct buf out = BUF(CORE_ASK_MAX), result = BUF(CORE_ASK_MAX - 256);
+	uint64_t id = rd_u64(body);
+	struct str verb = rd_lstr(body), args = rd_lstr(body);
+	struct err why = {0};
+	int rc;
+
+	(void)fds;
+	(void)nfds;
+	if (!rd_end(body))
+		return err_set(err, ERR_PROTOCOL, "A_ASK is malformed");
+	rc = ask(p->run, verb, args, &result, &why);
+	buf_u64(&out, id);
+	buf_u32(&out, rc == 0 ? 0 : (uint32_t)-rc);
+	buf_lstr(&out, rc == 0 ? buf_str(&result) : str_z(why.msg));
+	core_send(p, MSG_A_REPLY, &out);
+	return 0;
+}
