@@ -17,6 +17,7 @@
 #include "common/banned.h"
 
 #define ANSWER_MS 60000
+#define REFUSED_MAX ((size_t)32768)
 #define RESUME_TRIES 150 /* of 100 ms each */
 
 struct broker {
@@ -285,6 +286,18 @@ broker_take_refused(struct broker *b)
 	return b->refused != NULL ? TAKE_PTR(b->refused) : xstrdup("");
 }
 
+/* Behind what nobody has taken yet; the oldest goes where that is too much. */
+static void
+refused_add(struct broker *b, struct str more)
+{
+	AUTO_BUF struct buf all = BUF(REFUSED_MAX);
+
+	if (b->refused != NULL && strlen(b->refused) + more.n <= REFUSED_MAX)
+		buf_put_z(&all, b->refused);
+	buf_put_str(&all, more);
+	text_set(&b->refused, buf_str(&all));
+}
+
 /* One try of request and acknowledgement. ERR_UNAVAILABLE and friends: the wire was lost. */
 static int
 event_once(struct broker *b, uint64_t id, const struct buf *out, struct err *err)
@@ -309,7 +322,7 @@ event_once(struct broker *b, uint64_t id, const struct buf *out, struct err *err
 	if (words.n != 0)
 		text_set(&b->plan.words, words);
 	if (refused.n != 0)
-		text_set(&b->refused, refused);
+		refused_add(b, refused);
 	return 0;
 }
 

@@ -83,6 +83,10 @@ int keeper_narrow(struct keeper *k, const char *const *allow, size_t n, struct e
 /* An event on the record: type note, model; fields a JSON object of canonical form. */
 int keeper_event(
     struct keeper *k, const char *type, struct str fields, struct str content, struct err *err);
+/* As broker_query: verbs approval, approvals, standing. And refused: {"refused":[]}, what the
+ * broker refused since that was last asked, a line each. Arguments "{}" for none. */
+int keeper_query(
+    struct keeper *k, const char *verb, struct str args, struct buf *ret, struct err *err);
 /* Ends the run and waits until nothing of it is left. status: done, budget or error. */
 int keeper_end(struct keeper *k, const char *status, const char *text, struct err *err);
 

@@ -362,6 +362,42 @@ on_contexts(struct request *q, struct err *err UNUSED)
 	return 0;
 }
 
+/* What the broker refused since that was last asked, a line each. */
+static void
+refused_put(struct keeper_run *k, struct buf *out)
+{
+	AUTO_FREE char *text = broker_take_refused(k->hold.broker);
+	struct str rest = str_z(text), line;
+	struct jcs j;
+
+	jcs_init(&j, out);
+	jcs_open(&j, NULL);
+	jcs_array(&j, "refused");
+	while (str_cut(&rest, '\n', &line))
+		jcs_str_lossy(&j, NULL, line);
+	jcs_array_end(&j);
+	jcs_close(&j);
+}
+
+static int
+on_query(struct request *q, struct err *err)
+{
+	struct rd r = rd_init(q->body);
+	AUTO_FREE char *verb = keeper_text_take(&r);
+	struct str args = rd_lstr(&r);
+	AUTO_BUF struct buf b = BUF((size_t)1 << 18);
+	int rc = 0;
+
+	if (!rd_end(&r) || verb == NULL)
+		return malformed(err);
+	if (strcmp(verb, "refused") == 0)
+		refused_put(q->k, &b);
+	else
+		rc = broker_query(q->k->hold.broker, verb, args, &b, err);
+	buf_lstr(&q->out, buf_str(&b));
+	return rc;
+}
+
 static const struct {
 	enum keeper_call type;
 	int (*fn)(struct request *q, struct err *err);
@@ -371,7 +407,7 @@ static const struct {
     {KEEPER_ATTACH, on_attach}, {KEEPER_PROGRAMS, on_programs}, {KEEPER_INPUT, on_input},
     {KEEPER_SIGNAL, on_signal}, {KEEPER_RESIZE, on_resize}, {KEEPER_CONTEXT, on_context},
     {KEEPER_CONTEXTS, on_contexts}, {KEEPER_CLOSE, on_close}, {KEEPER_RESTART, on_restart},
-    {KEEPER_CELL, on_cell}};
+    {KEEPER_CELL, on_cell}, {KEEPER_QUERY, on_query}};
 
 static int
 call(struct request *q, uint8_t type, struct err *err)

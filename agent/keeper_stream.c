@@ -17,12 +17,12 @@ struct keeper_stream {
 /* --- the run as a whole --------------------------------------------------------------- */
 
 static int
-text_of(struct keeper *k, uint8_t type, struct buf *ret, struct err *err)
+text_of(struct keeper *k, uint8_t type, const struct buf *body, struct buf *ret, struct err *err)
 {
 	AUTO_WIRE struct wire_msg m = WIRE_MSG;
 	struct rd r;
 	struct str s;
-	int rc = keeper_ask(k, type, NULL, &m, err);
+	int rc = keeper_ask(k, type, body, &m, err);
 
 	if (rc != 0)
 		return rc;
@@ -37,19 +37,19 @@ text_of(struct keeper *k, uint8_t type, struct buf *ret, struct err *err)
 int
 keeper_state(struct keeper *k, struct buf *ret, struct err *err)
 {
-	return text_of(k, KEEPER_STATE, ret, err);
+	return text_of(k, KEEPER_STATE, NULL, ret, err);
 }
 
 int
 keeper_programs(struct keeper *k, struct buf *ret, struct err *err)
 {
-	return text_of(k, KEEPER_PROGRAMS, ret, err);
+	return text_of(k, KEEPER_PROGRAMS, NULL, ret, err);
 }
 
 int
 keeper_contexts(struct keeper *k, struct buf *ret, struct err *err)
 {
-	return text_of(k, KEEPER_CONTEXTS, ret, err);
+	return text_of(k, KEEPER_CONTEXTS, NULL, ret, err);
 }
 
 int
@@ -96,6 +96,16 @@ keeper_event(
 	buf_lstr(&b, fields);
 	buf_lstr(&b, content);
 	return keeper_tell(k, KEEPER_EVENT, &b, err);
+}
+
+int
+keeper_query(struct keeper *k, const char *verb, struct str args, struct buf *ret, struct err *err)
+{
+	AUTO_BUF struct buf b = BUF(16384);
+
+	buf_lz(&b, verb);
+	buf_lstr(&b, args);
+	return text_of(k, KEEPER_QUERY, &b, ret, err);
 }
 
 int

@@ -37,6 +37,7 @@ enum keeper_call {
 	KEEPER_CLOSE,	 /* str id of a context */
 	KEEPER_RESTART,	 /* str id */
 	KEEPER_CELL,	 /* str id, u32 timeout ms, str code -> fd: the stream */
+	KEEPER_QUERY,	 /* str verb, str arguments -> str JSON */
 };
 
 /* Between the keeper and a holder, the process of one program or context. */

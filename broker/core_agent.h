@@ -9,7 +9,7 @@
 #define CORE_LEVEL_MAX 4000
 #define CORE_FIELDS_MAX 16384
 #define CORE_SAID_MAX 2048
-#define CORE_ASK_MAX 8192
+#define CORE_ASK_MAX 65536
 #define CORE_SPENT_MAX 512
 #define CORE_EVENTS_MAX 256 /* not yet durable, per agent */
 

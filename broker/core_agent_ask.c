@@ -6,6 +6,8 @@
 
 #include "broker/core_approve.h"
 #include "broker/core_peer.h"
+#include "broker/core_status.h"
+#include "broker/core_words.h"
 
 #include "common/banned.h"
 
@@ -20,16 +22,11 @@ time_put(struct jcs *j, const char *key, int64_t us)
 	jcs_z(j, key, t);
 }
 
-/* {"id"}: how its request for approval stands. */
-static int
-ask_approval(struct core_run *run, const struct json *args, struct jcs *j, struct err *err)
+static void
+request_put(const struct core_request *rq, struct jcs *j)
 {
-	struct str id = json_str(json_get(args, "id"));
-	const struct core_request *rq = core_approve_by_id(run->core, id);
 	AUTO_BUF struct buf slots = BUF(512);
 
-	if (rq == NULL || rq->run != run)
-		return err_set(err, ERR_NOT_FOUND, "this run has no request \"%.*s\"", STR_ARG(id));
 	for (size_t i = 0; i < rq->nslots; i++)
 		buf_printf(&slots, "%s%.*s:%u", i != 0 ? ", " : "", STR_ARG(rq->slots[i].role),
 		    rq->slots[i].count);
@@ -45,6 +42,56 @@ ask_approval(struct core_run *run, const struct json *args, struct jcs *j, struc
 	jcs_z(j, "target", rq->target);
 	if (rq->state == CORE_RQ_ARMED)
 		time_put(j, "use_by", rq->use_by_us);
+}
+
+/* {"id"}: how its request for approval stands. */
+static int
+ask_approval(struct core_run *run, const struct json *args, struct jcs *j, struct err *err)
+{
+	struct str id = json_str(json_get(args, "id"));
+	const struct core_request *rq = core_approve_by_id(run->core, id);
+
+	if (rq == NULL || rq->run != run)
+		return err_set(err, ERR_NOT_FOUND, "this run has no request \"%.*s\"", STR_ARG(id));
+	request_put(rq, j);
+	return 0;
+}
+
+/* {}: how all of them stand that are known still. */
+static int
+ask_approvals(
+    struct core_run *run, const struct json *args UNUSED, struct jcs *j, struct err *err UNUSED)
+{
+	const struct core_request *rq;
+
+	jcs_array(j, "requests");
+	TAILQ_FOREACH (rq, &run->requests, link) {
+		jcs_open(j, NULL);
+		request_put(rq, j);
+		jcs_close(j);
+	}
+	jcs_array_end(j);
+	return 0;
+}
+
+static void
+line_put(void *arg, struct str line)
+{
+	jcs_str_lossy(arg, NULL, line);
+}
+
+/* {}: the policy in words, and what is shut until when. */
+static int
+ask_standing(
+    struct core_run *run, const struct json *args UNUSED, struct jcs *j, struct err *err UNUSED)
+{
+	AUTO_BUF struct buf words = BUF(CORE_WORDS_MAX);
+
+	core_words_put(run, &words);
+	jcs_array(j, "frozen");
+	core_status_frozen(run->core, core_now(run->core), line_put, j);
+	jcs_array_end(j);
+	jcs_str_lossy(j, "words", buf_str(&words));
 	return 0;
 }
 
@@ -53,6 +100,8 @@ static const struct {
 	int (*fn)(struct core_run *run, const struct json *args, struct jcs *j, struct err *err);
 } verbs[] = {
     {"approval", ask_approval},
+    {"approvals", ask_approvals},
+    {"standing", ask_standing},
 };
 
 static int
@@ -91,6 +140,8 @@ core_agent_on_ask(struct core_peer *p, struct rd *body, int *fds, size_t nfds, s
 	if (!rd_end(body))
 		return err_set(err, ERR_PROTOCOL, "A_ASK is malformed");
 	rc = ask(p->run, verb, args, &result, &why);
+	if (rc == 0 && buf_over(&result))
+		rc = err_set(&why, ERR_TOO_LARGE, "the answer is over %zu bytes", result.max);
 	buf_u64(&out, id);
 	buf_u32(&out, rc == 0 ? 0 : (uint32_t)-rc);
 	buf_lstr(&out, rc == 0 ? buf_str(&result) : str_z(why.msg));
