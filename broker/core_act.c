@@ -283,14 +283,17 @@ static void
 judged(struct core_act *act)
 {
 	core_act_judge(act);
-	if (!core_preview_begin(act))
-		record(act);
+	if (core_preview_begin(act))
+		return;
+	core_decide_shown(&act->conn->from, act->actions[act->nactions - 1]);
+	record(act);
 }
 
 void
 core_act_previewed(struct core_act *act)
 {
 	if (!outdated(act)) {
+		core_decide_shown(&act->conn->from, act->actions[act->nactions - 1]);
 		record(act);
 		return;
 	}

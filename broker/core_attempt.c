@@ -267,7 +267,7 @@ core_decide_remember(struct core_run *run, struct str target, const struct core_
 	if (target.n > POLICY_ID_MAX)
 		return;
 	*r = (struct core_refused){.seq = a->seq,
-	    .denied = a->d.verdict == VERDICT_DENY || a->d.unsatisfiable,
+	    .denied = a->d.verdict == VERDICT_DENY || a->d.unsatisfiable || a->unshown != NULL,
 	    .attempt = a->attempt};
 	memcpy(r->target, target.p, target.n);
 	if (a->request != NULL)

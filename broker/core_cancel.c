@@ -155,6 +155,7 @@ begin(struct core_conn *conn)
 	a->digest = core_act_digest(conn, a, &conn->txn);
 	core_decide_judge(&conn->from, a, &conn->txn);
 	core_decide_finish(&conn->from, a);
+	core_decide_shown(&conn->from, a);
 	record(x);
 }
 

@@ -105,6 +105,7 @@ core_action_free(struct core_action *a)
 	core_lift_beside_free(a->beside);
 	free(a->show);
 	free(a->preview);
+	free(a->unshown);
 	free(a->sqlstate);
 	free(a->message);
 	free(a->detail);
@@ -244,6 +245,12 @@ hint_put(struct buf *b, const struct core_from *f, const struct core_action *a)
 		    " to run: cofferdam approve %s --as NAME; then send exactly the same %s again."
 		    " No answer means no: do not seek the same effect by another %s",
 		    core_request_id(a->request), noun, noun);
+	} else if (a->unshown != NULL) {
+		buf_printf(b,
+		    "nobody is asked without a preview, says the rule. What has one can be asked "
+		    "for: "
+		    "a %s by itself that the target can be asked about beforehand",
+		    noun);
 	} else if (a->d.unsatisfiable) {
 		buf_put_z(b, "nobody can give this approval: too few people hold the roles besides "
 			     "the run's owner");
@@ -272,7 +279,9 @@ message_put(struct buf *b, const struct core_action *a)
 
 	if (why == NULL && a->facts != NULL && a->facts->status != CORE_FACTS_OK)
 		why = a->facts->why;
-	if (a->d.verdict == VERDICT_NEEDS_APPROVAL) {
+	if (a->d.verdict == VERDICT_NEEDS_APPROVAL && a->unshown != NULL) {
+		buf_printf(b, "needs a preview, and there is none (%s): ", a->unshown);
+	} else if (a->d.verdict == VERDICT_NEEDS_APPROVAL) {
 		buf_put_z(b, "needs approval by ");
 		slots_put(b, &a->d);
 		buf_put_z(b, ": ");
@@ -286,8 +295,8 @@ message_put(struct buf *b, const struct core_action *a)
 		buf_put_c(b, ')');
 }
 
-static void
-words(const struct core_from *f, struct core_action *a)
+void
+core_decide_words(const struct core_from *f, struct core_action *a)
 {
 	AUTO_BUF struct buf m = BUF(8192);
 	AUTO_BUF struct buf d = BUF(8192);
@@ -470,5 +479,5 @@ core_decide_finish(const struct core_from *f, struct core_action *a)
 		a->request_new = true;
 	}
 	core_attempt_refused(f, a);
-	words(f, a);
+	core_decide_words(f, a);
 }

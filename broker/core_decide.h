@@ -102,6 +102,7 @@ struct core_action {
 	bool linked;
 	uint64_t link;	  /* seq */
 	unsigned attempt; /* how many tries at this in a row were refused before it */
+	char *unshown;	  /* why there is no preview, where people must be shown one; owned, NULL */
 	char *sqlstate, *message, *detail, *hint; /* of a refusal */
 
 	uint64_t seq; /* once durable */
@@ -134,5 +135,11 @@ void core_decide_refuse(const struct core_from *f, struct core_action *a,
 /* What is armed is not used now: judged as if nobody had signed; the request stays as it is. */
 void core_decide_unused(const struct core_from *f, struct core_action *a);
 void core_decide_finish(const struct core_from *f, struct core_action *a);
+/*
+ * Behind it, once the target was asked, or could not be: a new request whose rule demands a preview
+ * and that has none is taken back, and the refusal says why.
+ */
+void core_decide_shown(const struct core_from *f, struct core_action *a);
+void core_decide_words(const struct core_from *f, struct core_action *a); /* of a refusal */
 
 #endif

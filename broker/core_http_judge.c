@@ -415,6 +415,7 @@ decide(struct core_http *h)
 	core_decide_finish(&h->from, a);
 	if (a->request_new && h->saw != NULL)
 		a->request->preview = xstrdup(h->saw);
+	core_decide_shown(&h->from, a);
 	if (a->consume)
 		core_http_look_bind(h);
 	if (a->request_new && h->hashed) {

@@ -362,6 +362,7 @@ open_judge(struct core_conn *conn, uint32_t effects)
 	else
 		core_decide_judge(&conn->from, a, &conn->txn);
 	core_decide_finish(&conn->from, a);
+	core_decide_shown(&conn->from, a);
 }
 
 static void

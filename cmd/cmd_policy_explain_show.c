@@ -142,6 +142,8 @@ jcs_decision(struct jcs *j, const struct decision *d)
 	jcs_array_end(j);
 	if (d->max_rows >= 0)
 		jcs_int(j, "max_rows", d->max_rows);
+	if (d->preview)
+		jcs_z(j, "preview", "required");
 	jcs_array(j, "rules");
 	for (size_t i = 0; i < d->nrules; i++)
 		jcs_str(j, NULL, d->rules[i]);

@@ -284,6 +284,7 @@ struct decision {
 	int64_t within_s, use_within_s; /* the smallest of the joined; 0 none */
 	int64_t max_rows;		/* the smallest; -1 none */
 	bool verify;			/* only verified grants count */
+	bool preview;			/* nobody is asked without one */
 	struct str calendar;   /* of the first deciding rule that names one; empty if none */
 	bool calendar_unknown; /* outside `valid` or the clock is unknown */
 	int64_t until_us;      /* next transition of that calendar; 0 unknown */

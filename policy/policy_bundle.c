@@ -283,8 +283,8 @@ put_slots(struct jcs *j, const struct rule *r)
 	jcs_array_end(j);
 }
 
-/* Keys ascend: approve forbid id limits override overrun permit require use_within verify why
- * within. */
+/* Keys ascend: approve forbid id limits override overrun permit preview require use_within verify
+ * why within. */
 static void
 put_rule(struct jcs *j, const struct policy *p, const struct rule *r)
 {
@@ -310,6 +310,8 @@ put_rule(struct jcs *j, const struct policy *p, const struct rule *r)
 	if (r->kind == RULE_PERMIT)
 		put_cond(j, p, "permit", &r->cond);
 	if (r->kind == RULE_REQUIRE) {
+		if (r->preview)
+			jcs_z(j, "preview", "required");
 		put_cond(j, p, "require", &r->cond);
 		put_duration(j, "use_within", r->use_within_s);
 		if (r->verify)

@@ -151,6 +151,37 @@ warn_calendars(struct reader *r, const struct json *v, const struct rule *rule)
 	}
 }
 
+/* What such a rule asks about where there is no preview is refused, always. */
+static void
+warn_preview(struct reader *r, const struct json *v, const struct rule *rule)
+{
+	for (size_t i = 0; rule->preview && i < r->p->ntargets; i++) {
+		const struct policy_target *t = &r->p->targets[i].pub;
+		struct policy_input in = policy_input_for(r->p, t->id);
+		const struct cond only = {.attr = {[ATTR_target] = rule->cond.attr[ATTR_target],
+					      [ATTR_kind] = rule->cond.attr[ATTR_kind],
+					      [ATTR_env] = rule->cond.attr[ATTR_env]},
+		    .gt = -1,
+		    .lt = -1,
+		    .eq = -1};
+		struct cond_match m;
+
+		if (t->preview != PREVIEW_NONE)
+			continue;
+		policy_cond_match(r->p, &only, &in, rule->kind, &m);
+		if (m.all == TRI_NO)
+			continue;
+		read_warn(r, v,
+		    "rule %.*s asks for a preview, and target %.*s has none: what it asks for "
+		    "there "
+		    "is refused; give the target \"preview\"%s, or let the rule name others",
+		    STR_ARG(rule->id), STR_ARG(t->id),
+		    t->kind == TARGET_POSTGRES ? " (plan or count)"
+					       : " (look), if its kind has one");
+		return;
+	}
+}
+
 static int
 check_hosts(struct reader *r, struct err *err)
 {
@@ -183,6 +214,7 @@ policy_check_whole(struct reader *r, struct err *err)
 		permits |= rule->kind == RULE_PERMIT;
 		warn_calendars(r, v, rule);
 		policy_warn_override(r, v, rule);
+		warn_preview(r, v, rule);
 		if (rule->kind == RULE_REQUIRE && !asked_before(&asked, rule))
 			rc = check_quorum(r, v, rule, err);
 	}

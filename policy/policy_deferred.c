@@ -51,6 +51,7 @@ join(struct decision *d, const struct decision *later)
 	d->use_within_s = smaller(d->use_within_s, later->use_within_s, 0);
 	d->max_rows = smaller(d->max_rows, later->max_rows, -1);
 	d->verify |= later->verify;
+	d->preview |= later->preview;
 	d->unsatisfiable |= later->unsatisfiable;
 	if (later->verdict != VERDICT_NEEDS_APPROVAL)
 		return;

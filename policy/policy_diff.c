@@ -128,6 +128,8 @@ asks_less(const struct decision *loose, const struct decision *tight)
 			return true;
 	if (tight->verify && loose->nslots != 0 && !loose->verify)
 		return true;
+	if (tight->preview && loose->nslots != 0 && !loose->preview)
+		return true;
 	if (tight->max_rows >= 0 && (loose->max_rows < 0 || loose->max_rows > tight->max_rows))
 		return true;
 	return loose->nslots != 0 && tight->nslots != 0 &&
@@ -291,7 +293,7 @@ same_rule(
 {
 	if (a->kind != b->kind || a->override != b->override || a->nslots != b->nslots ||
 	    a->within_s != b->within_s || a->use_within_s != b->use_within_s ||
-	    a->max_rows != b->max_rows || a->verify != b->verify)
+	    a->max_rows != b->max_rows || a->verify != b->verify || a->preview != b->preview)
 		return false;
 	for (size_t i = 0; i < a->nslots; i++)
 		if (!str_eq(a->slots[i].role, b->slots[i].role) ||

@@ -17,7 +17,7 @@ struct tally {
 	struct policy_slot slots[POLICY_SLOTS_MAX];
 	size_t nslots;
 	int64_t within_s, use_within_s, max_rows;
-	bool verify;
+	bool verify, preview;
 };
 
 /* The rule whose calendar explains the verdict. */
@@ -91,6 +91,7 @@ judge_require(struct judge *j, const struct rule *rule, const struct cond_match 
 	j->t.use_within_s = smaller(j->t.use_within_s, rule->use_within_s, 0);
 	j->t.max_rows = smaller(j->t.max_rows, rule->max_rows, -1);
 	j->t.verify |= rule->verify;
+	j->t.preview |= rule->preview;
 }
 
 static void
@@ -278,6 +279,7 @@ judge_grants(
 	d->use_within_s = j->t.use_within_s;
 	d->max_rows = j->t.max_rows;
 	d->verify = j->t.verify;
+	d->preview = j->t.preview;
 	set_rules(d, j->t.require, j->t.nrequire);
 	set_calendar(d, j->p, &j->require, j->in);
 	d->why = j->first_require->why;

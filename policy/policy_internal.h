@@ -98,7 +98,8 @@ struct rule {
 	size_t nslots;
 	struct policy_slot slots[POLICY_SLOTS_MAX]; /* sorted by role */
 	int64_t within_s, use_within_s, max_rows;
-	bool verify; /* require: each signature by a hardware key that verified the person */
+	bool verify;  /* require: each signature by a hardware key that verified the person */
+	bool preview; /* require: refused where the target cannot be asked beforehand */
 };
 
 struct target {

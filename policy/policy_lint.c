@@ -99,7 +99,7 @@ struct asked {
 	struct policy_slot slots[POLICY_SLOTS_MAX];
 	size_t n;
 	int64_t within, use, rows;
-	bool verify;
+	bool verify, preview;
 };
 
 static void
@@ -111,6 +111,7 @@ asked_join(struct asked *a, const struct rule *o)
 	if (o->max_rows >= 0 && (a->rows < 0 || o->max_rows < a->rows))
 		a->rows = o->max_rows;
 	a->verify |= o->verify;
+	a->preview |= o->preview;
 }
 
 static bool
@@ -124,8 +125,8 @@ asks_beyond(const struct asked *a, const struct rule *rule)
 		if (k == a->n || a->slots[k].count < rule->slots[i].count)
 			return true;
 	}
-	return (rule->verify && !a->verify) || rule->within_s < a->within ||
-	       rule->use_within_s < a->use ||
+	return (rule->verify && !a->verify) || (rule->preview && !a->preview) ||
+	       rule->within_s < a->within || rule->use_within_s < a->use ||
 	       (rule->max_rows >= 0 && (a->rows < 0 || rule->max_rows < a->rows));
 }
 

@@ -12,7 +12,7 @@
 struct rule_read {
 	struct rule rule;
 	const struct json *permit, *require, *forbid, *approve, *limits, *within, *use_within,
-	    *override, *overrun, *verify;
+	    *override, *overrun, *preview, *verify;
 };
 
 static int
@@ -42,7 +42,8 @@ static const struct read_field rule_fields[] = {
     {"forbid", read_here, AT(forbid), false}, {"approve", read_here, AT(approve), false},
     {"limits", read_here, AT(limits), false}, {"within", read_here, AT(within), false},
     {"use_within", read_here, AT(use_within), false}, {"override", read_here, AT(override), false},
-    {"overrun", read_here, AT(overrun), false}, {"verify", read_here, AT(verify), false},
+    {"overrun", read_here, AT(overrun), false}, {"preview", read_here, AT(preview), false},
+    {"verify", read_here, AT(verify), false},
     {"belt", read_belt, AT(rule.belt), false}, /* "I know that another rule covers this one" */
 };
 #undef AT
@@ -156,6 +157,18 @@ read_verify(struct reader *r, const struct json *v, struct rule *ret, struct err
 }
 
 static int
+read_preview(struct reader *r, const struct json *v, struct rule *ret, struct err *err)
+{
+	if (!str_eqz(json_str(v), "required"))
+		return json_err(r->doc, v, err, ERR_INVALID,
+		    "preview of a rule must be \"required\", or not be there: what is asked of a "
+		    "target "
+		    "beforehand is said there (\"plan\", \"count\", \"look\")");
+	ret->preview = true;
+	return 0;
+}
+
+static int
 finish_require(struct reader *r, struct rule_read *t, struct err *err)
 {
 	const struct json *v = t->require;
@@ -180,6 +193,8 @@ finish_require(struct reader *r, struct rule_read *t, struct err *err)
 		    r, t->limits, "limits", limits_fields, ARRAY_LEN(limits_fields), &t->rule, err);
 	if (rc == 0 && t->verify != NULL)
 		rc = read_verify(r, t->verify, &t->rule, err);
+	if (rc == 0 && t->preview != NULL)
+		rc = read_preview(r, t->preview, &t->rule, err);
 	return rc;
 }
 
@@ -235,6 +250,8 @@ refuse_foreign_keys(struct reader *r, const struct rule_read *t, struct err *err
 		rc = refuse_for(r, t, t->limits, "limits", "require", err);
 	if (rc == 0 && t->rule.kind != RULE_REQUIRE)
 		rc = refuse_for(r, t, t->verify, "verify", "require", err);
+	if (rc == 0 && t->rule.kind != RULE_REQUIRE)
+		rc = refuse_for(r, t, t->preview, "preview", "require", err);
 	if (rc == 0 && t->rule.kind == RULE_PERMIT)
 		rc = refuse_for(r, t, t->overrun, "overrun", "require and forbid", err);
 	return rc;

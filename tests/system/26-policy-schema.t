@@ -139,7 +139,8 @@ CHANGES = [
     (("rules", 3, "override"), "sometimes"), (("rules", 3, "within"), "1m"), (("rules", 3, "forbid", "effects", "any"), []),
     (("rules", 4, "forbid", "statements"), {}), (("rules", 4, "forbid", "statements"), {"gt": -1}), (("rules", 4, "forbid", "kind"), "mysql"),
     (("rules", 7, "overrun"), "always"), (("rules", 8, "approve"), []), (("rules", 8, "approve", 0, "count"), 0), (("rules", 8, "within"), "30"),
-    (("rules", 8, "limits"), {}), (("rules", 8, "limits", "max_rows"), -1), (("rules", 9, "require", "rate", "over"), 0),
+    (("rules", 8, "preview"), "count"), (("rules", 8, "preview"), True), (("rules", 0, "preview"), "required"), (("rules", 3, "preview"), "required"),
+    (("rules", 8, "verify"), False), (("rules", 8, "limits"), {}), (("rules", 8, "limits", "max_rows"), -1), (("rules", 9, "require", "rate", "over"), 0),
     (("rules", 9, "require", "rate", "per"), "none"), (("rules", 9, "require", "rate", "in"), "ten"), (("rules", 0, "belt"), 1),
     (("rules", 0, "why"), ""), (("rules", 0, "why"), "caf\u00e9"), (("prove", 0, "unless"), {"people": 0}),
     (("prove", 0, "never", "rate"), {"over": 1, "in": "1m", "per": "run"}), (("cases", 0, "expect", "verdict"), "maybe"),
@@ -152,6 +153,12 @@ for path, v in CHANGES:
     if valid(p) or check(p) is None:
         wrong.append((path, v, valid(p), check(p)))
 tap.eq(wrong, [], "%d values out of their bounds are refused by both" % len(CHANGES))
+
+# --- what a require may have besides ---------------------------------------------------------
+for k, v in (("preview", "required"), ("verify", True)):
+    p = copy.deepcopy(example)
+    p["rules"][8][k] = v
+    tap.ok(valid(p), "a require may have \"%s\"" % k)
 
 # --- included files ----------------------------------------------------------------------
 tap.ok(valid({"rules": example["rules"], "include": "more/people.json"}), "an included file needs no serial")
