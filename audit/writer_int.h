@@ -31,11 +31,13 @@ struct store {
 	uint64_t seg_first, seg_size, pack_size; /* committed bytes */
 	int64_t seg_time_us;			 /* of the segment's first record */
 	struct buf lines, frames;		 /* queued */
+	struct buf body;			 /* of the record being queued */
 	struct leaves seg_leaves, unsigned_leaves;
 	size_t committed_leaves; /* of seg_leaves */
 	uint64_t signed_size, published;
-	uint64_t adopted; /* records found at open that no checkpoint covered */
-	struct buf note;  /* the newest checkpoint */
+	uint64_t signed_us; /* boot clock, when that was */
+	uint64_t adopted;   /* records found at open that no checkpoint covered */
+	struct buf note;    /* the newest checkpoint */
 	char last_time[32];
 	int64_t clock_off_us;  /* wall clock minus boot clock at the last record; 0: none yet */
 	int64_t clock_back_us; /* at open: so far is the wall clock behind the last record */

@@ -21,7 +21,6 @@
 #define SOFTWARE "cofferdam-writer/1"
 #define HEARTBEAT_MS 60000
 #define SIGN_MS 1000		       /* while busy, a checkpoint at least this often */
-#define SIGN_RECORDS 1000	       /* or after as many records */
 #define DEFER_MAX 16		       /* turns that a batch waits for frames of upstream */
 #define FRAMES_HIGH ((size_t)16 << 20) /* synced without a batch, so that no more is held */
 #define FLAG_CHECKPOINT 1
@@ -165,7 +164,7 @@ commit(struct writer *w)
 	if (store_commit(w->store, &err) != 0)
 		die(&err);
 	send_acks(w, 0);
-	sign = store_unsigned(w->store) >= SIGN_RECORDS;
+	sign = store_sign_due(w->store);
 	for (size_t i = 0; i < w->nacks; i++)
 		sign |= (w->ack[i].flags & FLAG_CHECKPOINT) != 0;
 	if (sign)

@@ -119,6 +119,7 @@ store_open(int logdir, struct signer *signer, const struct store_opts *opts, str
 	s->opts = *opts;
 	opts_default(&s->opts);
 	buf_init(&s->lines, STORE_BATCH_MAX + 2 * RECORD_LINE_MAX);
+	buf_init(&s->body, RECORD_BODY_MAX);
 	buf_init(&s->frames, FRAMES_MAX);
 	buf_init(&s->note, CHECKPOINT_MAX);
 	r = open_steps(s, err);
@@ -139,6 +140,7 @@ store_free(struct store *s)
 		cleanup_close_fd((int *[]){&s->segdir, &s->cpdir, &s->blobdir, &s->torndir,
 		    &s->livedir, &s->lockfd, &s->dirlock, &s->seg, &s->pack}[i]);
 	buf_free(&s->lines);
+	buf_free(&s->body);
 	buf_free(&s->frames);
 	buf_free(&s->note);
 	free(s->seg_leaves.p);

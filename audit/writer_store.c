@@ -19,6 +19,9 @@
 #include "common/banned.h"
 
 #define CLOCK_STEP_US 1000000
+#define SIGN_RECORDS 1000
+#define SIGN_APART_US 50000 /* a head costs two syncs: where so many come in less, one is enough \
+			     */
 
 static int commit_queued(struct store *s, struct err *err);
 static int write_full(struct store *s, struct err *err);
@@ -45,6 +48,12 @@ uint64_t
 store_unsigned(const struct store *s)
 {
 	return s->committed.tree.size - s->signed_size;
+}
+
+bool
+store_sign_due(const struct store *s)
+{
+	return store_unsigned(s) >= SIGN_RECORDS && clock_boot_us() - s->signed_us >= SIGN_APART_US;
 }
 
 uint64_t
@@ -122,7 +131,6 @@ check_record(const struct record *r, struct err *err)
 static int
 queue(struct store *s, struct record *r, struct hash *ret_root, struct err *err)
 {
-	AUTO_BUF struct buf body = BUF(RECORD_BODY_MAX);
 	char time[CLOCK_TEXT_SIZE];
 	int64_t us = clock_wall_us();
 	struct hash leaf;
@@ -133,11 +141,12 @@ queue(struct store *s, struct record *r, struct hash *ret_root, struct err *err)
 	r->seq = s->now.tree.size;
 	r->batch = s->now.batch;
 	r->prev = s->now.head;
-	record_body(&body, r);
-	if (buf_over(&body))
+	buf_reset(&s->body);
+	record_body(&s->body, r);
+	if (buf_over(&s->body))
 		return err_set(err, ERR_TOO_LARGE, "record %.*s: BODY over %zu bytes (data is %zu)",
 		    STR_ARG(r->type), RECORD_BODY_MAX, r->data.n);
-	r->body = buf_str(&body);
+	r->body = buf_str(&s->body);
 	record_line(&s->lines, r->body, &leaf);
 	tree_push(&s->now.tree, &leaf);
 	s->now.head = leaf;
@@ -360,6 +369,7 @@ store_checkpoint(struct store *s, struct err *err)
 	if (r != 0)
 		return dead(s, err_wrap(err, "checkpoint"), err);
 	s->signed_size = size;
+	s->signed_us = clock_boot_us();
 	return 0;
 }
 

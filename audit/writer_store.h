@@ -75,7 +75,9 @@ int store_close(struct store *s, struct err *err);
 uint64_t store_size(const struct store *s);	/* committed records */
 size_t store_pending(const struct store *s);	/* bytes of lines and frames queued */
 uint64_t store_unsigned(const struct store *s); /* committed but not covered by a checkpoint */
-uint64_t store_adopted(const struct store *s);	/* at open: records that no checkpoint covered */
+/* 1000 of them, and the last checkpoint is a twentieth of a second old. */
+bool store_sign_due(const struct store *s);
+uint64_t store_adopted(const struct store *s); /* at open: records that no checkpoint covered */
 /* Where the committed records are: so many, the last segment from `first` on. */
 struct store_durable {
 	int segdir;

@@ -89,7 +89,7 @@ close_log(struct bench *b)
 	signer_free(b->signer);
 }
 
-/* A checkpoint each 1000 records, as the writer does. */
+/* A checkpoint when the writer makes one. */
 static void
 log_batch(struct bench *b, uint64_t batch)
 {
@@ -101,7 +101,7 @@ log_batch(struct bench *b, uint64_t batch)
 			&seq, NULL, &err) != 0)
 			fatal_err(&err);
 	if (store_commit(b->s, &err) != 0 ||
-	    (store_unsigned(b->s) >= 1000 && store_checkpoint(b->s, &err) != 0))
+	    (store_sign_due(b->s) && store_checkpoint(b->s, &err) != 0))
 		fatal_err(&err);
 }
 
