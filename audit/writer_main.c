@@ -21,7 +21,7 @@
 #define SOFTWARE "cofferdam-writer/1"
 #define HEARTBEAT_MS 60000
 #define SIGN_MS 1000		       /* while busy, a checkpoint at least this often */
-#define DEFER_MAX 16		       /* turns that a batch waits for frames of upstream */
+#define DEFER_MAX 16		       /* turns that a batch waits for what is in the sockets */
 #define FRAMES_HIGH ((size_t)16 << 20) /* synced without a batch, so that no more is held */
 #define FLAG_CHECKPOINT 1
 #define FLAG_ROOT 2
@@ -134,11 +134,12 @@ send_acks(struct writer *w, uint8_t flag)
 }
 
 static void
-sign_now(struct writer *w)
+sign_now(struct writer *w, bool publish)
 {
 	struct err err = {0};
 
-	if (store_checkpoint(w->store, &err) != 0)
+	if (store_checkpoint(w->store, &err) != 0 ||
+	    (publish && store_publish(w->store, &err) != 0))
 		die(&err);
 }
 
@@ -146,12 +147,9 @@ static void
 on_sign_timer(void *arg)
 {
 	struct writer *w = arg;
-	struct err err = {0};
 
 	w->sign_timer = NULL;
-	sign_now(w);
-	if (store_publish(w->store, &err) != 0)
-		die(&err);
+	sign_now(w, true);
 }
 
 /* Sync what has come in, then let the answers go. */
@@ -168,7 +166,7 @@ commit(struct writer *w)
 	for (size_t i = 0; i < w->nacks; i++)
 		sign |= (w->ack[i].flags & FLAG_CHECKPOINT) != 0;
 	if (sign)
-		sign_now(w);
+		sign_now(w, false);
 	send_acks(w, FLAG_CHECKPOINT);
 	if (w->nacks != 0)
 		w->last_ms = loop_now_ms(w->loop);
@@ -182,17 +180,18 @@ commit(struct writer *w)
 
 /*
  * Upstream sends a frame before it tells core, and core before it tells us: what is in upstream's
- * socket now belongs before this batch. A flood from there cannot hold the batch for ever.
+ * socket now belongs before this batch. What is in core's shares its sync. A flood cannot hold the
+ * batch for ever.
  */
 static bool
-frames_are_waiting(struct writer *w)
+more_is_waiting(struct writer *w)
 {
-	struct pollfd p[] = {{.fd = w->upstream != NULL ? ipc_fd(w->upstream) : -1},
-	    {.fd = w->last_upstream != NULL ? ipc_fd(w->last_upstream) : -1}};
+	const struct ipc *wire[] = {w->upstream, w->last_upstream, w->core};
+	struct pollfd p[ARRAY_LEN(wire)];
 
-	p[0].events = p[1].events = POLLIN;
-	return w->deferred++ < DEFER_MAX && poll(p, 2, 0) > 0 &&
-	       ((p[0].revents | p[1].revents) & POLLIN) != 0;
+	for (size_t i = 0; i < ARRAY_LEN(wire); i++)
+		p[i] = (struct pollfd){wire[i] != NULL ? ipc_fd(wire[i]) : -1, POLLIN, 0};
+	return w->deferred++ < DEFER_MAX && poll(p, ARRAY_LEN(p), 0) > 0;
 }
 
 static void
@@ -200,7 +199,7 @@ before_sleep(void *arg)
 {
 	struct writer *w = arg;
 
-	if (w->store == NULL || store_pending(w->store) == 0 || frames_are_waiting(w))
+	if (w->store == NULL || store_pending(w->store) == 0 || more_is_waiting(w))
 		return;
 	commit(w);
 }
@@ -220,9 +219,7 @@ heartbeat(void *arg)
 		&err) != 0)
 		die(&err);
 	commit(w);
-	sign_now(w);
-	if (store_publish(w->store, &err) != 0)
-		die(&err);
+	sign_now(w, true);
 	w->last_ms = loop_now_ms(w->loop);
 	(void)loop_timer_add(w->loop, HEARTBEAT_MS, heartbeat, w);
 }
@@ -429,6 +426,7 @@ on_wire(void *arg, enum ipc_role peer, struct str run UNUSED, int fd, struct err
 	ipc_free(w->core);
 	w->nacks = 0;
 	w->core = ipc_new(w->loop, fd, IPC_ROLE_WRITER, peer, on_core_msg, on_core_gone, w);
+	ipc_lazy(w->core, true); /* the answers of a batch go together */
 	greet_core(w);
 	return 0;
 }
@@ -464,6 +462,8 @@ on_stop(void *arg)
 		commit(w);
 	if (store_close(w->store, &err) != 0)
 		die(&err);
+	if (w->core != NULL)
+		ipc_lazy(w->core, false);
 	loop_stop(w->loop, 0);
 }
 

@@ -157,6 +157,8 @@ core_boot_wire(void *arg, enum ipc_role peer, struct str run, int fd, struct err
 		p->wire =
 		    ipc_new(c->loop, fd, IPC_ROLE_CORE, peer, core_table_dispatch, wire_gone, p);
 		*slot(c, peer) = p;
+		/* Records of one turn go together, and share a sync. */
+		ipc_lazy(p->wire, peer == IPC_ROLE_WRITER);
 		if (wires[i].up != NULL)
 			wires[i].up(c);
 		return 0;

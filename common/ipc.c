@@ -23,7 +23,7 @@
 #include "common/banned.h"
 
 #define READ_MIN ((size_t)64 << 10)
-#define IOV_FRAMES 32
+#define IOV_FRAMES 64
 #define DRAIN_ROUNDS 256
 
 struct out {
@@ -51,6 +51,7 @@ struct ipc {
 	struct out *first, **last;
 	size_t queued;
 	bool reading, busy, freed, broken;
+	bool lazy;	/* what is sent waits for the loop's next turn */
 	bool stalled;	/* reading stopped with whole frames in `in` */
 	bool draining;	/* the last words: handled whatever `reading` says */
 	struct err why; /* set with broken */
@@ -436,7 +437,7 @@ ipc_send(struct ipc *w, uint16_t type, const struct buf *body, const int *fds, s
 		iov[1].iov_base = body->p;
 		iov[1].iov_len = body->n;
 	}
-	if (w->first == NULL) {
+	if (w->first == NULL && !w->lazy) {
 		n = send_some(w, iov, iov[1].iov_len != 0 ? 2 : 1, fds, nfds);
 		if (n < 0 && errno != EAGAIN) {
 			send_failed(w, errno);
@@ -448,6 +449,15 @@ ipc_send(struct ipc *w, uint16_t type, const struct buf *body, const int *fds, s
 			return;
 	}
 	enqueue(w, iov, (size_t)n, fds, n != 0 ? 0 : nfds);
+}
+
+void
+ipc_lazy(struct ipc *w, bool on)
+{
+	w->lazy = on;
+	while (!on && w->first != NULL && flush_run(w))
+		;
+	watch(w);
 }
 
 /* --- from the loop --------------------------------------------------------------------- */

@@ -59,6 +59,11 @@ void ipc_free(struct ipc *w); /* closes; queued frames are dropped; NULL is fine
  */
 void ipc_send(struct ipc *w, uint16_t type, const struct buf *body, const int *fds, size_t nfds);
 #define IPC_QUEUE_MAX ((size_t)64 << 20)
+/*
+ * On: what is sent in one turn of the loop goes out together, in the next; for a wire of very many
+ * small frames. Off: what waits goes out now, as far as the socket takes it.
+ */
+void ipc_lazy(struct ipc *w, bool on);
 size_t ipc_queued(const struct ipc *w); /* bytes not yet taken by the kernel */
 bool ipc_sound(const struct ipc *w);	/* false: what was queued is lost, and gone on its way */
 int ipc_fd(const struct ipc *w);
