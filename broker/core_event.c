@@ -140,9 +140,11 @@ event_record(struct core_peer *p, uint64_t id, const char *type, struct str fiel
 		rc = core_agent_event_data(fields, &ref, &data, err);
 	if (rc != 0)
 		return rc;
-	if (p->nevents >= CORE_EVENTS_MAX)
-		return err_set(err, ERR_TOO_LARGE, "%d events are not durable yet, the limit",
-		    CORE_EVENTS_MAX);
+	/* Neither one agent nor all of them together leave actions without room. */
+	if (p->nevents >= CORE_EVENTS_MAX || p->core->ntickets >= CORE_TICKETS_MAX / 2)
+		return err_set(err, ERR_TOO_LARGE,
+		    "%zu events of this run and %zu records are not durable yet, limits %d and %d",
+		    p->nevents, p->core->ntickets, CORE_EVENTS_MAX, CORE_TICKETS_MAX / 2);
 	*e = (struct event){p->core, p->serial, id, strcmp(type, "agent.result") == 0};
 	if (core_record(p->core, &(struct core_append){.type = type,
 				     .src = "agent",

@@ -225,6 +225,51 @@ an_agent_cannot_write_records_of_other_types_or_keys(void **state)
 	}
 }
 
+static void
+say_event(struct world *w)
+{
+	AUTO_BUF struct buf b = BUF(4096);
+
+	buf_u64(&b, 1);
+	buf_lz(&b, "note");
+	buf_lz(&b, "{}");
+	buf_lz(&b, "again");
+	say(&w->agent, MSG_A_EVENT, &b);
+	settle(w);
+}
+
+static void
+a_flood_of_events_leaves_room_for_the_records_of_others(void **state)
+{
+	struct world *w = *state;
+	AUTO_BUF struct buf data = BUF(64);
+	struct core_run *run = started(w);
+	struct core *c = run->core;
+	size_t n;
+
+	w->hold_writer = true;
+	for (unsigned i = 0; i < CORE_EVENTS_MAX; i++)
+		say_event(w);
+	assert_true(silent(&w->agent, MSG_A_ERROR));
+	say_event(w);
+	(void)heard(&w->agent, MSG_A_ERROR);
+	assert_int_equal(count(w, "agent.note"), CORE_EVENTS_MAX);
+	assert_int_equal(count(w, "run.end"), 1);
+
+	/* Nor can many agents together: half of all stays for what the broker itself records. */
+	w->hold_writer = false;
+	run = started(w);
+	w->hold_writer = true;
+	n = c->ntickets;
+	c->ntickets = CORE_TICKETS_MAX / 2;
+	say_event(w);
+	(void)heard(&w->agent, MSG_A_ERROR);
+	buf_put_z(&data, "{}");
+	assert_non_null(core_record(
+	    c, &(struct core_append){.type = "run.alarm", .run = run->id, .data = &data}));
+	c->ntickets -= CORE_TICKETS_MAX / 2 - n;
+}
+
 /* --- ends ------------------------------------------------------------------------ */
 
 static void
@@ -446,6 +491,7 @@ main(void)
 	    cmocka_unit_test(each_target_of_a_run_has_an_address_of_its_own),
 	    world_test(what_the_agent_reports_is_acknowledged_when_durable),
 	    world_test(an_agent_cannot_write_records_of_other_types_or_keys),
+	    world_test(a_flood_of_events_leaves_room_for_the_records_of_others),
 	    world_test(a_runs_end_is_durable_before_the_agent_hears_of_it),
 	    world_test(an_agent_that_vanishes_ends_its_run_and_its_requests),
 	    world_test(a_run_ended_from_outside_passes_nothing_more),

@@ -623,6 +623,42 @@ a_full_socket_queues_and_keeps_order_and_descriptors(void **state UNUSED)
 	r.peer = -1;
 }
 
+static void
+what_a_lazy_wire_sends_in_one_turn_goes_out_together_in_the_next(void **state UNUSED)
+{
+	AUTO_BUF struct buf kept = BUF(64);
+	struct msghdr none = {0};
+	uint8_t got[512];
+	ssize_t n;
+
+	(void)teardown(NULL);
+	rig_as(IPC_ROLE_PARENT, IPC_ROLE_CORE);
+	ipc_lazy(r.w, true);
+	for (unsigned i = 0; i < 9; i++)
+		ipc_send(r.w, MSG_P_GO, NULL, NULL, 0);
+	assert_int_equal(ipc_queued(r.w), 9 * 8);
+	assert_int_equal(recv(r.peer, got, sizeof(got), MSG_DONTWAIT), -1);
+	run_ms(20);
+	n = recv(r.peer, got, sizeof(got), MSG_DONTWAIT);
+	assert_int_equal(n, 9 * 8);
+	assert_int_equal(ipc_queued(r.w), 0);
+	/* Descriptors stay with their frame. */
+	buf_lz(&kept, "r-abc");
+	buf_u32(&kept, 1);
+	ipc_send(r.w, MSG_P_GO, NULL, NULL, 0);
+	ipc_send(r.w, MSG_K_KEPT, &kept, &(int){2}, 1);
+	ipc_lazy(r.w, false);
+	assert_int_equal(ipc_queued(r.w), 0);
+	assert_int_equal(recv(r.peer, got, 8, MSG_DONTWAIT), 8);
+	none.msg_iov = &(struct iovec){got, sizeof(got)};
+	none.msg_iovlen = 1;
+	assert_int_equal(recvmsg(r.peer, &none, MSG_DONTWAIT), 8 + (ssize_t)kept.n);
+	assert_int_not_equal(none.msg_flags & MSG_CTRUNC, 0);
+	/* Told to be itself again, it sends at once. */
+	ipc_send(r.w, MSG_P_GO, NULL, NULL, 0);
+	assert_int_equal(recv(r.peer, got, sizeof(got), MSG_DONTWAIT), 8);
+}
+
 /* --- our own mistakes ------------------------------------------------------------------- */
 
 static int
@@ -829,6 +865,7 @@ main(void)
 	    T(what_a_peer_said_before_it_died_is_heard_although_sending_fails),
 	    T(a_peer_that_stops_reading_ends_its_wire_at_the_queue_limit),
 	    T(a_full_socket_queues_and_keeps_order_and_descriptors),
+	    T(what_a_lazy_wire_sends_in_one_turn_goes_out_together_in_the_next),
 	    T(sending_outside_the_table_ends_the_process),
 	    T(a_child_may_not_speak_for_a_role_that_is_not_a_child),
 	    T(the_blocking_reader_holds_the_same_rules),
