@@ -13,6 +13,7 @@
 #include "cmd/cmd_lift.h"
 #include "cmd/cmd_log.h"
 #include "cmd/cmd_request.h"
+#include "cmd/cmd_show_ended.h"
 #include "cmd/cmd_via.h"
 #include "common/jcs.h"
 #include "common/log.h"
@@ -205,6 +206,8 @@ cmd_show(int argc, char **argv)
 	if (!args_read(argc, argv, true, &a))
 		return usage(argv[0], " [--json] ID");
 	rc = request_fetch(a.state, a.id, NULL, &doc, &err);
+	if (rc == ERR_NOT_FOUND)
+		return show_ended(a.state, a.id, a.json, &err) == 0 ? CMD_OK : cmd_fail(&err);
 	if (rc == 0)
 		rc =
 		    a.json ? print_json(json_root(doc), &err) : request_print(json_root(doc), &err);

@@ -464,6 +464,38 @@ hr.end()
 st.stop()
 st.start()
 tap.eq(st.verify().returncode, 0, "the log verifies")
+
+# --- requests whose run is over ----------------------------------------------------------------------------------------
+def told(rid):
+    out = st.cli("show", rid)
+    data = json.loads(st.cli("show", rid, "--json").stdout)
+    return data, " ".join(out.stdout.split())
+
+
+def last(type_, **want):
+    return next(x["data"] for x in reversed(st.records(type_)) if all(x["data"].get(k) == v for k, v in want.items()))
+
+
+data, text = told(kept)
+tap.eq((data["state"], data["ended"]["reason"], data["run_end"]["status"], data["rule"]), ("void", "run_ended", last("run.end")["status"], was["rule"]),
+       "show tells of a request whose run is over from the log: how it ended, and its run")
+tap.ok("state void" in text and "run_ended" in text and "which ended 20" in text and "replay timeline " + was["run"] in text, "in words, too", text)
+used = last("approval.consumed")
+data, text = told(used["id"])
+done = last("outcome", action=used["action"])
+tap.eq((data["state"], data["ended"]["action"], data["outcome"]["status"], data["outcome"]["rows"], [g["person"] for g in data["grants"]]),
+       ("consumed", used["action"], done["status"], done["rows"],
+        [x["data"]["person"] for x in st.records("approval.grant") if x["data"]["id"] == used["id"]]), "one that was used: by which action, who signed, what came of it")
+tap.ok("signed by " + data["grants"][0]["person"] in text and "outcome " + done["status"] in text, "in words, too", text)
+data, text = told(last("approval.expired")["id"])
+tap.ok(data["state"] == "expired" and "ended" in data and data["grants"] == [] and "state expired" in text, "one that nobody answered", text)
+no = last("approval.deny")
+data, text = told(no["id"])
+tap.ok(data["state"] == "denied" and data["ended"]["person"] == no["person"] and " by " + no["person"] in text, "one that somebody denied: by whom", text)
+r = st.cli("show", "a" * 26)
+tap.ok(r.returncode == 1 and "nor has the log one" in r.stdout, "of one that never was it says so", r.stdout)
+r = st.cli("approve", used["id"], "--as", "dana", "--key", st.key("dana"), "--yes")
+tap.ok(r.returncode == 1 and "no request" in r.stdout, "what the log tells of cannot be signed for", r.stdout)
 replay = st.cli("replay", "whatif")
 tap.ok(replay.returncode == 0, "and replays to the same verdicts", replay.stdout[-800:])
 st.stop()
