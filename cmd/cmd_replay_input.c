@@ -133,6 +133,21 @@ read_times(const struct canon_node *input, struct replay_input *ret)
 	return true;
 }
 
+/* Who besides the owner could not sign; missing: nobody. */
+static bool
+read_words(const struct canon_node *input, struct replay_input *ret)
+{
+	const struct canon_node *words = canon_member(input, "words"), *v = canon_first(words);
+
+	if (canon_count(words) > REPLAY_WORDS_MAX)
+		return false;
+	for (size_t i = 0; i < canon_count(words); i++, v = canon_behind(v))
+		ret->words[i] = canon_text(v);
+	ret->in.words = ret->words;
+	ret->in.nwords = canon_count(words);
+	return true;
+}
+
 static bool
 read_verdict(const struct canon_node *decision, enum verdict *ret)
 {
@@ -167,7 +182,7 @@ replay_input_read(const struct canon_node *data, const struct record *r, struct 
 	    .at.known = canon_true(clock)};
 	if (!read_effects(in, &ret->in.effects) || !read_time(d, "at", &ret->in.at.us) ||
 	    !read_lists(in, d, ret) || !read_times(in, ret) || !read_verdict(d, &ret->verdict) ||
-	    !read_beside(in, ret))
+	    !read_beside(in, ret) || !read_words(in, ret))
 		return err_set(err, ERR_NOT_FOUND, "the recorded input is not of the form");
 	return 0;
 }

@@ -9,6 +9,7 @@
 #define REPLAY_GRANTS_MAX 64
 #define REPLAY_RELATIONS_MAX 256
 #define REPLAY_LIFTS_MAX 64
+#define REPLAY_WORDS_MAX 64
 
 /* Strings are borrowed from the record and its tree. What is counted is set, the rest is not. */
 struct replay_input {
@@ -18,6 +19,7 @@ struct replay_input {
 	struct policy_grant grants[REPLAY_GRANTS_MAX];
 	struct policy_lift lifts[REPLAY_LIFTS_MAX];
 	struct policy_overlay overlays[REPLAY_LIFTS_MAX];
+	struct str words[REPLAY_WORDS_MAX];
 	size_t ngrants;
 	enum verdict verdict; /* as recorded */
 };

@@ -55,9 +55,11 @@ grant_fault(const struct approval_check *c, const struct approval_grant *g)
 		return APPROVAL_REASON_namespace;
 	if (!person_has_key(q, &g->key) || key_is_revoked(c, &g->key))
 		return APPROVAL_REASON_key_revoked;
-	/* The owner may not give, but may always refuse; nor may whoever started it. */
-	if (!g->deny && (c->pending->owner.p == NULL || str_eq(q->id, c->pending->owner) ||
-			    str_eq(q->id, c->pending->invoker)))
+	/* The owner may not give, but may always refuse; nor may whoever started it, or told
+	 * it what to do since. */
+	if (!g->deny &&
+	    (c->pending->owner.p == NULL || str_eq(q->id, c->pending->owner) ||
+		str_eq(q->id, c->pending->invoker) || policy_input_own(c->input, q->id)))
 		return APPROVAL_REASON_separation_of_duties;
 	if (!g->deny && c->pending->verify && !g->verified)
 		return APPROVAL_REASON_verification;

@@ -25,7 +25,7 @@
 	X(key_revoked)		/* a grant's key is not (or no more) that person's */              \
 	X(namespace)		/* a grant was signed for another purpose */                       \
 	X(not_a_person)		/* a grant by a key or name that is nobody's in the policy */      \
-	X(separation_of_duties) /* the run's owner signed for their own run */                     \
+	X(separation_of_duties) /* who owns, started or told the run signed for it */              \
 	X(verification)		/* signed without the user verification that was asked for */      \
 	X(quorum)		/* people are still missing */
 

@@ -76,6 +76,13 @@ const char *policy_rate_per_name(enum policy_rate_per per); /* run, owner, agent
 size_t policy_rate_total(const struct policy *p);
 const struct policy_rate *policy_rate_at(const struct policy *p, size_t i);
 
+struct policy_list {
+	size_t n;
+	const struct str *v;
+};
+/* Roles whose holders may watch and steer other people's runs; none: their owners alone. */
+struct policy_list policy_watch(const struct policy *p);
+
 enum target_kind {
 	TARGET_POSTGRES = 1,
 	TARGET_HTTP,
@@ -113,10 +120,6 @@ enum target_list {
 	TARGET_LIST_REPOSITORIES, /* git: paths, all that may be touched */
 	TARGET_LIST_SERVICES,	  /* aws */
 	TARGET_LIST_COUNT
-};
-struct policy_list {
-	size_t n;
-	const struct str *v;
 };
 /* What a tool of an MCP server does, said by the policy. */
 struct policy_tool {
@@ -238,6 +241,10 @@ struct policy_rate_count {
  * tightens. */
 struct policy_input {
 	struct str target, kind, env, agent, run, owner;
+	struct str kin; /* the run that `run` and others count for; missing: itself */
+	/* People besides the owner who gave the run words: they do not sign for what it does. */
+	const struct str *words;
+	size_t nwords;
 	uint32_t effects; /* 0 counts as EFFECT_opaque */
 	unsigned statements;
 	/* Names of what it touches: as in facts "rel", of other kinds as in policy/resource.h. */
@@ -254,6 +261,9 @@ struct policy_input {
 };
 struct policy_input policy_input_for(
     const struct policy *p, struct str target_id); /* target, kind, env filled */
+
+/* Nobody signs for their own: the owner of the run, unknown or not, or who gave it words. */
+bool policy_input_own(const struct policy_input *in, struct str person);
 
 /* For a case or a question, not for core: as if nothing had been counted yet. */
 void policy_input_uncounted(const struct policy *p, struct policy_input *in);

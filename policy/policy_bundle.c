@@ -381,6 +381,8 @@ policy_emit(const struct policy *p, struct buf *out)
 		put_target(&j, &p->targets[i]);
 	jcs_close(&j);
 	jcs_str(&j, "tzdata", p->tzdata);
+	if (p->watch.n != 0)
+		put_strs(&j, "watch", p->watch.v, p->watch.n);
 	jcs_close(&j);
 }
 

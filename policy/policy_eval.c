@@ -225,7 +225,7 @@ deny_default(const struct judge *j, struct decision *d)
 		d->shut = j->shut.rule->id;
 }
 
-/* Roles by person of the grants that count: enrolled, holding the role, not the owner; verified
+/* Roles by person of the grants that count: enrolled, holding the role, not their own; verified
  * where that is asked. */
 static size_t
 grants_roles(const struct judge *j, const struct decision *d, const struct policy_grant *grants,
@@ -236,7 +236,7 @@ grants_roles(const struct judge *j, const struct decision *d, const struct polic
 		const struct policy_person *q = policy_person(j->p, grants[i].person);
 		uint16_t held;
 
-		if (q == NULL || j->in->owner.p == NULL || str_eq(q->id, j->in->owner) ||
+		if (q == NULL || j->in->owner.p == NULL || policy_input_own(j->in, q->id) ||
 		    (d->verify && !grants[i].verified))
 			continue;
 		held = policy_roles_mask(q, d->slots, d->nslots);
@@ -257,8 +257,7 @@ quorum_possible(const struct judge *j, const struct decision *d, uint16_t *roles
 	for (size_t i = 0; i < j->p->npeople; i++) {
 		const struct policy_person *q = &j->p->people[i];
 
-		roles[i] = !policy_person_can_sign(q, d->verify) ||
-				   (j->in->owner.p != NULL && str_eq(q->id, j->in->owner))
+		roles[i] = !policy_person_can_sign(q, d->verify) || policy_input_own(j->in, q->id)
 			       ? 0
 			       : policy_roles_mask(q, d->slots, d->nslots);
 	}

@@ -127,7 +127,8 @@ struct policy {
 	struct policy_owners owners;
 	struct policy_attempts attempts; /* as given; 0: not given */
 	bool attempts_given;
-	bool opaque_keys; /* a case file's fingerprints: can be judged, never built */
+	struct strs watch; /* roles */
+	bool opaque_keys;  /* a case file's fingerprints: can be judged, never built */
 	size_t ntargets, npeople, ncalendars, nrules, nrates;
 	struct target *targets;		     /* sorted by id */
 	struct policy_person *people;	     /* sorted by id */

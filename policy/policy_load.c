@@ -58,6 +58,7 @@ static const struct read_field bundle_fields[] = {
     {"policy", read_id, offsetof(struct policy, name), true},
     {"rules", read_ignore, 0, true},
     {"schema", read_schema, 0, true},
+    {"watch", read_ids, offsetof(struct policy, watch), false},
     {"serial", policy_read_serial, 0, true},
     {"targets", read_ignore, 0, true},
     {"tzdata", read_text, offsetof(struct policy, tzdata), true},

@@ -136,6 +136,12 @@ policy_read_attempts(struct reader *r, const struct json *v, void *out, struct e
 	return rc;
 }
 
+struct policy_list
+policy_watch(const struct policy *p)
+{
+	return (struct policy_list){p->watch.n, p->watch.v};
+}
+
 struct policy_attempts
 policy_attempts(const struct policy *p)
 {

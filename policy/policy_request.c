@@ -59,6 +59,30 @@ read_owner(struct reader *r, const struct json *v, void *out, struct err *err)
 }
 
 static int
+read_words(struct reader *r, const struct json *v, void *out, struct err *err)
+{
+	struct request_read *q = out;
+	struct str *l;
+	int rc = read_type(r, v, JSON_ARRAY, "words", err);
+
+	if (rc != 0)
+		return rc;
+	if (json_count(v) > POLICY_ARRAY_MAX)
+		return json_err(r->doc, v, err, ERR_INVALID, "words may be up to %d, are %zu",
+		    POLICY_ARRAY_MAX, json_count(v));
+	l = arena_alloc(q->mem, (json_count(v) + 1) * sizeof(*l));
+	for (size_t i = 0; rc == 0 && i < json_count(v); i++) {
+		rc = one_text(r, json_at(v, i), &l[i], err);
+		if (rc == 0 && policy_person(q->p, l[i]) == NULL)
+			return json_err(r->doc, json_at(v, i), err, ERR_INVALID,
+			    "no person is named \"%.*s\"", STR_ARG(l[i]));
+	}
+	q->r->in.words = l;
+	q->r->in.nwords = json_count(v);
+	return rc;
+}
+
+static int
 read_target(struct reader *r, const struct json *v, void *out, struct err *err)
 {
 	struct request_read *q = out;
@@ -190,6 +214,7 @@ static const struct read_field request_fields[] = {
     {"run", read_run, 0, false},
     {"statements", read_statements, 0, false},
     {"target", read_target, 0, true},
+    {"words", read_words, 0, false},
 };
 
 static const struct read_field grant_fields[] = {
@@ -280,6 +305,9 @@ doubt_grants(const struct policy *p, const struct policy_request *r, struct buf 
 			    STR_ARG(q->id), STR_ARG(r->grants[i].role));
 		else if (str_eq(q->id, r->in.owner))
 			buf_printf(out, "grants: %.*s owns the run: it counts for nothing\n",
+			    STR_ARG(q->id));
+		else if (policy_input_own(&r->in, q->id))
+			buf_printf(out, "grants: %.*s gave the run words: it counts for nothing\n",
 			    STR_ARG(q->id));
 	}
 }

@@ -1,7 +1,8 @@
 /*
  * Who fills which slot: joining of requirements, and one person for one slot by augmenting
  * paths. Runs in core and the command line. A person counts once, whatever they signed; the
- * run's owner never. Must not depend on the order in which people signed.
+ * run's owner never, nor who told the run what to do. Must not depend on the order in which people
+ * signed.
  */
 #include "policy/policy_internal.h"
 
@@ -18,6 +19,15 @@ policy_person_can_sign(const struct policy_person *q, bool verify)
 		if (!verify || q->keys[i].hardware)
 			return true;
 	return false;
+}
+
+bool
+policy_input_own(const struct policy_input *in, struct str person)
+{
+	for (size_t i = 0; i < in->nwords; i++)
+		if (str_eq(person, in->words[i]))
+			return true;
+	return in->owner.p != NULL && str_eq(person, in->owner);
 }
 
 uint16_t

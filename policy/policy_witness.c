@@ -110,7 +110,7 @@ policy_request_sign(
 	for (size_t i = 0; i < p->npeople; i++) {
 		const struct policy_person *q = &p->people[i];
 
-		if (q->nkeys != 0 && r->in.owner.p != NULL && !str_eq(q->id, r->in.owner))
+		if (q->nkeys != 0 && r->in.owner.p != NULL && !policy_input_own(&r->in, q->id))
 			roles[i] = policy_roles_mask(q, slots, n);
 	}
 	for (size_t i = 0; i < n; i++)
@@ -162,6 +162,10 @@ put_whose(const struct policy_input *in, const char *indent, struct buf *out)
 {
 	if (in->owner.p != NULL)
 		buf_printf(out, "\n%sin a run of %.*s", indent, STR_ARG(in->owner));
+	if (in->nwords != 0) {
+		buf_printf(out, "\n%s", indent);
+		put_names(out, "with words of ", in->words, in->nwords);
+	}
 	if (in->agent.p != NULL)
 		buf_printf(out, "\n%sby agent %.*s", indent, STR_ARG(in->agent));
 	if (in->run.p != NULL)
@@ -310,5 +314,7 @@ policy_request_jcs(struct jcs *j, const char *key, const struct policy_request *
 	jcs_some(j, "run", in->run);
 	jcs_int(j, "statements", in->statements);
 	jcs_some(j, "target", in->target);
+	if (in->nwords != 0)
+		jcs_strs(j, "words", in->words, in->nwords);
 	jcs_close(j);
 }
