@@ -5,6 +5,8 @@
  */
 #include "agent/agent_broker_plan.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <time.h>
 
 #include "common/ipc.h"
@@ -13,6 +15,8 @@
 #include "common/log.h"
 #include "common/xalloc.h"
 #include "agent/agent_as.h"
+#include "agent/agent_broker_plan.h"
+#include "agent/agent_steer.h"
 
 #include "common/banned.h"
 
@@ -26,6 +30,7 @@ struct broker {
 	struct broker_plan plan;
 	broker_change_fn *change;
 	void *change_arg;
+	struct agent_steer *steer; /* NULL: what people say is not for it */
 	uint64_t next_id;
 	bool started;
 	const uint32_t *as; /* NULL, or as_user */
@@ -74,17 +79,27 @@ recv_msg(struct broker *b, int ms, uint16_t *ret_type, struct buf *body, struct 
 			return err_set(err, ERR_PROTOCOL, "broker: malformed error");
 		return err_set(err, -(int)code, "broker: %.*s", STR_ARG(text));
 	}
+	if (*ret_type == MSG_A_STEER && b->steer != NULL)
+		return steer_take(b->steer, buf_str(body), err);
+	if (*ret_type == MSG_A_SEEN && b->steer != NULL)
+		return steer_seen(b->steer, buf_str(body), err);
 	return *ret_type == MSG_A_TARGETS ? change_take(b, body, err) : 0;
 }
 
-/* Targets may come and go while anything is waited for. */
+/* Targets may come and go, and people speak, while anything is waited for. */
+static bool
+unasked(uint16_t type)
+{
+	return type == MSG_A_TARGETS || type == MSG_A_STEER || type == MSG_A_SEEN;
+}
+
 static int
 expect(struct broker *b, uint16_t type, struct buf *body, struct err *err)
 {
 	uint16_t got = MSG_A_TARGETS;
 	int rc = 0;
 
-	while (rc == 0 && got == MSG_A_TARGETS)
+	while (rc == 0 && unasked(got))
 		rc = recv_msg(b, ANSWER_MS, &got, body, err);
 	if (rc == 0 && got != type)
 		return err_set(err, ERR_PROTOCOL, "broker: %s came, %s was expected",
@@ -126,17 +141,28 @@ broker_on_change(struct broker *b, broker_change_fn *fn, void *arg)
 
 /* --- from the beginning to the end ----------------------------------------------- */
 
+static bool
+shows(const struct agent_steer *s)
+{
+	return s != NULL && s->out != NULL && s->out->fd >= 0;
+}
+
 static void
 open_put(const struct broker_ask *a, struct buf *out)
 {
 	buf_u32(out, IPC_VERSION);
 	buf_lz(out, a->agent);
 	buf_lz(out, a->task);
+	buf_lz(out, a->parent);
 	buf_u32(out, (uint32_t)a->ntargets);
 	for (size_t i = 0; i < a->ntargets; i++)
 		buf_lz(out, a->targets[i]);
+	buf_u32(out, (uint32_t)a->neffects);
+	for (size_t i = 0; i < a->neffects; i++)
+		buf_lz(out, a->effects[i]);
+	buf_lz(out, a->budget);
 	buf_lz(out, "{\"back_end\":\"native\"}");
-	buf_u8(out, a->loop ? 1 : 0);
+	buf_u8(out, (uint8_t)((a->loop ? 1 : 0) | (shows(a->steer) ? 2 : 0)));
 }
 
 int
@@ -148,6 +174,7 @@ broker_open(const struct broker_ask *a, struct broker **ret, struct err *err)
 
 	b->fd = -1;
 	b->path = xstrdup(a->socket);
+	b->steer = a->steer;
 	b->as_user = a->as != NULL ? *a->as : 0;
 	b->as = a->as != NULL ? &b->as_user : NULL;
 	if (agent_as_connect(a->socket, b->as, &b->fd, err) != 0)
@@ -238,6 +265,8 @@ resume_once(struct broker *b, struct err *err)
 		return rc;
 	buf_u32(&out, IPC_VERSION);
 	buf_lz(&out, b->plan.run);
+	buf_u64(&out, b->steer != NULL ? b->steer->heard : 0);
+	buf_u8(&out, shows(b->steer) ? 1 : 0);
 	if ((rc = send_msg(b, MSG_A_RESUME, &out, NULL, 0, err)) != 0)
 		return rc;
 	return expect(b, MSG_A_STARTED, &in, err);
@@ -300,7 +329,7 @@ refused_add(struct broker *b, struct str more)
 
 /* One try of request and acknowledgement. ERR_UNAVAILABLE and friends: the wire was lost. */
 static int
-event_once(struct broker *b, uint64_t id, const struct buf *out, struct err *err)
+event_once(struct broker *b, uint64_t id, const struct buf *out, uint64_t *ret_seq, struct err *err)
 {
 	AUTO_BUF struct buf in = BUF(IPC_BODY_MAX);
 	struct str words, refused;
@@ -313,7 +342,7 @@ event_once(struct broker *b, uint64_t id, const struct buf *out, struct err *err
 		return rc;
 	r = rd_init(buf_str(&in));
 	got = rd_u64(&r);
-	(void)rd_u64(&r);
+	*ret_seq = rd_u64(&r);
 	words = rd_lstr(&r);
 	refused = rd_lstr(&r);
 	if (!rd_end(&r) || got != id)
@@ -326,12 +355,20 @@ event_once(struct broker *b, uint64_t id, const struct buf *out, struct err *err
 	return 0;
 }
 
+static void
+own_show(struct broker *b, uint64_t seq, const char *type, struct str fields, struct str content)
+{
+	AUTO_FREE char *name = xasprintf("agent.%s", type);
+
+	transcript_own(b->steer->out, b->plan.run, seq, name, fields, content);
+}
+
 int
 broker_event(
     struct broker *b, const char *type, struct str fields, struct str content, struct err *err)
 {
 	AUTO_BUF struct buf out = BUF(IPC_BODY_MAX);
-	uint64_t id = ++b->next_id;
+	uint64_t id = ++b->next_id, seq = 0;
 	struct err e = {0};
 	int rc;
 
@@ -344,9 +381,11 @@ broker_event(
 	if (buf_over(&out))
 		return err_set(
 		    err, ERR_TOO_LARGE, "event: %zu bytes of content are too many", content.n);
-	rc = event_once(b, id, &out, &e);
+	rc = event_once(b, id, &out, &seq, &e);
 	if (was_lost(b, rc) && (rc = resume(b, &e)) == 0)
-		rc = event_once(b, id, &out, &e);
+		rc = event_once(b, id, &out, &seq, &e);
+	if (rc == 0 && shows(b->steer))
+		own_show(b, seq, type, fields, content);
 	return rc == 0 ? 0 : err_set(err, rc, "%s", e.msg);
 }
 
@@ -447,8 +486,8 @@ broker_watch(void *arg)
 	uint16_t type;
 	int rc = recv_msg(b, 1000, &type, &in, &e);
 
-	if (rc == 0 && type == MSG_A_TARGETS)
-		return false;
+	if (rc == 0 && unasked(type))
+		return b->steer != NULL && b->steer->stop != NULL;
 	if (rc == 0) {
 		b->killed = xstrdup("unexpected message of the broker");
 		return true;
@@ -460,4 +499,23 @@ broker_watch(void *arg)
 	if (b->killed == NULL)
 		b->killed = xasprintf("the broker is gone: %s", e.msg);
 	return true;
+}
+
+int
+broker_hold(struct broker *b, struct err *err)
+{
+	while (b->killed == NULL && (b->steer == NULL || b->steer->stop == NULL)) {
+		bool paused = b->steer != NULL && b->steer->paused;
+		struct pollfd p = {.fd = b->fd, .events = POLLIN};
+		int n = poll(&p, 1, paused ? -1 : 0);
+
+		if (n == 0)
+			return 0;
+		if (n > 0)
+			(void)broker_watch(b);
+		else if (errno != EINTR)
+			return err_sys(err, ERR_SYSTEM, errno, "broker: poll");
+	}
+	return err_set(err, ERR_STATE, "the run was ended: %s",
+	    b->killed != NULL ? b->killed : b->steer->stop);
 }

@@ -40,12 +40,18 @@ struct broker_plan {
 };
 
 struct broker;
+struct agent_steer;
 struct broker_ask {
 	const char *socket, *agent, *task;
 	const char *const *targets; /* none: all that the policy has */
 	size_t ntargets;
-	bool loop;	    /* a loop listener is wanted; all model targets join */
-	const uint32_t *as; /* the user whose run it is (agent_as.h); NULL: who runs this */
+	const char *parent;	    /* the run whose child this is; NULL: none */
+	const char *const *effects; /* that it may have at all; none: all that the policy gives */
+	size_t neffects;
+	const char *budget;	   /* JSON object of what it will keep to; NULL: none */
+	struct agent_steer *steer; /* what people tell it goes there; NULL: nowhere */
+	bool loop;		   /* a loop listener is wanted; all model targets join */
+	const uint32_t *as;	   /* the user whose run it is (agent_as.h); NULL: who runs this */
 };
 /* Connects and registers a run. The plan lives as long as the broker. */
 int broker_open(const struct broker_ask *a, struct broker **ret, struct err *err);
@@ -88,5 +94,10 @@ int broker_end_spent(
 const int *broker_fd(const struct broker *b);
 bool broker_watch(void *broker);
 const char *broker_killed(const struct broker *b); /* NULL: not */
+/*
+ * Takes what has come, and waits as long as the run is paused. ERR_STATE: it was ended from
+ * outside, or stopped by a person, which agent_steer.stop tells apart.
+ */
+int broker_hold(struct broker *b, struct err *err);
 
 #endif

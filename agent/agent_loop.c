@@ -11,6 +11,7 @@
 #include "agent/agent_budget.h"
 #include "agent/agent_context.h"
 #include "agent/agent_prompt.h"
+#include "agent/agent_steer.h"
 #include "agent/agent_tools.h"
 
 #include "common/banned.h"
@@ -22,6 +23,7 @@ course_end(struct course *k)
 	tools_end(k);
 	free(k->words);
 }
+#define NOTE_MAX ((size_t)1 << 21)
 #define AUTO_COURSE __attribute__((cleanup(course_end)))
 
 static int
@@ -53,18 +55,27 @@ finish(const struct loop_config *c, const char *status, char *text, struct loop_
 static int
 one_turn(struct course *k, struct err *err)
 {
-	AUTO_FREE char *note = prompt_note(k);
+	AUTO_BUF struct buf said = BUF(NOTE_MAX);
+	AUTO_FREE char *note = NULL;
 	struct model_ask ask = {.answers = k->answers,
 	    .nanswers = k->nanswers,
-	    .note = str_z(note),
 	    .until_us = k->begin_us + k->may.time_s * 1000000};
+	struct agent_steer *steer = k->c->steer;
 	struct model_turn t = {0};
-	int rc;
+	int rc = broker_hold(k->c->broker, err);
 
-	transcript_text(&k->c->out, "# ", ask.note);
+	if (rc != 0)
+		return rc;
+	note = prompt_note(k);
+	transcript_text(&k->c->out, "# ", str_z(note));
+	buf_put_str(&said, str_z(note));
+	steer_words(steer, &said);
+	ask.note = buf_str(&said);
 	if ((rc = k->c->model->next(k->c->model, &ask, &t, err)) != 0)
 		return rc;
 	context_answers_drop(k);
+	if (steer != NULL)
+		steer_given(steer);
 	k->tokens += t.tokens;
 	transcript_turn(&k->c->out, (unsigned)k->turn);
 	transcript_text(&k->c->out, "| ", t.words);
@@ -95,6 +106,8 @@ agent_loop(const struct loop_config *c, struct loop_end *ret, struct err *err)
 		rc = one_turn(&k, &e);
 		if (rc == ERR_TIMEOUT && budget_left_seconds(&k) == 0)
 			continue; /* says which budget */
+		if (rc != 0 && c->steer != NULL && c->steer->stop != NULL)
+			return finish(c, "stopped", xstrdup(c->steer->stop), ret, err);
 		if (rc != 0)
 			return finish(c, "error", xstrdup(e.msg), ret, err);
 		if (k.finished != NULL)

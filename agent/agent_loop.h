@@ -18,6 +18,7 @@ struct loop_config {
 	struct sandbox *sandbox;
 	char **const *env; /* besides the sandbox's own, looked at for each program */
 	struct model *model;
+	struct agent_steer *steer; /* NULL: nobody can tell it anything */
 	struct transcript out;
 	const char *task;
 	uint64_t max_turns, max_time_s, exec_s; /* 0: the default */

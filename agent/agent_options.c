@@ -12,7 +12,7 @@
 
 #include "common/banned.h"
 
-enum kind { TEXT, NUMBER, NUMBER32, FLAG, TARGET, BIND };
+enum kind { TEXT, NUMBER, NUMBER32, FLAG, TARGET, EFFECT, BIND };
 
 static const struct row {
 	const char *name;
@@ -42,10 +42,16 @@ static const struct row {
     {"--agent", TEXT, offsetof(struct agent_options, agent), 0, 0, "NAME",
 	"the agent's name for the policy (default: cofferdam)"},
     {"--target", TARGET, 0, 0, 0, "T", "ask for this target alone; may be repeated"},
+    {"--effect", EFFECT, 0, 0, 0, "E",
+	"of what the policy gives, this alone, as read or @data; may be repeated"},
+    {"--parent", TEXT, offsetof(struct agent_options, parent), 0, 0, "RUN",
+	"as a child of that run of yours: with no more than it has, and ended with it"},
     {"--max-turns", NUMBER, offsetof(struct agent_options, max_turns), 1, 10000, "N",
 	"the loop's turns (default: 100)"},
     {"--max-time", NUMBER, offsetof(struct agent_options, max_time_s), 1, 86400, "S",
 	"the run's seconds (default: 3600)"},
+    {"--json", FLAG, offsetof(struct agent_options, json), 0, 0, "",
+	"the loop as one JSON object a line, for machines"},
     {"--quiet", FLAG, offsetof(struct agent_options, quiet), 0, 0, "", "no transcript of the loop"},
     {"--workspace", TEXT, offsetof(struct agent_options, workspace), 0, 0, "DIR",
 	"becomes /work (default: an empty tmpfs of --disk, gone at the end)"},
@@ -136,6 +142,11 @@ value_take(struct agent_options *o, const struct row *r, const char *value, stru
 		if (o->ntargets == AGENT_TARGETS_MAX)
 			return err_set(err, ERR_INVALID, "--target: at most %d", AGENT_TARGETS_MAX);
 		o->targets[o->ntargets++] = value;
+		return 0;
+	case EFFECT:
+		if (o->neffects == AGENT_EFFECTS_MAX)
+			return err_set(err, ERR_INVALID, "--effect: at most %d", AGENT_EFFECTS_MAX);
+		o->effects[o->neffects++] = value;
 		return 0;
 	case BIND: return bind_add(o, value, err);
 	}

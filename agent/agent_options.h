@@ -8,19 +8,22 @@
 
 #define AGENT_SOCKET_DEFAULT SANDBOX_BROKER_SOCKET
 #define AGENT_TARGETS_MAX SANDBOX_TARGETS_MAX
+#define AGENT_EFFECTS_MAX 24
 
 struct agent_options {
 	const char *socket, *state; /* one of them: where the broker's agent socket is */
 	const char *task, *script, *model, *base_url, *agent, *workspace;
 	const char *targets[AGENT_TARGETS_MAX];
 	size_t ntargets;
+	const char *parent, *effects[AGENT_EFFECTS_MAX];
+	size_t neffects;
 	uint64_t max_turns, max_time_s, timeout_s, max_tokens, max_output_tokens;
 	uint64_t max_retries; /* MODEL_RETRIES_DEFAULT unless given */
 	struct sandbox_limits limits;
 	struct sandbox_bind binds[SANDBOX_BINDS_MAX];
 	char *bind_text[SANDBOX_BINDS_MAX];
 	size_t nbinds;
-	bool limits_optional, quiet, workspace_unsafe;
+	bool limits_optional, json, quiet, workspace_unsafe;
 	char *const *command; /* after "--"; NULL: none */
 };
 

@@ -15,6 +15,7 @@
 #include "agent/agent_hold.h"
 #include "agent/agent_loop.h"
 #include "agent/agent_prompt.h"
+#include "agent/agent_steer.h"
 #include "agent/model_remote.h"
 #include "agent/sandbox/sandbox_streams.h"
 
@@ -47,8 +48,8 @@ command_stream(const struct agent_options *o, struct broker *b, struct sandbox *
 
 /* `run -- COMMAND`: on the record before it starts, like the loop's code. */
 static int
-command_run(const struct agent_options *o, struct broker *b, struct sandbox *sb, int *status,
-    struct err *err)
+command_run(const struct agent_options *o, struct broker *b, const struct agent_steer *steer,
+    int *status, struct err *err)
 {
 	AUTO_BUF struct buf fields = BUF(1 << 20), text = BUF(1 << 20), out = BUF(1 << 20);
 	AUTO_FREE char *words = NULL;
@@ -68,7 +69,7 @@ command_run(const struct agent_options *o, struct broker *b, struct sandbox *sb,
 	jcs_close(&j);
 	if ((rc = broker_event(b, "exec", buf_str(&fields), buf_str(&text), err)) != 0)
 		return rc;
-	if ((rc = command_stream(o, b, sb, &r, status, err)) != 0)
+	if ((rc = command_stream(o, b, steer->sandbox, &r, status, err)) != 0)
 		return rc;
 	buf_reset(&fields);
 	loop_result_fields(&r, 1, &fields);
@@ -79,13 +80,16 @@ command_run(const struct agent_options *o, struct broker *b, struct sandbox *sb,
 		return err_set(err, ERR_STATE, "the run was ended: %s", broker_killed(b));
 	if ((rc = broker_event(b, "result", buf_str(&fields), buf_str(&out), err)) != 0)
 		return rc;
+	if (steer->stop != NULL)
+		return broker_end(b, "stopped", steer->stop, err);
 	return broker_end(b, "done", words, err);
 }
 
 static struct loop_config
-loop_of(const struct agent_options *o)
+loop_of(const struct agent_options *o, struct agent_steer *steer)
 {
-	return (struct loop_config){.out = {.fd = o->quiet ? -1 : STDOUT_FILENO},
+	return (struct loop_config){.steer = steer,
+	    .out = *steer->out,
 	    .task = o->task,
 	    .max_turns = o->max_turns,
 	    .max_time_s = o->max_time_s,
@@ -95,9 +99,9 @@ loop_of(const struct agent_options *o)
 
 static int
 loop_run(const struct agent_options *o, struct broker *b, const struct agent_change *change,
-    struct model *m, int *status, struct err *err)
+    struct agent_steer *steer, struct model *m, int *status, struct err *err)
 {
-	struct loop_config c = loop_of(o);
+	struct loop_config c = loop_of(o, steer);
 	struct loop_end end = {0};
 	int rc;
 
@@ -125,10 +129,10 @@ loop_connect(void *arg, int *ret_fd, struct err *err)
 }
 
 static int
-remote_open(const struct agent_options *o, struct broker *b, struct agent_socket *loop,
-    struct model **ret, struct err *err)
+remote_open(const struct agent_options *o, struct broker *b, struct agent_steer *steer,
+    struct agent_socket *loop, struct model **ret, struct err *err)
 {
-	const struct loop_config loop_config = loop_of(o);
+	const struct loop_config loop_config = loop_of(o, steer);
 	AUTO_FREE char *system = prompt_make(&loop_config, broker_plan(b)->words);
 	struct model_remote c = {.model = o->model,
 	    .base_url = o->base_url,
@@ -172,26 +176,37 @@ run_inside(const struct agent_options *o, const struct sandbox_workspace *ws, st
     int *status, struct err *err)
 {
 	AUTO_FREE char *path = agent_hold_socket(o->socket, o->state);
+	AUTO_TRANSCRIPT struct transcript out = {.fd = -1};
+	AUTO_STEER struct agent_steer steer = {.out = &out};
 	AUTO_HOLD struct agent_hold h = AGENT_HOLD;
 	struct agent_hold_ask ask = {.broker = {.socket = path,
 					 .agent = o->agent != NULL ? o->agent : "cofferdam",
 					 .task = o->task != NULL ? o->task : o->command[0],
 					 .targets = o->targets,
 					 .ntargets = o->ntargets,
+					 .parent = o->parent,
+					 .effects = o->effects,
+					 .neffects = o->neffects,
+					 .steer = &steer,
 					 .loop = o->model != NULL},
 	    .spec = spec_of(o),
 	    .ws = ws};
 	AUTO(model) struct model *remote = NULL;
 	struct err e = {0};
-	int rc = agent_hold_begin(&ask, &h, err);
+	int rc;
 
-	if (rc != 0)
+	/* A command has the terminal for itself. */
+	if (!o->quiet && o->command == NULL)
+		transcript_open(&out, STDOUT_FILENO, o->json);
+	if ((rc = agent_hold_begin(&ask, &h, err)) != 0)
 		return rc;
-	if (o->model != NULL && (rc = remote_open(o, h.broker, &h.loop, &remote, err)) == 0)
+	steer.sandbox = h.sandbox;
+	out.look.run = broker_plan(h.broker)->run;
+	if (o->model != NULL && (rc = remote_open(o, h.broker, &steer, &h.loop, &remote, err)) == 0)
 		m = remote;
 	if (rc == 0)
-		rc = m != NULL ? loop_run(o, h.broker, &h.change, m, status, err)
-			       : command_run(o, h.broker, h.sandbox, status, err);
+		rc = m != NULL ? loop_run(o, h.broker, &h.change, &steer, m, status, err)
+			       : command_run(o, h.broker, &steer, status, err);
 	if (rc != 0)
 		(void)broker_end(h.broker, "error", err->msg, &e);
 	return rc;

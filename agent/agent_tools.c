@@ -260,6 +260,8 @@ tools_run(struct course *k, const struct model_turn *t, struct err *err)
 		int rc;
 
 		k->call = t->ncalls > 1 ? i + 1 : 0;
+		if ((rc = broker_hold(k->c->broker, err)) != 0)
+			return rc;
 		shown(k, &t->calls[i]);
 		if ((rc = call_run(k, &t->calls[i], err)) != 0)
 			return rc;

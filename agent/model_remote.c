@@ -289,9 +289,13 @@ ask_add(struct remote *r, const struct model_ask *ask)
 			buf_put_c(&r->note, '\n');
 		buf_put_str(&r->note, ask->note);
 	}
-	if (!r->begun)
-		r->provider->task(&r->talk, str_z(r->task));
-	else if (ask->nanswers != 0 || r->note.n != 0)
+	if (!r->begun) {
+		AUTO_BUF struct buf task = BUF(JSON_SIZE_MAX);
+
+		buf_printf(&task, "%s%s%.*s", r->task, r->note.n != 0 ? "\n\n" : "",
+		    STR_ARG(buf_str(&r->note)));
+		r->provider->task(&r->talk, buf_str(&task));
+	} else if (ask->nanswers != 0 || r->note.n != 0)
 		r->provider->answers(&r->talk, &r->reply, ask, buf_str(&r->note));
 	r->begun = true;
 	buf_reset(&r->note);

@@ -24,6 +24,7 @@ static const struct {
 } refs[] = {
     {"policy.load", "bundle", NULL},
     {"run.start", "task", NULL},
+    {"run.message", "content", NULL},
     {"agent.*", "content", NULL},
     {"action", "request", "head"},
     {"approval.request", "show", NULL},

@@ -13,7 +13,7 @@
 
 #include "common/banned.h"
 
-enum kind { POLICY, RUN, TARGETS, ACTION, LIFT, DOUBT, REFUSED };
+enum kind { POLICY, RUN, TARGETS, ACTION, LIFT, DOUBT, REFUSED, PAUSE };
 
 struct node {
 	struct node *prev, *next; /* by age */
@@ -325,11 +325,16 @@ live_record(struct live *l, const struct record *r, const struct tree_range *tre
 		drop(l, RUN, r->run);
 		drop(l, TARGETS, r->run);
 		drop(l, REFUSED, r->run);
+		drop(l, PAUSE, r->run);
+	} else if (str_eqz(r->type, "run.pause") || str_eqz(r->type, "run.resume")) {
+		drop(l, PAUSE, r->run);
+		add(l, PAUSE, r->run, r, tree);
 	} else if (str_eqz(r->type, "run.targets")) {
 		drop(l, TARGETS, r->run);
 		add(l, TARGETS, r->run, r, tree);
-	} else if (str_eqz(r->type, "run.start") || (str_has_prefix(r->type, "approval.") &&
-							!str_eqz(r->type, "approval.mismatch"))) {
+	} else if (str_eqz(r->type, "run.start") || str_eqz(r->type, "run.message") ||
+		   (str_has_prefix(r->type, "approval.") &&
+		       !str_eqz(r->type, "approval.mismatch"))) {
 		add(l, RUN, r->run, r, tree);
 	}
 }
@@ -406,7 +411,7 @@ live_restore(struct live *l, struct rd *in)
 		struct str key = rd_lstr(in), body = rd_lstr(in), at = rd_bytes(in, HASH_LEN);
 		struct hash root;
 
-		ok = kind <= REFUSED && !in->bad;
+		ok = kind <= PAUSE && !in->bad;
 		if (!ok)
 			break;
 		memcpy(root.b, at.p, HASH_LEN);

@@ -66,11 +66,13 @@ struct core_peer {
 	struct ipc *wire;
 	enum ipc_role role;
 	enum core_state state;
-	uint64_t seen;	      /* rows of the table already used (once) */
-	uint64_t serial;      /* names a peer across its death */
-	size_t nevents;	      /* agent: events that are not durable yet */
-	struct core_run *run; /* parser, agent */
-	uid_t uid;	      /* agent, person */
+	uint64_t seen;		    /* rows of the table already used (once) */
+	uint64_t serial;	    /* names a peer across its death */
+	size_t nevents;		    /* agent: events that are not durable yet */
+	struct core_run *run;	    /* parser, agent */
+	uid_t uid;		    /* agent, person */
+	char watches[CORE_ID_SIZE]; /* person: the run whose records follow; "" none */
+	uint64_t left_out;	    /* of those, because it did not read */
 	struct loop_timer *timer;
 };
 TAILQ_HEAD(core_peers, core_peer);
@@ -132,6 +134,17 @@ struct core_unmet {
 	char slots[512], show[CORE_UNMET_SHOW + 1];
 };
 
+#define CORE_EFFECTS_ANY UINT32_MAX
+#define CORE_BUDGETS_MAX 8
+#define CORE_BUDGET_NAME 24
+struct core_budget {
+	char name[CORE_BUDGET_NAME];
+	uint64_t n;
+};
+#define CORE_SPOKE_MAX 16 /* people who may give one run words */
+struct core_say;
+struct core_backlog;
+
 enum core_run_state { CORE_RUN_PLANNED, CORE_RUN_STARTING, CORE_RUN_LIVE, CORE_RUN_ENDING };
 TAILQ_HEAD(core_requests, core_request);
 TAILQ_HEAD(core_asks, core_ask);
@@ -161,11 +174,27 @@ struct core_run {
 	uint64_t held; /* bytes of HTTP bodies in hand */
 	struct core_requests requests;
 	struct core_refused refused[CORE_REFUSED_MAX];
-	size_t nrefused;	  /* ever; the ring keeps the last */
-	struct core_unmet *unmet; /* CORE_UNMET_MAX; NULL: none yet */
-	size_t nunmet;		  /* ever; the ring keeps the last */
-	struct loop_timer *over;  /* it tried too often, and ends */
-	unsigned tries;		  /* so often */
+	size_t nrefused;	   /* ever; the ring keeps the last */
+	struct core_unmet *unmet;  /* CORE_UNMET_MAX; NULL: none yet */
+	size_t nunmet;		   /* ever; the ring keeps the last */
+	struct loop_timer *over;   /* it tried too often, and ends */
+	unsigned tries;		   /* so often */
+	char parent[CORE_ID_SIZE]; /* "": a person started it; core_child.c */
+	unsigned depth, nchildren; /* below such a one; children that it ever had */
+	uint32_t most;		   /* effects that it may have at all */
+	struct core_budget budgets[CORE_BUDGETS_MAX];
+	size_t nbudgets;
+	int64_t began_us;	  /* when it was registered, of one from the log; else 0 */
+	struct loop_timer *until; /* its seconds */
+	/* At the root of its kin: who besides the owner told any of them what to do. */
+	struct str spoke[CORE_SPOKE_MAX];
+	size_t nspoke;
+	bool paused;
+	TAILQ_HEAD(, core_say) says; /* to its agent, by people; core_steer.c */
+	size_t nsays, nsteers;
+	bool streams;		      /* its agent shows what the broker observes */
+	uint64_t left_out;	      /* of what was for its agent, which did not read */
+	struct core_backlog *backlog; /* core_watch.c */
 	struct loop_timer *timer;
 	struct core_ticket *ticket; /* run.start, run.end */
 	char *end_status, *end_text;

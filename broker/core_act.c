@@ -229,6 +229,7 @@ record_action(struct core_act *act, size_t i)
 				       .flags = allowed && beyond ? CORE_REC_CHECKPOINT : 0,
 				       .data = &data,
 				       .frame = &frame,
+				       .show = str_z(a->show),
 				       .dispatched = allowed ? a->id : NULL,
 				       .fn = core_act_acked,
 				       .arg = a});

@@ -8,12 +8,14 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "broker/core_child.h"
 #include "broker/core_data.h"
 #include "broker/core_patch.h"
 #include "broker/core_peer.h"
 #include "broker/core_plan.h"
 #include "broker/core_record.h"
 #include "broker/core_run.h"
+#include "broker/core_steer.h"
 #include "common/log.h"
 #include "common/xalloc.h"
 
@@ -84,16 +86,39 @@ name_check(struct str name, struct str task, struct err *err)
 	return 0;
 }
 
+/* What it may reach, do and spend. */
+static int
+open_what(struct core_run *run, struct rd *body, struct err *err)
+{
+	int rc = core_plan_targets(run, body, err);
+	struct str budget;
+	uint8_t how;
+
+	if (rc == 0)
+		rc = core_child_effects(run, body, err);
+	budget = rd_lstr(body);
+	if (rc == 0)
+		rc = core_child_budget(run, budget, err);
+	(void)rd_lstr(body); /* the level that is wanted; what holds comes with A_START */
+	how = rd_u8(body);
+	if (rc == 0 && (!rd_end(body) || how > 3))
+		rc = malformed("A_OPEN", err);
+	run->streams = (how & 2) != 0;
+	if (rc == 0)
+		rc = core_plan_finish(run, (how & 1) != 0, err);
+	return rc;
+}
+
 static int
 open_run(struct core_peer *p, struct rd *body, struct err *err)
 {
 	const struct policy_person *owner = NULL;
-	struct str name, task;
-	uint8_t loop;
+	struct str name, task, parent;
 	int rc = version_check(rd_u32(body), err);
 
 	name = rd_lstr(body);
 	task = rd_lstr(body);
+	parent = rd_lstr(body);
 	if (rc == 0)
 		rc = name_check(name, task, err);
 	if (rc == 0)
@@ -110,14 +135,8 @@ open_run(struct core_peer *p, struct rd *body, struct err *err)
 	p->run->task = str_dup(task);
 	p->run->owner = str_dup(owner->id);
 	p->run->login = xstrdup(core_peer_login(p));
-	rc = core_plan_targets(p->run, body, err);
-	(void)rd_lstr(body); /* the level that is wanted; what holds comes with A_START */
-	loop = rd_u8(body);
-	if (rc == 0 && (!rd_end(body) || loop > 1))
-		rc = malformed("A_OPEN", err);
-	if (rc == 0)
-		rc = core_plan_finish(p->run, loop == 1, err);
-	return rc;
+	rc = parent.n != 0 ? core_child_join(p->run, parent, err) : 0;
+	return rc != 0 ? rc : open_what(p->run, body, err);
 }
 
 int
@@ -186,6 +205,7 @@ start_acked(void *arg, const struct core_ack *ack)
 	log_info("run %s of %s started: agent %s, %zu targets", run->id, run->owner, run->agent,
 	    run->ntargets);
 	run->peer->state = CORE_S_RUN;
+	core_child_clock(run, 0);
 	core_run_serve(run);
 	core_send(run->peer, MSG_A_STARTED, NULL);
 	core_patch_run(run); /* the policy may be another than that of the plan */
@@ -217,6 +237,9 @@ start_record(struct core_run *run, struct str level, struct err *err)
 	struct blob_ref task;
 	int rc = level_read(level, &canonical, err);
 
+	if (rc == 0 && run->parent[0] != '\0' &&
+	    (core_child_parent(run) == NULL || core_child_parent(run)->state != CORE_RUN_LIVE))
+		rc = err_set(err, ERR_STATE, "run %s, its parent, has ended", run->parent);
 	for (size_t i = 0; rc == 0 && i < run->ntargets; i++)
 		if (run->targets[i].listen != CORE_LISTEN_NONE && run->targets[i].fd < 0)
 			rc = err_set(err, ERR_STATE, "%s %s has no listener", run->targets[i].kind,
@@ -231,6 +254,7 @@ start_record(struct core_run *run, struct str level, struct err *err)
 						 .run = run->id,
 						 .data = &data,
 						 .frame = &frame,
+						 .show = str_z(run->task),
 						 .fn = start_acked,
 						 .arg = run});
 	if (run->ticket == NULL)
@@ -261,6 +285,8 @@ core_agent_on_resume(struct core_peer *p, struct rd *body, int *fds, size_t nfds
 {
 	uint32_t version = rd_u32(body);
 	struct core_run *run = core_run_find(p->core, rd_lstr(body));
+	uint64_t heard = rd_u64(body);
+	uint8_t streams = rd_u8(body);
 	const char *login = core_peer_login(p);
 
 	(void)fds;
@@ -284,6 +310,8 @@ core_agent_on_resume(struct core_peer *p, struct rd *body, int *fds, size_t nfds
 	p->state = CORE_S_RUN;
 	log_info("run %s: its agent is back", run->id);
 	core_send(p, MSG_A_STARTED, NULL);
+	run->streams = streams == 1;
+	core_steer_resend(run, heard);
 	run->patch.stale = true; /* what it was told before, nobody knows */
 	core_patch_run(run);
 	return 0;
@@ -316,7 +344,7 @@ spent_take(struct core_run *run, struct str text, struct err *err)
 int
 core_agent_on_end(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err)
 {
-	static const char *const known[] = {"done", "not_done", "error", "budget:turns",
+	static const char *const known[] = {"done", "not_done", "error", "stopped", "budget:turns",
 	    "budget:time", "budget:tokens", "budget:cost", "budget:output", "budget:calls"};
 	struct str status = rd_lstr(body), text = rd_lstr(body), spent = rd_lstr(body);
 	const char *use = NULL;
@@ -330,7 +358,7 @@ core_agent_on_end(struct core_peer *p, struct rd *body, int *fds, size_t nfds, s
 			use = known[i];
 	if (use == NULL) {
 		(void)err_set(err, ERR_INVALID,
-		    "status must be done, not_done, error or the budget that is spent, is "
+		    "status must be done, not_done, error, stopped or the budget that is spent, is "
 		    "\"%.*s\"",
 		    STR_ARG(status));
 		return core_agent_refuse(p, err);

@@ -11,6 +11,7 @@
 #include "broker/core_data.h"
 #include "broker/core_pg.h"
 #include "broker/core_run.h"
+#include "broker/core_steer.h"
 #include "common/log.h"
 #include "common/xalloc.h"
 
@@ -292,6 +293,7 @@ core_approve_input(const struct core_request *rq, struct str **ret_rels)
 	in.agent = str_z(run->agent);
 	in.run = str_z(run->id);
 	in.owner = str_z(run->owner);
+	core_steer_words(run, &in);
 	in.effects = rq->effects;
 	in.statements = rq->statements;
 	in.deferred = rq->deferred;
@@ -314,7 +316,7 @@ invoker(const struct core *c, const struct core_run *run)
 bool
 core_approve_is_own(const struct core_request *rq, struct str person)
 {
-	return str_eqz(person, rq->run->owner) ||
+	return str_eqz(person, rq->run->owner) || core_steer_gave_words(rq->run, person) ||
 	       (person.n != 0 && str_eq(person, invoker(rq->run->core, rq->run)));
 }
 

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "broker/core_approve.h"
+#include "broker/core_child.h"
 #include "broker/core_data.h"
 #include "broker/core_run.h"
 #include "broker/core_words.h"
@@ -72,8 +73,9 @@ entry(const struct core_run *run, size_t back)
 }
 
 void
-core_attempt_link(const struct core_run *run, struct str target, struct core_action *a)
+core_attempt_link(struct core_run *of, struct str target, struct core_action *a)
 {
+	const struct core_run *run = core_child_root(of);
 	size_t n = run->nrefused < CORE_REFUSED_MAX ? run->nrefused : CORE_REFUSED_MAX;
 	const struct core_refused *same = NULL, *last = NULL;
 	bool counted = a->request != NULL;
@@ -224,7 +226,7 @@ run_over(void *arg)
 }
 
 static void
-alarm_record(struct core_run *run, struct str target, const struct core_action *a)
+alarm_record(const struct core_run *run, struct str target, const struct core_action *a)
 {
 	AUTO_BUF struct buf b = BUF(1024);
 	struct jcs j;
@@ -243,7 +245,8 @@ alarm_record(struct core_run *run, struct str target, const struct core_action *
 }
 
 static void
-count(struct core_run *run, struct str target, const struct core_action *a)
+count(
+    struct core_run *run, const struct core_run *of, struct str target, const struct core_action *a)
 {
 	struct policy_attempts most = {0};
 
@@ -251,7 +254,7 @@ count(struct core_run *run, struct str target, const struct core_action *a)
 		return;
 	most = policy_attempts(run->core->policy);
 	if (most.alarm != 0 && a->attempt % most.alarm == 0)
-		alarm_record(run, target, a);
+		alarm_record(of, target, a);
 	/* Not here: who called has the refusal still to answer. */
 	if (most.end == 0 || a->attempt < most.end || run->over != NULL)
 		return;
@@ -260,8 +263,9 @@ count(struct core_run *run, struct str target, const struct core_action *a)
 }
 
 void
-core_decide_remember(struct core_run *run, struct str target, const struct core_action *a)
+core_decide_remember(struct core_run *of, struct str target, const struct core_action *a)
 {
+	struct core_run *run = core_child_root(of); /* what a child tries counts with the others */
 	struct core_refused *r = &run->refused[run->nrefused % CORE_REFUSED_MAX];
 
 	if (target.n > POLICY_ID_MAX)
@@ -275,8 +279,8 @@ core_decide_remember(struct core_run *run, struct str target, const struct core_
 	for (size_t i = 0; i < a->nrels && r->nobjects < CORE_REFUSED_OBJECTS; i++)
 		r->objects[r->nobjects++] = object_hash(a->rels[i]);
 	run->nrefused++;
-	core_told_add(run, target, a);
-	count(run, target, a);
+	core_told_add(of, target, a);
+	count(run, of, target, a);
 }
 
 /* The newest that is remembered: records up to it are of this process's own time. */
@@ -292,8 +296,9 @@ newest(const struct core_run *run)
 }
 
 bool
-core_attempt_live(struct core_run *run, uint64_t seq, const struct json *data)
+core_attempt_live(struct core_run *of, uint64_t seq, const struct json *data)
 {
+	struct core_run *run = core_child_root(of);
 	struct core_refused *r = &run->refused[run->nrefused % CORE_REFUSED_MAX];
 	const struct json *names = json_get(data, "relations");
 	struct str request = json_str(json_get(data, "approval")),

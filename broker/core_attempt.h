@@ -14,7 +14,7 @@
  * is the same object again after a refusal or an expiry. Sending again what is pending is no
  * attempt.
  */
-void core_attempt_link(const struct core_run *run, struct str target, struct core_action *a);
+void core_attempt_link(struct core_run *run, struct str target, struct core_action *a);
 /* Not allowed: was something near it armed, can nobody approve it? */
 void core_attempt_refused(const struct core_from *f, const struct core_action *a);
 /* It is in the log: remembered for later links; the alarm, and the end of the run, if it is time.

@@ -120,6 +120,7 @@ record(struct core_cancel *x)
 						       .run = run->id,
 						       .data = &data,
 						       .frame = &frame,
+						       .show = str_z(x->a->show),
 						       .dispatched = allowed ? x->a->id : NULL,
 						       .fn = acked,
 						       .arg = x});

@@ -18,6 +18,8 @@
 #include "broker/core_run.h"
 #include "broker/core_sign.h"
 #include "broker/core_status.h"
+#include "broker/core_steer.h"
+#include "broker/core_watch.h"
 #include "common/log.h"
 #include "common/xalloc.h"
 
@@ -92,6 +94,9 @@ verb_runs(struct core_call *call, struct err *err)
 		jcs_int(j, "connections", (int64_t)run->nconns);
 		jcs_z(j, "id", run->id);
 		jcs_z(j, "owner", run->owner);
+		if (run->parent[0] != '\0')
+			jcs_z(j, "parent", run->parent);
+		jcs_bool(j, "paused", run->paused);
 		jcs_int(j, "pending", (int64_t)run->npending);
 		jcs_z(j, "state",
 		    run->state == CORE_RUN_LIVE	    ? (run->peer != NULL ? "live" : "waiting")
@@ -276,6 +281,11 @@ static const struct {
     {"revoke", core_sign_revoke, true, false},
     {"run-end", verb_run_end, true, false},
     {"run-revoke", verb_run_revoke, false, false},
+    {"run-watch", core_watch_verb, true, false},
+    {"run-pause", core_steer_verb_pause, true, false},
+    {"run-resume", core_steer_verb_resume, true, false},
+    {"run-stop", core_steer_verb_stop, true, false},
+    {"run-message", core_steer_verb_message, true, false},
     {"log-erase", core_erase_verb, true, false},
     {"log-reconcile", core_doubt_verb, true, false},
     {"invite-request", core_enrol_verb_invite, true, false},

@@ -4,6 +4,7 @@
  */
 #include "broker/core_data.h"
 
+#include "broker/core_child.h"
 #include "broker/core_http_data.h"
 #include "broker/core_lift.h"
 #include "broker/core_pg.h"
@@ -81,6 +82,12 @@ core_data_input(struct jcs *j, const char *key, const struct policy_input *in)
 	jcs_array_end(j);
 	jcs_int(j, "statements", in->statements);
 	put_attr(j, "target", in->target);
+	if (in->nwords != 0) {
+		jcs_array(j, "words");
+		for (size_t i = 0; i < in->nwords; i++)
+			jcs_str(j, NULL, in->words[i]);
+		jcs_array_end(j);
+	}
 	jcs_close(j);
 }
 
@@ -306,9 +313,12 @@ core_data_run_start(
 	jcs_str_lossy(&j, "agent", str_z(run->agent));
 	if (run->all)
 		jcs_bool(&j, "all", true);
+	core_child_put_budget(&j, run);
+	core_child_put_effects(&j, run);
 	jcs_raw(&j, "level", level);
 	jcs_z(&j, "login", run->login);
 	jcs_z(&j, "owner", run->owner);
+	core_child_put_parent(&j, run);
 	jcs_array(&j, "targets");
 	for (size_t i = 0; i < run->ntargets; i++)
 		put_target(&j, &run->targets[i], -1);

@@ -14,6 +14,7 @@
 #include "broker/core_lift.h"
 #include "broker/core_pg.h"
 #include "broker/core_rate.h"
+#include "broker/core_steer.h"
 #include "common/xalloc.h"
 
 #include "common/banned.h"
@@ -156,6 +157,7 @@ core_decide_input(const struct core_run *run, struct str target, const struct co
 	in.agent = str_z(run->agent);
 	in.run = str_z(run->id);
 	in.owner = str_z(run->owner);
+	core_steer_words(run, &in);
 	in.effects = a->effects;
 	in.statements = a->statements;
 	in.deferred = a->deferred;
@@ -400,6 +402,18 @@ core_decide_beside(const struct core_from *f, struct core_action *a, const struc
 	a->beside = core_lift_beside(f->run, str_z(core_from_target(f)), txn, a->now);
 }
 
+/* A run may have fewer effects than the policy gives; what its loop asks a model is none of them.
+ */
+static bool
+beyond_most(const struct core_from *f, const struct core_action *a)
+{
+	const struct policy *p = f->run->core->policy;
+	const struct policy_target *t =
+	    p != NULL ? policy_target(p, str_z(core_from_target(f))) : NULL;
+
+	return (a->effects & ~f->run->most) != 0 && (t == NULL || t->model == TARGET_MODEL_NONE);
+}
+
 void
 core_decide_judge(const struct core_from *f, struct core_action *a, const struct core_txn *txn)
 {
@@ -408,6 +422,10 @@ core_decide_judge(const struct core_from *f, struct core_action *a, const struct
 	struct core_request *rq = NULL;
 	struct policy_input in;
 
+	if (a->refuse_why == NULL && beyond_most(f, a)) {
+		core_decide_refuse(f, a, txn, "42501", "the run was started without such effects");
+		return;
+	}
 	a->now = core_now(c);
 	core_decide_beside(f, a, people_asked(a) ? txn : NULL);
 	in = core_decide_input(run, str_z(core_from_target(f)), a);

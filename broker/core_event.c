@@ -151,6 +151,7 @@ event_record(struct core_peer *p, uint64_t id, const char *type, struct str fiel
 				     .run = run->id,
 				     .data = &data,
 				     .frame = &frame,
+				     .show = content,
 				     .fn = event_acked,
 				     .arg = e}) == NULL)
 		return err_set(err, ERR_UNAVAILABLE, "the decision log is not available");

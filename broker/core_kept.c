@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "broker/core_child.h"
 #include "broker/core_patch.h"
 #include "common/log.h"
 #include "common/xalloc.h"
@@ -51,11 +52,12 @@ field(const struct json *data, const char *key)
 }
 
 const char *
-core_kept_start(struct core *c, struct str id, const struct json *data)
+core_kept_start(struct core *c, struct str id, struct str time, const struct json *data)
 {
 	AUTO_FREE char *z = str_dup(id);
 	struct core_run *run = core_run_find(c, id);
 	const struct json *targets = json_get(data, "targets");
+	int64_t began;
 	struct err why;
 
 	if (id.n == 0 || id.n >= CORE_ID_SIZE || json_count(targets) > CORE_SLOTS_MAX)
@@ -81,7 +83,9 @@ core_kept_start(struct core *c, struct str id, const struct json *data)
 		run->loop = run->loop || run->targets[i].listen == CORE_LISTEN_UNIX;
 	}
 	run->naddresses = (uint32_t)run->ntargets;
-	return NULL;
+	if (clock_parse(time, &began, &why) == 0)
+		run->began_us = began;
+	return core_child_kept(run, data);
 }
 
 const char *
@@ -200,6 +204,8 @@ core_kept_settle(struct core *c)
 		if (c->kept_end)
 			deaf_targets(run);
 		core_patch_run(run);
+		if (run->state == CORE_RUN_LIVE && run->until == NULL)
+			core_child_clock(run, run->began_us);
 		if (run->state == CORE_RUN_LIVE && run->peer == NULL && run->timer == NULL)
 			run->timer = loop_timer_add(c->loop, CORE_RESUME_MS, not_resumed, run);
 	}

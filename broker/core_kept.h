@@ -5,7 +5,8 @@
 #include "broker/core_run.h"
 
 /* The data of a live run.start or run.targets. NULL: taken; else the member that is not right. */
-const char *core_kept_start(struct core *c, struct str run, const struct json *data);
+const char *core_kept_start(
+    struct core *c, struct str run, struct str time, const struct json *data);
 const char *core_kept_targets(struct core *c, struct str run, const struct json *data);
 
 /* After the live records: runs without agent wait for it; kept listeners are matched. */

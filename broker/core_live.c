@@ -13,6 +13,7 @@
 #include "broker/core_approve.h"
 #include "broker/core_attempt.h"
 #include "broker/core_boot.h"
+#include "broker/core_child.h"
 #include "broker/core_doubt.h"
 #include "broker/core_erase.h"
 #include "broker/core_http.h"
@@ -23,6 +24,7 @@
 #include "broker/core_policy.h"
 #include "broker/core_rate.h"
 #include "broker/core_run.h"
+#include "broker/core_steer.h"
 #include "common/log.h"
 #include "common/xalloc.h"
 
@@ -343,9 +345,12 @@ dispatch(struct rec *r, struct str type, struct err *err)
 	if (strcmp(z, "policy.unload") == 0)
 		return on_policy(r, true, err);
 	if (strcmp(z, "run.start") == 0)
-		return on_run(r, core_kept_start(r->core, r->run, r->data), err);
+		return on_run(r, core_kept_start(r->core, r->run, r->time, r->data), err);
 	if (strcmp(z, "run.targets") == 0)
 		return on_run(r, core_kept_targets(r->core, r->run, r->data), err);
+	if (strcmp(z, "run.message") == 0 || strcmp(z, "run.pause") == 0 ||
+	    strcmp(z, "run.resume") == 0)
+		return on_run(r, core_steer_kept(r->core, r->run, z, r->seq, r->data), err);
 	if (strcmp(z, "action") == 0)
 		return on_action(r, err);
 	if (strcmp(z, "outcome") == 0)
@@ -447,6 +452,7 @@ core_live_on_end(struct core_peer *p, struct rd *body, int *fds, size_t nfds, st
 	p->state = CORE_S_OPEN;
 	while ((run = vanished(c)) != NULL)
 		core_run_end(run, "lost", STR("the log does not have its start"), false);
+	core_child_end_orphans(c);
 	TAILQ_FOREACH (run, &c->runs, link)
 		run->rebuilt = false;
 	settle_doubts(c);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "broker/core_ca.h"
+#include "broker/core_child.h"
 #include "broker/core_cred.h"
 #include "broker/core_words.h"
 #include "common/xalloc.h"
@@ -210,7 +211,7 @@ owned(const struct core_run *run)
 bool
 core_plan_wants(const struct core_run *run, const struct policy_target *t)
 {
-	if (!served(t) || !owned(run))
+	if (!served(t) || !owned(run) || !core_child_has(run, t->id))
 		return false;
 	if (t->model != TARGET_MODEL_NONE)
 		return run->loop;
@@ -258,6 +259,9 @@ target_named(struct core_run *run, struct str id, struct err *err)
 	if (t->model != TARGET_MODEL_NONE)
 		return err_set(err, ERR_UNSUPPORTED,
 		    "target %.*s is a model: the loop alone reaches it", STR_ARG(id));
+	if (!core_child_has(run, id))
+		return err_set(err, ERR_DENIED, "run %s, its parent, has no target %.*s itself",
+		    run->parent, STR_ARG(id));
 	if (has(run, id))
 		return err_set(err, ERR_EXISTS, "target %.*s is named twice", STR_ARG(id));
 	core_run_name_add(run, id);
@@ -277,7 +281,7 @@ core_plan_targets(struct core_run *run, struct rd *body, struct err *err)
 	for (size_t i = 0; rc == 0 && n == 0 && i < policy_target_count(pol); i++) {
 		const struct policy_target *t = policy_target_at(pol, i);
 
-		if (served(t) && t->model == TARGET_MODEL_NONE)
+		if (served(t) && t->model == TARGET_MODEL_NONE && core_child_has(run, t->id))
 			rc = core_plan_add(run, t, CORE_TARGET_SERVES, err);
 	}
 	return rc;
@@ -295,14 +299,16 @@ core_plan_finish(struct core_run *run, bool loop, struct err *err)
 	for (size_t i = 0; loop && rc == 0 && i < policy_target_count(pol); i++) {
 		const struct policy_target *t = policy_target_at(pol, i);
 
-		if (!served(t) || t->model == TARGET_MODEL_NONE)
+		if (!served(t) || t->model == TARGET_MODEL_NONE || !core_child_has(run, t->id))
 			continue;
 		rc = core_plan_add(run, t, CORE_TARGET_SERVES, err);
 		any = true;
 	}
 	if (rc == 0 && loop && !any)
-		rc = err_set(err, ERR_NOT_FOUND,
-		    "the policy has no model target (kind http with \"model\")");
+		rc = err_set(err, ERR_NOT_FOUND, "%s",
+		    run->parent[0] != '\0'
+			? "its parent has no model target"
+			: "the policy has no model target (kind http with \"model\")");
 	if (rc == 0 && loop)
 		core_run_target_add(
 		    run, &(struct core_target){.kind = (char *)(uintptr_t)CORE_KIND_LOOP,

@@ -16,7 +16,7 @@ name_of(const struct policy_rate *rate, const struct policy_input *in, struct ra
 
 	switch (rate->per) {
 	case RATE_NONE: break;
-	case RATE_RUN: key = in->run; break;
+	case RATE_RUN: key = in->kin.p != NULL ? in->kin : in->run; break;
 	case RATE_OWNER: key = in->owner; break;
 	case RATE_AGENT: key = in->agent; break;
 	case RATE_TARGET: key = in->target; break;

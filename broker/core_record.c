@@ -12,6 +12,7 @@
 #include "audit/canon.h"
 #include "broker/core_console.h"
 #include "broker/core_doubt.h"
+#include "broker/core_watch.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/xalloc.h"
@@ -28,15 +29,18 @@ struct core_ticket {
 	bool failed;		       /* fn has been told so */
 	bool shows;		       /* what people look at is another once it is durable */
 	char dispatched[CORE_ID_SIZE]; /* "" none */
-	char outcome_of[CORE_ID_SIZE]; /* "" none; then data and run are kept */
+	char outcome_of[CORE_ID_SIZE]; /* "" none */
 	char run[CORE_ID_SIZE];
-	struct buf data;
+	const char *type, *src; /* literals */
+	struct buf data, show;	/* kept of a run's, to be shown, and of outcomes */
+	size_t show_bytes;
 };
 
 static void
 ticket_free(struct core_ticket *t)
 {
 	buf_free(&t->data);
+	buf_free(&t->show);
 	free(t);
 }
 
@@ -119,6 +123,18 @@ append_fits(struct core *c, const struct core_append *a)
 	       ipc_queued(c->writer->wire) < IPC_QUEUE_MAX / 4;
 }
 
+/* Not cut within a character. */
+static struct str
+shown(struct str s)
+{
+	if (s.n <= CORE_WATCH_TEXT_MAX)
+		return s;
+	s.n = CORE_WATCH_TEXT_MAX;
+	while (s.n != 0 && ((unsigned char)s.p[s.n] & 0xc0) == 0x80)
+		s.n--;
+	return s;
+}
+
 static struct core_ticket *
 ticket_new(struct core *c, const struct core_append *a)
 {
@@ -132,12 +148,18 @@ ticket_new(struct core *c, const struct core_append *a)
 	buf_init(&t->data, CORE_RECORD_DATA_MAX);
 	if (a->dispatched != NULL)
 		memcpy(t->dispatched, a->dispatched, strnlen(a->dispatched, CORE_ID_SIZE - 1));
-	if (a->outcome_of != NULL) {
+	t->type = a->type;
+	t->src = a->src;
+	if (a->outcome_of != NULL)
 		memcpy(t->outcome_of, a->outcome_of, strnlen(a->outcome_of, CORE_ID_SIZE - 1));
-		buf_put_str(&t->data, buf_str(a->data));
-	}
 	if (a->run != NULL)
 		memcpy(t->run, a->run, strnlen(a->run, CORE_ID_SIZE - 1));
+	if (a->outcome_of != NULL || a->run != NULL)
+		buf_put_str(&t->data, buf_str(a->data));
+	buf_init(&t->show, CORE_WATCH_TEXT_MAX);
+	t->show_bytes = a->show.n;
+	if (a->run != NULL)
+		buf_put_str(&t->show, shown(a->show));
 	return t;
 }
 
@@ -252,6 +274,19 @@ ticket_find(const struct core *c, uint64_t id)
 	return NULL;
 }
 
+static void
+watch(struct core *c, const struct core_ticket *t, uint64_t seq)
+{
+	if (t->run[0] != '\0')
+		core_watch_record(c, &(struct core_seen){.type = t->type,
+					 .src = t->src,
+					 .run = t->run,
+					 .seq = seq,
+					 .data = buf_str(&t->data),
+					 .show = buf_str(&t->show),
+					 .show_bytes = t->show_bytes});
+}
+
 int
 core_record_on_ack(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err)
 {
@@ -279,6 +314,7 @@ core_record_on_ack(struct core_peer *p, struct rd *body, int *fds, size_t nfds, 
 		c->log_size = ack.seq + 1;
 	if (t->outcome_of[0] != '\0')
 		outcome_is_durable(c, t, ack.seq);
+	watch(c, t, ack.seq);
 	if (t->failed)
 		ack_late(c, t, ack.seq);
 	else

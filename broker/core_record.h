@@ -25,6 +25,7 @@ struct core_append {
 	uint8_t flags;
 	const struct buf *data;	 /* canonical JSON object */
 	const struct buf *frame; /* one sealed blob, or NULL */
+	struct str show;	 /* what is sealed, for who watches the run; may be empty */
 	const char *dispatched; /* action that may be sent after the ack: if the ack comes too late,
 				   not_sent is recorded */
 	const char

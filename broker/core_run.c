@@ -15,12 +15,15 @@
 
 #include "broker/core_approve.h"
 #include "broker/core_attempt.h"
+#include "broker/core_child.h"
 #include "broker/core_data.h"
 #include "broker/core_facts.h"
 #include "broker/core_http.h"
 #include "broker/core_patch.h"
 #include "broker/core_peer.h"
 #include "broker/core_pg.h"
+#include "broker/core_steer.h"
+#include "broker/core_watch.h"
 #include "broker/core_words.h"
 #include "common/log.h"
 #include "common/xalloc.h"
@@ -108,7 +111,9 @@ core_run_new(struct core *c, const char *id, struct core_run **ret, struct err *
 	run->key = key;
 	run->targets = xcalloc(CORE_SLOTS_MAX, sizeof(*run->targets));
 	(void)snprintf(run->id, sizeof(run->id), "%s", id != NULL ? id : fresh);
+	run->most = CORE_EFFECTS_ANY;
 	TAILQ_INIT(&run->requests);
+	TAILQ_INIT(&run->says);
 	TAILQ_INIT(&run->asks);
 	TAILQ_INSERT_TAIL(&c->runs, run, link);
 	c->nruns++;
@@ -196,6 +201,9 @@ core_run_free(struct core_run *run)
 		run->peer->run = NULL;
 	core_record_forget(run->ticket);
 	loop_timer_del(run->timer);
+	loop_timer_del(run->until);
+	core_watch_free(run);
+	core_steer_free(run);
 	for (size_t i = 0; i < run->ntargets; i++)
 		target_free(&run->targets[i]);
 	free(run->targets);
@@ -368,10 +376,12 @@ core_run_end(struct core_run *run, const char *status, struct str text, bool by_
 		return;
 	}
 	run->state = CORE_RUN_ENDING;
+	core_child_end_all(run);
 	if (!by_agent)
 		kill_agent(run, text);
 	loop_timer_del(run->timer);
-	run->timer = NULL;
+	loop_timer_del(run->until);
+	run->timer = run->until = NULL;
 	core_pg_end(run, NULL, "the run has ended");
 	core_http_end(run, NULL);
 	core_approve_run_ended(run);

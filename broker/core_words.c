@@ -7,6 +7,7 @@
 
 #include "broker/core_lift.h"
 #include "broker/core_status.h"
+#include "broker/core_steer.h"
 #include "common/hash.h"
 #include "common/xalloc.h"
 
@@ -99,6 +100,7 @@ groups_fill(const struct core_run *run, const char *target, struct groups *g)
 	in.agent = str_z(run->agent);
 	in.run = str_z(run->id);
 	in.owner = str_z(run->owner);
+	core_steer_words(run, &in);
 	in.statements = 1;
 	in.at = core_now(c);
 	policy_input_uncounted(c->policy, &in);
@@ -109,6 +111,8 @@ groups_fill(const struct core_run *run, const char *target, struct groups *g)
 		if ((in.effects & EFFECTS_TOLD) == 0)
 			continue;
 		policy_judge(c->policy, &in, NULL, 0, &d);
+		if ((in.effects & ~run->most) != 0)
+			d = (struct decision){.verdict = VERDICT_DENY};
 		d.effects = in.effects;
 		group_add(g, &d);
 	}

@@ -53,6 +53,7 @@ static const struct {
     {"not_before", PUBLIC},
     {"note", WORDS},
     {"owner", PUBLIC},
+    {"parent", PUBLIC},
     {"person", PUBLIC},
     {"policy", PUBLIC},
     {"reason", WORDS},

@@ -26,6 +26,8 @@ int cmd_freeze(int argc, char **argv);
 int cmd_exception(int argc, char **argv);
 int cmd_breakglass(int argc, char **argv);
 int cmd_revoke(int argc, char **argv); /* of a run, or of a request */
+int cmd_attach(int argc, char **argv);
+int cmd_steer(int argc, char **argv); /* pause, resume, stop, message */
 int cmd_log(int argc, char **argv);
 int cmd_replay(int argc, char **argv);
 int cmd_status(int argc, char **argv);

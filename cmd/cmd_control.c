@@ -4,7 +4,9 @@
  */
 #include "cmd/cmd_control.h"
 
+#include <fcntl.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "cmd/cmd_file.h"
 #include "cmd/cmd_via.h"
@@ -43,9 +45,16 @@ code_of(uint32_t wire)
 	return code < 0 ? code : ERR_INTERNAL;
 }
 
-int
-control_call(
-    const char *state, const char *verb, struct str args, struct json_doc **ret, struct err *err)
+static int
+dup_fd(int fd)
+{
+	return fcntl(fd, F_DUPFD_CLOEXEC, 0);
+}
+
+/* The connection stays open in *ret_fd, which the caller closes, unless that is NULL. */
+static int
+call(const char *state, const char *verb, struct str args, struct json_doc **ret, int *ret_fd,
+    struct err *err)
 {
 	AUTO_FREE char *path =
 	    xasprintf("%s/run/control.sock", state != NULL ? state : CMD_STATE_DEFAULT);
@@ -78,10 +87,27 @@ control_call(
 	result = rd_lstr(&r);
 	if (!rd_end(&r))
 		return err_set(err, ERR_PROTOCOL, "the broker's answer is malformed");
-	if (code == 0)
+	if (code == 0) {
+		if (ret_fd != NULL)
+			*ret_fd = own >= 0 ? TAKE_FD(own) : dup_fd(fd);
 		return json_parse(result, "the broker's answer", ret, err);
+	}
 	text = log_vis(result);
 	return err_set(err, code_of(code), "%s", text);
+}
+
+int
+control_call(
+    const char *state, const char *verb, struct str args, struct json_doc **ret, struct err *err)
+{
+	return call(state, verb, args, ret, NULL, err);
+}
+
+int
+control_stay(const char *state, const char *verb, struct str args, struct json_doc **ret,
+    int *ret_fd, struct err *err)
+{
+	return call(state, verb, args, ret, ret_fd, err);
 }
 
 int

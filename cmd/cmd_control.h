@@ -10,6 +10,9 @@
  */
 int control_call(
     const char *state, const char *verb, struct str args, struct json_doc **ret, struct err *err);
+/* The same, and the connection, on which more will come; the caller closes *ret_fd. */
+int control_stay(const char *state, const char *verb, struct str args, struct json_doc **ret,
+    int *ret_fd, struct err *err);
 /* The same of a signature: while another one is being recorded it is sent again, some seconds. */
 int control_sign(
     const char *state, const char *verb, struct str args, struct json_doc **ret, struct err *err);

@@ -38,6 +38,9 @@
 	"  --as PERSON         who signs, a person of the policy (needed)\n" KEY       \
 	"  --role ROLE         which of the person's roles (default: one that fits)\n" \
 	"  --yes               do not ask before signing\n" VIA
+#define TOLD                                                               \
+	"  RUN                 the run, as `cofferdam status` prints it\n" \
+	"  --reason TEXT       why; recorded\n"
 #define NOTE                                                      \
 	"  ID                  as `cofferdam status` prints it\n" \
 	"  --note TEXT         words that are signed with it\n"
@@ -172,6 +175,26 @@ static const struct help {
 	"is\n"
 	"void.",
 	"  RUN                 the run, as `cofferdam status` prints it\n" REASON SIGN},
+    {"attach", "RUN [--json]",
+	"Watch a run: what its model says, its code, its output, its actions and their verdicts, "
+	"as\n"
+	"they come on the record. For its owner, and for roles that the policy's \"watch\" names.",
+	"  RUN                 the run, as `cofferdam status` prints it\n"
+	"  --json              one JSON object a line, as docs/runs.md says\n" VIA},
+    {"pause", "RUN [--reason TEXT]",
+	"Hold a run: what runs in its sandbox stands still, and no turn begins until `resume`.",
+	TOLD VIA},
+    {"resume", "RUN [--reason TEXT]", "Let a paused run go on.", TOLD VIA},
+    {"message", "RUN TEXT",
+	"Tell a run's model something, at its next turn, as a person's words. Who does that "
+	"cannot\n"
+	"sign for what the run does.",
+	"  RUN                 the run, as `cofferdam status` prints it\n"
+	"  TEXT                up to 4096 bytes\n" VIA},
+    {"stop", "RUN [--reason TEXT]",
+	"End a run in order: its program is ended, its end recorded, and its agent says what was\n"
+	"done so far.",
+	TOLD VIA},
     {"freeze start", "--reason TEXT --as PERSON [options]",
 	"Refuse changes from now on: one signature. It holds until two people lift it.",
 	"  --effects LIST      effects that are refused (default: @change,@destructive,@escape)\n"

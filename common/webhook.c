@@ -29,7 +29,8 @@ static const char *const types[] = {"approval.armed", "approval.consumed", "appr
     "exception.use", "freeze.begin", "freeze.end", "freeze.rejected", "freeze.request",
     "freeze.sign", "log.close", "log.full", "log.heartbeat", "log.open", "log.recovered",
     "log.segment", "policy.load", "policy.refused", "policy.unload", "run.alarm", "run.end",
-    "run.revoke", "run.start", "run.targets"};
+    "run.message", "run.pause", "run.resume", "run.revoke", "run.start", "run.stop", "run.targets",
+    "run.watch"};
 
 /* What somebody should look at now. */
 static const char *const alarms[] = {"approval.rejected", "breakglass.begin", "breakglass.rejected",

@@ -345,7 +345,7 @@ def reference(r):
     t, d = r["type"], r["data"]
     if t == "action":
         d, key = d.get("request"), "head"
-    elif t.startswith("agent."):
+    elif t.startswith("agent.") or t == "run.message":
         key = "content"
     else:
         key = {"policy.load": "bundle", "run.start": "task", "approval.request": "show", "outcome": "answer"}.get(t)

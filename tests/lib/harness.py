@@ -418,9 +418,11 @@ class Stack:
 class HostRun:
     """A run whose listeners are on this host's loopback (tests/tools/hostrun.c)."""
 
-    def __init__(self, stack):
-        self.p = subprocess.Popen([BUILD + "/tool_hostrun", stack.state + "/run/agent.sock"],
-                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8")
+    def __init__(self, stack, targets=(), **env):
+        """targets: these alone. PARENT, EFFECTS, BUDGET, AGENT, SAYS as tests/tools/hostrun.c has them."""
+        self.p = subprocess.Popen([BUILD + "/tool_hostrun", stack.state + "/run/agent.sock", *targets],
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE if env else None,
+                                  encoding="utf-8", env=dict(os.environ, **env))
         self.stack, self.id, self.port, self.address, self.env = stack, None, {}, {}, {}
         for line in self.p.stdout:
             w = line.split()
@@ -433,7 +435,7 @@ class HostRun:
             elif w[0] == "started":
                 break
         else:
-            raise RuntimeError("no run")
+            raise RuntimeError("no run: %s" % (self.p.stderr.read() if env else ""))
         atexit.register(self.kill)
 
     def dsn(self, pg, target="crm-db", **kw):

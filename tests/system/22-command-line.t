@@ -38,6 +38,8 @@ COMMANDS = {  # file with the option table: its commands
     "cmd/cmd_key.c": ["key new", "key show"],
     "cmd/cmd_approve.c": ["approve", "deny"],
     "cmd/cmd_revoke.c cmd/cmd_approve.c": ["revoke"],  # of a run, or of a request
+    "cmd/cmd_attach.c": ["attach"],
+    "cmd/cmd_steer.c": ["pause", "resume", "stop"],
     "cmd/cmd_lift.c": ["freeze start", "freeze lift", "freeze status", "exception request", "exception sign",
                        "exception revoke", "exception list", "breakglass start", "breakglass confirm", "breakglass end",
                        "breakglass review", "breakglass list"],

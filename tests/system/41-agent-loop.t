@@ -115,8 +115,12 @@ class Core(threading.Thread):
     def one(self, t, r, fds):
         self.heard.append(t)
         if t == A_OPEN:
-            self.open = [r.u32(), r.s().decode(), r.s().decode(), [r.s().decode() for _ in range(r.u32())],
-                         r.s().decode(), r.take(1), r.b]
+            self.open = [r.u32(), r.s().decode(), r.s().decode()]
+            self.parent = r.s().decode()
+            self.open.append([r.s().decode() for _ in range(r.u32())])
+            self.effects = [r.s().decode() for _ in range(r.u32())]
+            self.budget = r.s().decode()
+            self.open += [r.s().decode(), bytes([r.take(1)[0] & 1]), r.b]
             if self.refuse:
                 self.send(A_ERROR, u32(self.refuse[0]) + s(self.refuse[1]))
                 return False
@@ -130,7 +134,7 @@ class Core(threading.Thread):
             self.level = json.loads(r.s())
             self.send(A_STARTED)
         elif t == A_RESUME:
-            self.resumed = (r.u32(), r.s().decode(), r.b)
+            self.resumed = (r.u32(), r.s().decode(), r.take(9) and r.b)
             self.send(A_STARTED)
         elif t == A_EVENT:
             id_, type_, fields, content = r.u64(), r.s().decode(), r.s(), r.s()

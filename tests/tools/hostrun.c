@@ -5,7 +5,7 @@
  * (TARGET "proxy" for the proxy), "env NAME VALUE" lines, then "started"; ends the run at end of
  * input. When targets come and go: "gone TARGET", "listen ..." and "env ..." lines, then "changed".
  * With -l it asks for the loop's listener and makes it at that path. Survives a restart of
- * core (A_RESUME).
+ * core (A_RESUME). From the environment: AGENT (its name), PARENT, EFFECTS (one of them), BUDGET.
  */
 #include <arpa/inet.h>
 #include <poll.h>
@@ -172,6 +172,14 @@ say(int fd)
 	expect(fd, MSG_A_EVENT_ACK, &in);
 }
 
+static const char *
+setting(const char *name)
+{
+	const char *v = getenv(name);
+
+	return v != NULL ? v : "";
+}
+
 static void
 open_run(int fd, int argc, char **argv, const char *loop, char *ret_run, size_t size)
 {
@@ -182,11 +190,16 @@ open_run(int fd, int argc, char **argv, const char *loop, char *ret_run, size_t 
 	uint32_t n;
 
 	buf_u32(&out, IPC_VERSION);
-	buf_lz(&out, "hostrun");
+	buf_lz(&out, getenv("AGENT") != NULL ? getenv("AGENT") : "hostrun");
 	buf_lz(&out, "test");
+	buf_lz(&out, setting("PARENT"));
 	buf_u32(&out, (uint32_t)argc);
 	for (int i = 0; i < argc; i++)
 		buf_lz(&out, argv[i]);
+	buf_u32(&out, getenv("EFFECTS") != NULL ? 1 : 0);
+	if (getenv("EFFECTS") != NULL)
+		buf_lz(&out, getenv("EFFECTS"));
+	buf_lz(&out, setting("BUDGET"));
 	buf_lz(&out, "{}");
 	buf_u8(&out, loop != NULL ? 1 : 0);
 	send_msg(fd, MSG_A_OPEN, &out, NULL, 0);
@@ -230,6 +243,8 @@ resume(const char *path, const char *run)
 			continue;
 		buf_u32(&out, IPC_VERSION);
 		buf_lz(&out, run);
+		buf_u64(&out, 0);
+		buf_u8(&out, 0);
 		if (ipc_sync_send(fd, IPC_ROLE_AGENT, IPC_ROLE_CORE, MSG_A_RESUME, &out, NULL, 0,
 			&err) == 0 &&
 		    ipc_sync_recv(fd, IPC_ROLE_AGENT, IPC_ROLE_CORE, 5000, &type, &in, fds, &nfds,

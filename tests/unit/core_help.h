@@ -77,6 +77,7 @@ struct world {
 	struct hash sent;   /* of the last lease that leased() read */
 	const char *copied; /* COPY data that the next server_done() tells of */
 	char *policy_text;
+	const char *parent, *effect, *budget; /* of the next run that opens; NULL: none */
 };
 
 /* --- the ends -------------------------------------------------------------------- */

@@ -37,9 +37,14 @@ agent_opens(struct world *w, const char *name, const char *target)
 	buf_u32(&b, IPC_VERSION);
 	buf_lz(&b, name);
 	buf_lz(&b, "do the work");
+	buf_lz(&b, w->parent);
 	buf_u32(&b, target != NULL ? 1 : 0);
 	if (target != NULL)
 		buf_lz(&b, target);
+	buf_u32(&b, w->effect != NULL ? 1 : 0);
+	if (w->effect != NULL)
+		buf_lz(&b, w->effect);
+	buf_lz(&b, w->budget);
 	buf_lz(&b, "{}");
 	buf_u8(&b, 0);
 	say(&w->agent, MSG_A_OPEN, &b);

@@ -40,9 +40,12 @@ opens(struct world *w, const char *target, uint8_t loop)
 	buf_u32(&b, IPC_VERSION);
 	buf_lz(&b, "tester");
 	buf_lz(&b, "task");
+	buf_lz(&b, ""); /* parent */
 	buf_u32(&b, target != NULL ? 1 : 0);
 	if (target != NULL)
 		buf_lz(&b, target);
+	buf_u32(&b, 0); /* effects */
+	buf_lz(&b, ""); /* budget */
 	buf_lz(&b, "{}");
 	buf_u8(&b, loop);
 	say(&w->agent, MSG_A_OPEN, &b);

@@ -356,6 +356,8 @@ a_run_of_the_log_waits_for_its_agent_which_must_be_the_owner(void **state)
 	assert_null(run->peer);
 	buf_u32(&resume, IPC_VERSION);
 	buf_lz(&resume, run->id);
+	buf_u64(&resume, 0);
+	buf_u8(&resume, 0);
 	agent_connects(w, 61001); /* dana */
 	say(&w->agent, MSG_A_RESUME, &resume);
 	settle(w);
@@ -450,6 +452,8 @@ a_run_whose_listeners_went_with_the_broker_is_ended_and_its_agent_told(void **st
 	old_run_comes_back(w);
 	buf_u32(&resume, IPC_VERSION);
 	buf_lz(&resume, "r-old");
+	buf_u64(&resume, 0);
+	buf_u8(&resume, 0);
 	agent_connects(w, getuid()); /* back before the parent is done */
 	say(&w->agent, MSG_A_RESUME, &resume);
 	settle(w);
