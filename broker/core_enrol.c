@@ -77,6 +77,24 @@ invite_of(const struct core *c, const struct core_invite *v, char broker[80], st
 	    .signer = signer};
 }
 
+/* Who there is, when somebody is asked for who is not. */
+static int
+unknown_person(const struct policy *p, struct str person, struct err *err)
+{
+	AUTO_BUF struct buf b = BUF(512);
+	size_t n = policy_person_count(p), i = 0;
+
+	for (; i < n && b.n < 200; i++)
+		buf_printf(&b, "%s%.*s", i != 0 ? ", " : "", STR_ARG(policy_person_at(p, i)->id));
+	if (i < n)
+		buf_printf(&b, " and %zu more", n - i);
+	return err_set(err, ERR_NOT_FOUND,
+	    "\"%.*s\" is no person of the policy: there are %.*s; who is to come stands in the "
+	    "policy "
+	    "first, without keys",
+	    STR_ARG(person), STR_ARG(buf_str(&b)));
+}
+
 int
 core_enrol_verb_invite(struct core_call *call, struct err *err)
 {
@@ -91,6 +109,8 @@ core_enrol_verb_invite(struct core_call *call, struct err *err)
 	if (!invite_person_ok(person))
 		return err_set(err, ERR_INVALID,
 		    "a person has 1 to %d of A-Z a-z 0-9 . _ -, as in the policy", POLICY_ID_MAX);
+	if (c->policy != NULL && policy_person(c->policy, person) == NULL)
+		return unknown_person(c->policy, person, err);
 	if (v == NULL)
 		return err_set(
 		    err, ERR_TOO_LARGE, "%d invitations are open, the limit", CORE_INVITES_MAX);

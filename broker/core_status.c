@@ -234,6 +234,10 @@ core_status_verb(struct core_call *call, struct err *err)
 	jcs_int(j, "pending", (int64_t)pending);
 	put_policy(j, c->policy);
 	jcs_int(j, "reviews", (int64_t)core_lift_count(c, LIFT_KIND_BREAKGLASS, CORE_LIFT_REVIEW));
+	jcs_array(j, "run_ids");
+	TAILQ_FOREACH (run, &c->runs, link)
+		jcs_z(j, NULL, run->id);
+	jcs_array_end(j);
 	jcs_int(j, "runs", (int64_t)c->nruns);
 	jcs_z(j, "state",
 	    !c->live				      ? "no log"

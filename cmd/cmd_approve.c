@@ -54,10 +54,14 @@ args_read(int argc, char **argv, struct sign_args *a)
 		default: return false;
 		}
 	}
-	if (optind + 1 != argc)
+	if (optind + 1 != argc) {
+		(void)cmd_missing(
+		    argv[0], argc == optind, "the request's ID; cofferdam pending lists them");
 		return false;
+	}
 	a->id = argv[optind];
-	return a->person != NULL && (a->reason == NULL || strcmp(a->decision, "approve") != 0);
+	return cmd_missing(argv[0], a->person == NULL, "--as PERSON: in whose name you sign") &&
+	       (a->reason == NULL || strcmp(a->decision, "approve") != 0);
 }
 
 /* --- one decision ---------------------------------------------------------------- */

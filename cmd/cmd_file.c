@@ -16,6 +16,14 @@
 
 #include "common/banned.h"
 
+bool
+cmd_missing(const char *verb, bool missing, const char *what)
+{
+	if (missing)
+		(void)fprintf(stderr, "cofferdam: %s needs %s\n", verb, what);
+	return !missing;
+}
+
 int
 cmd_fail(const struct err *err)
 {

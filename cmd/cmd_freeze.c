@@ -75,11 +75,21 @@ find(enum lift_kind kind, const char *name)
 static bool
 complete(const struct verb *v, const struct lift_args *a)
 {
-	bool id = (v->needs & NEEDS_ID) != 0;
+	bool id = (v->needs & NEEDS_ID) != 0, scope = (v->needs & NEEDS_SCOPE) != 0;
+	char name[64];
 
-	return (a->id != NULL) == id && ((v->needs & NEEDS_AS) == 0 || a->as != NULL) &&
-	       ((v->needs & NEEDS_SCOPE) == 0 || (a->target != NULL && a->effects != NULL)) &&
-	       ((v->needs & NEEDS_NOTE) == 0 || a->note != NULL) && (!v->ask || a->reason != NULL);
+	(void)snprintf(name, sizeof(name), "%s %s", lift_kind_name(v->kind), v->name);
+	return cmd_missing(
+		   name, id && a->id == NULL, "an ID: its list, or freeze status, has them") &&
+	       (a->id != NULL) == id &&
+	       cmd_missing(name, scope && a->target == NULL, "--target T") &&
+	       cmd_missing(name, scope && a->effects == NULL, "--effects LIST, as \"drop bulk\"") &&
+	       cmd_missing(
+		   name, v->ask && a->reason == NULL, "--reason TEXT: others will read it") &&
+	       cmd_missing(name, (v->needs & NEEDS_AS) != 0 && a->as == NULL,
+		   "--as PERSON: in whose name you sign") &&
+	       cmd_missing(name, (v->needs & NEEDS_NOTE) != 0 && a->note == NULL,
+		   "--note TEXT: what you have seen");
 }
 
 static int

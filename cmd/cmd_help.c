@@ -162,7 +162,8 @@ static const struct help {
 	"Requests that wait for people, or to be used, and what nobody can approve.",
 	"  --json              as the broker says it\n"
 	"  --watch             draw it again every 2 seconds, until interrupted\n" VIA},
-    {"show", "[--json] ID", "One request, the action in full. Of a run that is over: how the log says that it ended.",
+    {"show", "[--json] ID",
+	"One request, the action in full. Of a run that is over: how the log says that it ended.",
 	"  --json              as the broker says it\n" VIA},
     {"control-pipe", "[--state DIR]",
 	"Copy between standard input and output and the control socket: what sshd\n"

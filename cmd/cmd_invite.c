@@ -51,7 +51,11 @@ args_read(int argc, char **argv, struct invite_args *a)
 		default: return false;
 		}
 	}
-	if (optind + 1 != argc || a->as == NULL)
+	if (optind + 1 != argc) {
+		(void)cmd_missing(argv[0], argc == optind, "PERSON: who is to make a passkey");
+		return false;
+	}
+	if (!cmd_missing(argv[0], a->as == NULL, "--as OWNER: in whose name you sign"))
 		return false;
 	a->person = argv[optind];
 	return true;

@@ -156,6 +156,11 @@ policy_file_open(const char *path, unsigned how, struct policy_file *ret, struct
 
 	*ret = (struct policy_file){.warnings = BUF((size_t)1 << 20)};
 	ret->dir = xstrdup(dirname(copy));
+	if (strcmp(path, "-") == 0)
+		return err_set(err, ERR_CONFIG,
+		    "a policy is not read from standard input, since it may include files that lie "
+		    "beside it: "
+		    "give the name of its file");
 	rc = file_read(AT_FDCWD, path, &text, err);
 	if (rc != 0)
 		return rc;
@@ -174,12 +179,16 @@ policy_file_open(const char *path, unsigned how, struct policy_file *ret, struct
 int
 policy_time_parse(const char *text, int64_t *ret_us, struct err *err)
 {
-	AUTO_FREE char *full = NULL;
+	bool day = strlen(text) == strlen("2026-12-24");
+	AUTO_FREE char *full = xasprintf(day ? "%sT00:00:00Z" : "%s", text);
+	struct err why;
 
-	if (strlen(text) != strlen("2026-12-24"))
-		return clock_parse(str_z(text), ret_us, err);
-	full = xasprintf("%sT00:00:00Z", text);
-	return clock_parse(str_z(full), ret_us, err);
+	if (clock_parse(str_z(full), ret_us, &why) == 0)
+		return 0;
+	return err_set(err, ERR_INVALID,
+	    "must be an instant as 2026-12-24T12:00:05Z (UTC), or a day as 2026-12-24, is "
+	    "\"%s\"%s%s%s",
+	    text, day ? " (" : "", day ? why.msg : "", day ? ")" : "");
 }
 
 struct str

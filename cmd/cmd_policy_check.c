@@ -46,8 +46,10 @@ args_read(int argc, char **argv, struct check_args *a, struct err *err)
 		else if (policy_time_parse(optarg, &a->now_us, err) != 0)
 			return err_wrap(err, "--at");
 	}
-	if (optind + 1 != argc)
+	if (optind + 1 != argc) {
+		(void)cmd_missing("policy check", argc == optind, "FILE");
 		return ERR_CONFIG;
+	}
 	a->file = argv[optind];
 	return 0;
 }

@@ -102,7 +102,17 @@ explain_args_read(int argc, char **argv, struct explain_args *a)
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1)
 		if (!option_read(a, c))
 			return false;
-	if (optind + 1 != argc || !is_one_action(a))
+	if (optind + 1 != argc) {
+		(void)cmd_missing("policy explain", argc == optind, "FILE, a policy or a bundle");
+		return false;
+	}
+	if (!cmd_missing("policy explain", a->request == NULL && a->target == NULL,
+		"--target T: of which target the action is") ||
+	    !cmd_missing("policy explain",
+		a->request == NULL && a->sql == NULL &&
+		    (a->http.method.n == 0 || a->http.path.n == 0),
+		"the action: --sql TEXT, or --method M and --path P") ||
+	    !is_one_action(a))
 		return false;
 	a->http.target = str_z(a->target);
 	a->file = argv[optind];

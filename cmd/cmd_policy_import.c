@@ -66,8 +66,10 @@ args_read(int argc, char **argv, struct import_args *a, struct err *err)
 			a->limit_s = us / 1000000;
 		}
 	}
-	if (optind + 1 != argc)
+	if (optind + 1 != argc) {
+		(void)cmd_missing("policy import-ics", argc == optind, "FILE");
 		return ERR_CONFIG;
+	}
 	a->file = argv[optind];
 	return 0;
 }

@@ -49,8 +49,12 @@ args_read(int argc, char **argv, bool id, struct look_args *a)
 		default: return false;
 		}
 	}
-	if (optind + (id ? 1 : 0) != argc)
+	if (optind + (id ? 1 : 0) != argc) {
+		(void)cmd_missing(argv[0], id && argc == optind,
+		    strcmp(argv[0], "show") == 0 ? "the request's ID; cofferdam pending lists them"
+						 : "the run's id; cofferdam status lists them");
 		return false;
+	}
 	a->id = id ? argv[optind] : NULL;
 	return true;
 }

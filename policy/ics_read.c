@@ -160,7 +160,8 @@ read_time(struct ics_reader *r, const struct property *p, struct str value, stru
 			return fail(r, err, "TZID stands beside a %s", date ? "date" : "UTC time");
 	} else if (p->tzid.n == 0) {
 		return fail(r, err,
-		    "a time without a zone: say TZID=Europe/London, or UTC by a Z behind it");
+		    "a time without a zone: write DTSTART;TZID=Europe/London:..., or a Z behind it "
+		    "for UTC (--tz says where whole days are, and no more)");
 	} else {
 		rc = zone(r, p->tzid, err);
 		ret->tzid = r->ics->tzid;

@@ -173,4 +173,26 @@ done
 cmp "$tmp/UTC" "$tmp/Kolkata" >"$tmp/out"
 ok $? "the zone of the process changes nothing"
 run 2 "usage: cofferdam policy SUBCOMMAND" "an unknown subcommand is a usage error" frobnicate
+# --- what a newcomer types wrong: told is what, and what to write ---
+run 2 "not read from standard input" "a policy is not read from standard input, and says so" check -
+run 2 "policy check needs FILE" "check names what is missing" check
+run 2 "a day as 2026-12-24, is \"tomorrow\"" "a time that is none: both forms are told" check "$tmp/p.json" --at tomorrow
+run 2 "month must be from 1 to 12" "and what is wrong with one that nearly is" check "$tmp/p.json" --at 2026-13-01
+run 2 "needs --target T" "explain names the option that is missing" explain "$tmp/p.json"
+run 2 "needs the action: --sql TEXT" "and then the next" explain "$tmp/p.json" --target db
+run 2 "needs FILE" "import-ics, too" import-ics
+run 2 "unrecognized option '--strct'" "an option that there is not is named" check "$tmp/p.json" --strct
+cat >"$tmp/z.ics" <<'EOF'
+BEGIN:VCALENDAR
+VERSION:2.0
+PRODID:x
+BEGIN:VEVENT
+UID:1
+DTSTAMP:20260101T000000Z
+DTSTART:20261224T100000
+DTEND:20261226T100000
+END:VEVENT
+END:VCALENDAR
+EOF
+run 1 "--tz says where whole days are, and no more" "a time without a zone: where to write it, though --tz is given" import-ics "$tmp/z.ics" --tz Europe/London
 echo "1..$n"

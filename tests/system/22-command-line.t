@@ -214,4 +214,15 @@ r = run([CLI, "init", "--state", "st-new", "--origin", "b.example/log"])
 tap.ok(r.returncode != 0 and "st-new" in r.stdout and open("st-new/keys/log/seed", "rb").read() == seed and
        sorted(os.listdir(".")) == before, "init never touches a directory that is there", r.stdout)
 
+# --- what is missing is named ---------------------------------------------------------------
+for argv, words in ((["approve", "x"], "approve needs --as PERSON"), (["deny"], "deny needs the request's ID"), (["show"], "show needs the request's ID"),
+                    (["run-end"], "run-end needs the run's id"), (["invite"], "invite needs PERSON"), (["invite", "dana"], "invite needs --as OWNER"),
+                    (["freeze", "start"], "freeze start needs --reason TEXT"), (["freeze", "start", "--reason", "x"], "freeze start needs --as PERSON"),
+                    (["freeze", "lift"], "freeze lift needs an ID"), (["breakglass", "start", "--target", "t"], "breakglass start needs --effects LIST")):
+    r = run([CLI, *argv])
+    tap.ok(r.returncode == 2 and words in r.stdout and "usage:" in r.stdout, "%s: %s" % (" ".join(argv), words), r.stdout)
+for argv in (["show", "a", "b"], ["deny", "a", "--as", "x", "b"], ["invite", "a", "b", "--as", "x"], ["run-end", "a", "b"]):
+    r = run([CLI, *argv])
+    tap.ok(r.returncode == 2 and "usage:" in r.stdout and "needs" not in r.stdout, "%s: too much is no call" % " ".join(argv), r.stdout)
+
 tap.done()

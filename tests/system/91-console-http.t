@@ -128,8 +128,16 @@ c.cookie = good
 omar = console.Client(st)
 omar.sign_in(KEYS["omar"], "omar")
 
+# === who is invited =========================================================================================
+r = st.cli("invite", "nobody", "--as", "olivia", "--key", st.key("olivia"), "--yes")
+tap.ok(r.returncode == 1 and '"nobody" is no person of the policy: there are dana, olivia, omar' in r.stdout and not st.records("console.invite"),
+       "who is no person of the policy is not invited; told is who there is", r.stdout)
+tap.ok("/enrol#" in console.invite(st, "omar", "olivia"), "who is one, is")
+
 # === what a session may ======================================================================================
 hr = HostRun(st)
+tap.eq([json.loads(st.cli("status", "--json").stdout)["run_ids"], c.ask("GET", "/api/status").json()["run_ids"]], [[hr.id]] * 2,
+       "status names the runs, on both ways")
 db = Conn(hr.dsn(pg))
 db.query("DELETE FROM t WHERE id = 1")
 rid = wait_for(lambda: next(iter(st.pending()), None), 20)
