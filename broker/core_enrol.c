@@ -84,8 +84,11 @@ unknown_person(const struct policy *p, struct str person, struct err *err)
 	AUTO_BUF struct buf b = BUF(512);
 	size_t n = policy_person_count(p), i = 0;
 
-	for (; i < n && b.n < 200; i++)
-		buf_printf(&b, "%s%.*s", i != 0 ? ", " : "", STR_ARG(policy_person_at(p, i)->id));
+	for (; i < n && b.n < 200; i++) {
+		struct str id = policy_person_at(p, i)->id;
+
+		buf_printf(&b, "%s%.*s", i != 0 ? ", " : "", STR_ARG(id));
+	}
 	if (i < n)
 		buf_printf(&b, " and %zu more", n - i);
 	return err_set(err, ERR_NOT_FOUND,
