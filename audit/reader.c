@@ -86,6 +86,12 @@ segment_of(const struct reader *r, uint64_t seq)
 	return lo;
 }
 
+uint64_t
+reader_segment(const struct reader *r, uint64_t seq)
+{
+	return r->files.n[0] != 0 ? r->files.number[0][segment_of(r, seq)] : 0;
+}
+
 int
 reader_seek(struct reader *r, const struct reader_place *at, struct err *err)
 {

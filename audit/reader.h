@@ -22,6 +22,8 @@ void reader_free(struct reader *r);
 DEFINE_AUTO(reader, struct reader, reader_free)
 uint64_t reader_first(const struct reader *r); /* seq of the first record that is still there */
 bool reader_holds(const struct reader *r, uint64_t seq); /* a segment may have it */
+/* The number of the segment that holds seq; the first one if seq is before it. */
+uint64_t reader_segment(const struct reader *r, uint64_t seq);
 /* Go on from there. Without it, from the first record. ERR_NOT_FOUND: no such place. */
 int reader_seek(struct reader *r, const struct reader_place *at, struct err *err);
 /*

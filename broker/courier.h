@@ -124,8 +124,6 @@ int courier_event_put(
 /* Data as the JSON form has it to a message for people. */
 int courier_slack_put(
     const struct courier_event *e, struct str json, struct buf *out, struct err *err);
-/* Printable text of somebody else's, cut at max bytes with "..." */
-void courier_words(struct buf *out, struct str s, size_t max);
 /* Where people look at it: "" unknown. */
 void courier_link(
     const struct courier_event *e, struct str type, struct str id, struct str run, struct buf *out);

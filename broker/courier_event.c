@@ -6,7 +6,7 @@
  */
 #include "broker/courier.h"
 
-#include "audit/record.h"
+#include "audit/export.h"
 #include "common/jcs.h"
 
 #include "common/banned.h"
@@ -85,51 +85,12 @@ static const struct {
 
 /* --- words --------------------------------------------------------------------------- */
 
-/* Bytes that a terminal, a chat or a log viewer would act on. */
-static bool
-is_plain(const char *p, size_t n)
-{
-	uint32_t c = (unsigned char)p[0];
-
-	if (n == 1)
-		return c >= ' ' && c < 0x7f;
-	c &= n == 2 ? 0x1f : n == 3 ? 0x0f : 0x07;
-	for (size_t i = 1; i < n; i++)
-		c = c << 6 | ((unsigned char)p[i] & 0x3f);
-	return c >= 0xa0 && !(c >= 0x200b && c <= 0x200f) && !(c >= 0x2028 && c <= 0x202e) &&
-	       !(c >= 0x2060 && c <= 0x206f) && c != 0x61c && c != 0xfeff && c != 0xad &&
-	       !(c >= 0xfff0 && c <= 0xfffb) && !(c >= 0xe0000 && c <= 0xe0fff);
-}
-
-void
-courier_words(struct buf *out, struct str s, size_t max)
-{
-	size_t n, had = out->n;
-	bool whole;
-
-	for (size_t i = 0; i < s.n; i += n) {
-		unsigned char c = (unsigned char)s.p[i];
-
-		n = c < 0x80 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
-		if (out->n - had + n > max) {
-			buf_put_z(out, "...");
-			return;
-		}
-		whole = i + n <= s.n && str_is_utf8(str_mem(s.p + i, n));
-		if (whole && is_plain(s.p + i, n))
-			buf_put(out, s.p + i, n);
-		else
-			buf_put_c(out, '?');
-		n = whole ? n : 1;
-	}
-}
-
 static void
 put_words(struct jcs *j, const char *key, struct str s)
 {
 	AUTO_BUF struct buf b = BUF(WORDS_MAX + 8);
 
-	courier_words(&b, s, WORDS_MAX);
+	export_words(&b, s, WORDS_MAX);
 	jcs_str(j, key, buf_str(&b));
 }
 

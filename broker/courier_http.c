@@ -6,6 +6,8 @@
  */
 #include "broker/courier.h"
 
+#include "audit/export.h"
+
 #include <curl/curl.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -77,7 +79,7 @@ finish(struct delivery *d, const char *why, uint64_t retry_after_ms)
 	char text[COURIER_WHY_MAX];
 
 	/* OpenSSL's and libcurl's words may hold what the other side sent. */
-	courier_words(&b, str_z(why), sizeof(text) - 8);
+	export_words(&b, str_z(why), sizeof(text) - 8);
 	(void)snprintf(text, sizeof(text), "%.*s", STR_ARG(buf_str(&b)));
 	courier_http_drop(h);
 	courier_delivered(h, text, retry_after_ms);

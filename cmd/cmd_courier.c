@@ -1,6 +1,7 @@
 /*
- * The courier's part of `cofferdam status`. Runs as the person. The file is written by a process
- * that talks to the outside: it is read as strictly as what comes from there, and printed encoded.
+ * What `cofferdam status` tells beside core: the courier, exports. Runs as the person. The file is
+ * written by a process that talks to the outside: it is read as strictly as what comes from there,
+ * and printed encoded.
  */
 #include "cmd/cmd_courier.h"
 
@@ -11,6 +12,7 @@
 #include <string.h>
 
 #include "cmd/cmd_control.h"
+#include "cmd/cmd_export_cursor.h"
 #include "cmd/cmd_file.h"
 #include "common/clock.h"
 #include "common/log.h"
@@ -78,25 +80,29 @@ courier_status_print(const struct json *status)
 }
 
 int
-courier_status_add(
-    struct jcs *j, const struct json *core, const struct json *status, struct err *err)
+courier_status_add(struct jcs *j, const struct json *core, const struct json *status,
+    const char *state, struct err *err)
 {
-	bool done = status == NULL;
+	static const char *const beside[] = {"courier", "exports"};
+	size_t next = 0, n = json_count(core);
 	int rc = 0;
 
 	jcs_open(j, NULL);
-	for (size_t i = 0; rc == 0 && i < json_count(core); i++) {
-		AUTO_FREE char *key = str_dup(json_key(core, i));
+	for (size_t i = 0; rc == 0 && i <= n; i++) {
+		AUTO_FREE char *key = i < n ? str_dup(json_key(core, i)) : NULL;
 
-		if (!done && strcmp(key, "courier") > 0) {
-			done = true;
-			rc = jcs_value(j, "courier", status, err);
+		for (; rc == 0 && next < ARRAY_LEN(beside) &&
+		       (key == NULL || strcmp(key, beside[next]) > 0);
+		     next++) {
+			if (next == 1)
+				export_status_put(j, beside[next], state,
+				    (uint64_t)json_int(json_get(core, "log_size")));
+			else if (status != NULL)
+				rc = jcs_value(j, beside[next], status, err);
 		}
-		if (rc == 0)
+		if (rc == 0 && key != NULL)
 			rc = jcs_value(j, key, json_at(core, i), err);
 	}
-	if (rc == 0 && !done)
-		rc = jcs_value(j, "courier", status, err);
 	jcs_close(j);
 	return rc;
 }

@@ -29,6 +29,11 @@ static const struct {
 	"SEQ]\n"
 	"                           [--limit N] [--oldest] [--json] [--index FILE | --scan]"},
     {"index", cmd_log_index, "[--state DIR | DIR] [--index FILE] [--rebuild]"},
+    {"export", cmd_log_export,
+	"[--state DIR | DIR] [--format json|ocsf|otlp|lines] [--text]\n"
+	"                           [--type TYPE]... [--from SEQ] [--output FILE] [--cursor "
+	"NAME|PATH]\n"
+	"                           [--follow] [--keys FILE]"},
     {"head", cmd_log_head, "[--state DIR | DIR] [--keys FILE]"},
     {"checkpoint", cmd_log_head, "[--state DIR | DIR] [--keys FILE]"},
     {"prove", cmd_log_prove, "SEQ [--state DIR | DIR] [--keys FILE] [--checkpoint FILE]"},

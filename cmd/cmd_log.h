@@ -11,6 +11,7 @@ int cmd_log_verify(int argc, char **argv);
 int cmd_log_show(int argc, char **argv);
 int cmd_log_query(int argc, char **argv);
 int cmd_log_index(int argc, char **argv);
+int cmd_log_export(int argc, char **argv);
 int cmd_log_head(int argc, char **argv);
 int cmd_log_prove(int argc, char **argv);
 int cmd_log_verify_proof(int argc, char **argv);

@@ -9,6 +9,7 @@
 
 #include "cmd/cmd.h"
 #include "cmd/cmd_courier.h"
+#include "cmd/cmd_export_cursor.h"
 #include "cmd/cmd_file.h"
 #include "cmd/cmd_lift.h"
 #include "cmd/cmd_log.h"
@@ -157,16 +158,17 @@ print_status(const struct look_args *a, const struct json *o, struct err *err)
 	return 0;
 }
 
-/* What core says, and beside it the courier, which core knows nothing of. */
+/* What core says, and beside it the courier and exports, which core knows nothing of. */
 static int
-print_both(const struct json *o, const struct json *courier, struct err *err)
+print_both(
+    const struct look_args *a, const struct json *o, const struct json *courier, struct err *err)
 {
 	AUTO_BUF struct buf b = BUF((size_t)8 << 20);
 	struct jcs j;
 	int rc;
 
 	jcs_init(&j, &b);
-	rc = courier_status_add(&j, o, courier, err);
+	rc = courier_status_add(&j, o, courier, a->state, err);
 	if (rc == 0)
 		(void)printf("%.*s\n", STR_ARG(buf_str(&b)));
 	return rc;
@@ -190,12 +192,15 @@ cmd_status(int argc, char **argv)
 	if (rc == 0 && courier != NULL)
 		k = json_root(courier);
 	if (rc == 0)
-		rc = a.json ? print_both(json_root(doc), k, &err)
+		rc = a.json ? print_both(&a, json_root(doc), k, &err)
 			    : print_status(&a, json_root(doc), &err);
 	if (rc != 0)
 		return cmd_fail(&err);
-	if (!a.json)
+	if (!a.json) {
 		courier_status_print(k);
+		export_status_print(
+		    a.state, (uint64_t)json_int(json_get(json_root(doc), "log_size")));
+	}
 	return serving(json_root(doc)) ? CMD_OK : CMD_FAILED;
 }
 

@@ -8,6 +8,7 @@
 
 #include "audit/canon.h"
 #include "audit/record.h"
+#include "audit/export.h"
 #include "broker/courier.h"
 #include "common/jcs.h"
 
@@ -106,7 +107,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	assert(c.hooks[0].next == COURIER_START || c.hooks[0].whole_from <= c.hooks[0].next);
 	if (webhook_url_parse(text, &u, NULL) == 0)
 		assert(u.host[0] != '\0' && u.port != 0 && u.target[0] == '/');
-	courier_words(&words, text, 256);
+	export_words(&words, text, 256);
 	assert(words.n <= 259 && str_is_utf8(buf_str(&words)));
 	record_of(text);
 	data_of(text);

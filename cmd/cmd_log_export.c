@@ -1,0 +1,462 @@
+/*
+ * `cofferdam log export`: records as JSON, OCSF or OTLP lines, or as they stand. Runs as whoever
+ * may read the log; writes to a file or to standard output, and connects to nothing: what goes over
+ * the network the courier carries. Only what a signed checkpoint covers goes out, so no record that
+ * a crash can take back. The broker does not know of it and never waits for it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "audit/export.h"
+#include "audit/reader.h"
+#include "cmd/cmd.h"
+#include "cmd/cmd_export_cursor.h"
+#include "cmd/cmd_log.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/webhook.h"
+
+#include "common/banned.h"
+
+#define CHUNK_RECORDS 1000 /* written, synced, and then the cursor */
+#define CHUNK_BYTES ((size_t)1 << 20)
+#define OTLP_RECORDS 200 /* of one line, which is one request */
+#define POLL_MS 200
+#define TELL_US INT64_C(5000000)
+#define TYPES_MAX 32
+
+enum format { FORMAT_JSON, FORMAT_OCSF, FORMAT_OTLP, FORMAT_LINES };
+static const char *const format_names[] = {"json", "ocsf", "otlp", "lines"};
+
+struct job {
+	const char *state, *dir, *keys_file, *cursor_arg, *output;
+	const char *type[TYPES_MAX];
+	size_t ntypes;
+	uint64_t from;
+	bool has_from, follow, text;
+	enum format format;
+
+	struct cmd_place place;
+	struct vkeys keys;
+	char origin[ORIGIN_MAX + 1];
+	struct export_cursor cursor;
+	struct canon_tree *tree;
+	int fd;
+	bool synced; /* fd is a file */
+	struct buf out;
+	struct reader_place at; /* of record cursor.next, if at.off is known */
+	bool placed;
+	size_t in_line; /* records of the OTLP line that is open */
+	size_t in_chunk;
+	uint64_t exported, size;
+	int64_t told_us;
+};
+
+static volatile sig_atomic_t ended;
+
+static void
+on_end(int sig UNUSED)
+{
+	ended = 1;
+}
+
+/* --- the signed end of the log ----------------------------------------------------------- */
+
+static int
+signed_size_of(struct job *b, struct str note, struct err *err)
+{
+	const struct vkey *key;
+	struct checkpoint cp;
+	int r = checkpoint_open(note, &b->keys, &cp, &key, err);
+
+	/* The key may have changed since: those it handed over to are read again. */
+	if (r == ERR_CONFIG && cmd_place_keys(&b->place, b->keys_file, &b->keys, err) == 0)
+		r = checkpoint_open(note, &b->keys, &cp, &key, err);
+	if (r != 0)
+		return r;
+	(void)snprintf(b->origin, sizeof(b->origin), "%s", cp.origin);
+	b->size = cp.size > b->size ? cp.size : b->size;
+	return 0;
+}
+
+/* Of a log that nobody has signed yet the size is 0. */
+static int
+look_first(struct job *b, struct err *err)
+{
+	AUTO_BUF struct buf note = BUF(CHECKPOINT_MAX);
+	int r = log_newest(b->place.logdir, &b->keys, &note, err);
+
+	if (r == ERR_NOT_FOUND)
+		return err_set(
+		    err, ERR_STATE, "the log has no checkpoint yet: only what is signed goes out");
+	return r != 0 ? r : signed_size_of(b, buf_str(&note), err);
+}
+
+static int
+look_again(struct job *b, struct err *err)
+{
+	AUTO_BUF struct buf note = BUF(CHECKPOINT_MAX);
+	int r = log_read_file(b->place.logdir, LOG_CHECKPOINT, &note, err);
+
+	return r == ERR_NOT_FOUND ? 0 : r != 0 ? r : signed_size_of(b, buf_str(&note), err);
+}
+
+/* --- writing ----------------------------------------------------------------------------- */
+
+static void
+otlp_line_end(struct job *b)
+{
+	if (b->in_line == 0)
+		return;
+	export_otlp_tail(&b->out);
+	buf_put_c(&b->out, '\n');
+	b->in_line = 0;
+}
+
+static int
+write_out(struct job *b, struct err *err)
+{
+	if (b->format == FORMAT_OTLP)
+		otlp_line_end(b);
+	if (buf_over(&b->out))
+		return err_set(err, ERR_TOO_LARGE, "record %" PRIu64 ": over %zu bytes to write",
+		    b->cursor.next, b->out.max);
+	if (file_write_all(b->fd, buf_str(&b->out)) != 0)
+		return err_sys(err, ERR_SYSTEM, errno, "%s",
+		    b->output != NULL ? b->output : "standard output");
+	buf_reset(&b->out);
+	return 0;
+}
+
+/* What was written is durable before the cursor says so. */
+static int
+commit(struct job *b, struct err *err)
+{
+	int r = write_out(b, err);
+
+	if (r == 0 && b->synced && fdatasync(b->fd) != 0)
+		r = err_sys(err, ERR_SYSTEM, errno, "%s", b->output);
+	b->in_chunk = 0;
+	return r != 0 ? r : export_cursor_save(&b->cursor, b->origin, format_names[b->format], err);
+}
+
+static void
+put_record(struct job *b, const struct export *e)
+{
+	struct hash leaf;
+
+	switch (b->format) {
+	case FORMAT_JSON: export_json(e, &b->out); break;
+	case FORMAT_OCSF: export_ocsf(e, &b->out); break;
+	case FORMAT_LINES: record_line(&b->out, e->r->body, &leaf); return;
+	case FORMAT_OTLP:
+		if (b->in_line == 0)
+			export_otlp_head(e->o, &b->out);
+		export_otlp_record(e, b->in_line != 0, &b->out);
+		if (++b->in_line == OTLP_RECORDS)
+			otlp_line_end(b);
+		return;
+	}
+	buf_put_c(&b->out, '\n');
+}
+
+static bool
+wanted(const struct job *b, struct str type)
+{
+	for (size_t i = 0; i < b->ntypes; i++)
+		if (webhook_type_fits(str_z(b->type[i]), type))
+			return true;
+	return b->ntypes == 0;
+}
+
+/* --- one turn: from the cursor to the signed end ------------------------------------------ */
+
+static int
+one_record(struct job *b, const struct record *r, const struct hash *leaf, struct err *err)
+{
+	struct export_opts o = {.origin = str_z(b->origin), .text = b->text};
+	struct export e = {&o, r, leaf, canon_tree_set(b->tree, r->data)};
+
+	if (wanted(b, r->type)) {
+		put_record(b, &e);
+		b->exported++;
+	}
+	b->cursor.next = r->seq + 1;
+	b->cursor.leaf = *leaf;
+	if (++b->in_chunk < CHUNK_RECORDS && b->out.n < CHUNK_BYTES)
+		return 0;
+	return commit(b, err);
+}
+
+/* The record before the cursor must be the one it names, or this is another log. */
+static int
+check_before(struct job *b, const struct record *r, const struct hash *leaf, struct err *err)
+{
+	if (r->seq + 1 != b->cursor.next || b->has_from || hash_eq(leaf, &b->cursor.leaf))
+		return 0;
+	return err_set(err, ERR_TAMPER,
+	    "record %" PRIu64 " is another one than the cursor saw: the log was set back or "
+	    "rewritten",
+	    r->seq);
+}
+
+/* Where reading begins: at the cursor's record if its place is known, else with its segment. */
+static int
+go_there(struct job *b, struct reader *rd, struct err *err)
+{
+	uint64_t want = b->cursor.next != 0 ? b->cursor.next - 1 : 0;
+	struct reader_place p = {.seq = reader_segment(rd, want)};
+
+	if (b->placed) {
+		p = b->at;
+	} else if (b->cursor.next < reader_first(rd)) {
+		(void)fprintf(stderr,
+		    "cofferdam: records %" PRIu64 " to %" PRIu64 " are not in the log any more\n",
+		    b->cursor.next, reader_first(rd) - 1);
+		b->cursor.next = p.seq = reader_first(rd);
+		b->has_from = true; /* nothing before it to compare */
+	}
+	return reader_seek(rd, &p, err);
+}
+
+static void
+tell_lag(struct job *b)
+{
+	int64_t now = clock_wall_us();
+
+	if (now - b->told_us < TELL_US && now >= b->told_us)
+		return;
+	b->told_us = now;
+	(void)fprintf(stderr, "cofferdam: export: record %" PRIu64 ", %" PRIu64 " behind\n",
+	    b->cursor.next, b->size - b->cursor.next);
+}
+
+static int
+turn(struct job *b, struct err *err)
+{
+	AUTO(reader) struct reader *rd = NULL;
+	struct reader_place at;
+	struct record rec;
+	struct hash leaf;
+	int r;
+
+	if (b->size < b->cursor.next)
+		return err_set(err, ERR_TAMPER,
+		    "the log is signed up to %" PRIu64 " records, the cursor has seen %" PRIu64
+		    ": an older state was put back",
+		    b->size, b->cursor.next);
+	if (b->size == b->cursor.next && b->placed)
+		return 0;
+	if ((r = reader_open(b->place.logdir, &rd, err)) != 0 || (r = go_there(b, rd, err)) != 0)
+		return r;
+	while (!ended && (r = reader_next(rd, &rec, &at, &leaf, err)) == 1) {
+		b->at = at;
+		b->placed = true;
+		if (rec.seq < b->cursor.next)
+			r = check_before(b, &rec, &leaf, err);
+		else if (rec.seq < b->size)
+			r = one_record(b, &rec, &leaf, err);
+		else
+			break;
+		if (r != 0)
+			return r;
+		if (rec.seq + 1 >= b->size)
+			break;
+		tell_lag(b);
+	}
+	return r < 0 || r == ERR_TAMPER ? r : commit(b, err);
+}
+
+static void
+pause_ms(int ms)
+{
+	(void)poll(NULL, 0, ms); /* a signal ends it */
+}
+
+static int
+go(struct job *b, struct err *err)
+{
+	int r = turn(b, err);
+
+	while (r == 0 && b->follow && !ended) {
+		pause_ms(POLL_MS);
+		if (!ended && (r = look_again(b, err)) == 0)
+			r = turn(b, err);
+	}
+	return r;
+}
+
+/* --- the start ----------------------------------------------------------------------------- */
+
+/* A line that a kill left unfinished at the end of the file is taken off: it comes again whole. */
+static int
+cut_torn(struct job *b, struct err *err)
+{
+	char last[4096];
+	struct stat st;
+	off_t end, n;
+	size_t got;
+
+	if (fstat(b->fd, &st) != 0)
+		return err_sys(err, ERR_SYSTEM, errno, "%s", b->output);
+	b->synced = S_ISREG(st.st_mode);
+	if (!b->synced)
+		return 0;
+	for (end = st.st_size; end > 0; end -= n) {
+		const char *lf;
+
+		n = end < (off_t)sizeof(last) ? end : (off_t)sizeof(last);
+		if (log_pread(b->fd, last, (size_t)n, (uint64_t)(end - n), &got, err) != 0)
+			return err_wrap(err, "%s", b->output);
+		lf = memrchr(last, '\n', got);
+		if (lf != NULL) {
+			end = end - n + (lf - last) + 1;
+			break;
+		}
+	}
+	if (end != st.st_size && ftruncate(b->fd, end) != 0)
+		return err_sys(err, ERR_SYSTEM, errno, "%s", b->output);
+	return 0;
+}
+
+static int
+open_output(struct job *b, struct err *err)
+{
+	if (b->output == NULL) {
+		b->fd = STDOUT_FILENO;
+		return 0;
+	}
+	b->fd =
+	    open(b->output, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC, 0600);
+	return b->fd < 0 ? err_sys(err, ERR_CONFIG, errno, "%s", b->output) : cut_torn(b, err);
+}
+
+static int
+start(struct job *b, struct err *err)
+{
+	int r = cmd_place_open(b->state, b->dir, &b->place, err);
+
+	if (r == 0)
+		r = cmd_place_keys(&b->place, b->keys_file, &b->keys, err);
+	if (r == 0)
+		r = look_first(b, err);
+	if (r == 0 && b->cursor_arg != NULL)
+		r = export_cursor_open(&b->place, b->cursor_arg, b->origin, &b->cursor, err);
+	if (r == 0 && b->has_from && b->cursor.next != 0)
+		r = err_set(err, ERR_CONFIG,
+		    "--from %" PRIu64 ": the cursor stands at %" PRIu64 " already", b->from,
+		    b->cursor.next);
+	if (r == 0 && b->has_from)
+		b->cursor.next = b->from < b->size ? b->from : b->size;
+	return r != 0 ? r : open_output(b, err);
+}
+
+static bool
+bad(const char *what, const char *must)
+{
+	AUTO_FREE char *vis = log_vis(str_z(what));
+
+	(void)fprintf(stderr, "cofferdam: %s: must be %s\n", vis, must);
+	return false;
+}
+
+static bool
+read_format(struct job *b, const char *arg)
+{
+	for (size_t i = 0; i < ARRAY_LEN(format_names); i++)
+		if (strcmp(arg, format_names[i]) == 0) {
+			b->format = (enum format)i;
+			return true;
+		}
+	return bad(arg, "json, ocsf, otlp or lines");
+}
+
+static bool
+read_option(struct job *b, int c)
+{
+	switch (c) {
+	case 's': b->state = optarg; return true;
+	case 'k': b->keys_file = optarg; return true;
+	case 'c': b->cursor_arg = optarg; return true;
+	case 'o': b->output = optarg; return true;
+	case 'w': b->follow = true; return true;
+	case 'x': b->text = true; return true;
+	case 'f': return read_format(b, optarg);
+	case 'F':
+		b->has_from = true;
+		return str_to_u64(str_z(optarg), INT64_MAX, &b->from) ||
+		       bad(optarg, "the number of a record");
+	case 't':
+		if (b->ntypes == TYPES_MAX)
+			return bad(optarg, "one of at most 32 types");
+		b->type[b->ntypes++] = optarg;
+		return true;
+	default: return false;
+	}
+}
+
+static bool
+args_read(int argc, char **argv, struct job *b)
+{
+	static const struct option options[] = {
+	    {"state", required_argument, NULL, 's'},
+	    {"keys", required_argument, NULL, 'k'},
+	    {"cursor", required_argument, NULL, 'c'},
+	    {"output", required_argument, NULL, 'o'},
+	    {"follow", no_argument, NULL, 'w'},
+	    {"text", no_argument, NULL, 'x'},
+	    {"format", required_argument, NULL, 'f'},
+	    {"from", required_argument, NULL, 'F'},
+	    {"type", required_argument, NULL, 't'},
+	    {NULL, 0, NULL, 0},
+	};
+	int c;
+
+	optind = 1;
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1)
+		if (!read_option(b, c))
+			return false;
+	if (optind < argc)
+		b->dir = argv[optind++];
+	return optind == argc;
+}
+
+int
+cmd_log_export(int argc, char **argv)
+{
+	const struct sigaction end = {.sa_handler = on_end}, ignore = {.sa_handler = SIG_IGN};
+	struct job b = {.place = {-1, -1},
+	    .cursor = EXPORT_CURSOR_NONE,
+	    .fd = -1,
+	    .out = BUF(CHUNK_BYTES + 2 * EXPORT_RECORD_MAX)};
+	struct err err = {0};
+	int r;
+
+	if (!args_read(argc, argv, &b))
+		return log_usage("export");
+	(void)sigaction(SIGTERM, &end, NULL);
+	(void)sigaction(SIGINT, &end, NULL);
+	(void)sigaction(SIGPIPE, &ignore, NULL); /* a reader that went is an error to tell */
+	b.tree = canon_tree_new();
+	b.told_us = clock_wall_us();
+	if ((r = start(&b, &err)) == 0)
+		r = go(&b, &err);
+	if (r == 0)
+		(void)fprintf(stderr,
+		    "cofferdam: %" PRIu64 " records exported, up to record %" PRIu64 "; %" PRIu64
+		    " behind the signed end\n",
+		    b.exported, b.cursor.next, b.size - b.cursor.next);
+	if (b.output != NULL)
+		cleanup_close_fd(&b.fd);
+	canon_tree_free(b.tree);
+	export_cursor_close(&b.cursor);
+	cmd_place_close(&b.place);
+	buf_free(&b.out);
+	return r == 0 ? CMD_OK : log_fail(&err);
+}
