@@ -16,12 +16,15 @@
 static const struct {
 	const char *kind;
 	mode_t max; /* no bit beyond these */
-} kinds[BROKER_WEBHOOK_FILES] = {{"secret", 0600}, {"url", 0600}, {"ca", 0644}};
+} kinds[BROKER_WEBHOOK_FILES] = {{"secret", 0600}, {"url", 0600}, {"ca", 0644}, {"header", 0600}};
 
 static const char *
 path_of(const struct webhook *h, size_t kind)
 {
-	return kind == 0 ? h->secret_file : kind == 1 ? h->url_file : h->ca_file;
+	const char *const path[BROKER_WEBHOOK_FILES] = {
+	    h->secret_file, h->url_file, h->ca_file, h->header_file};
+
+	return path[kind];
 }
 
 static int

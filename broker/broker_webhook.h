@@ -5,7 +5,7 @@
 #include "broker/broker_state.h"
 #include "common/webhook.h"
 
-#define BROKER_WEBHOOK_FILES 3 /* of each: secret, url, ca */
+#define BROKER_WEBHOOK_FILES 4 /* of each: secret, url, ca, header */
 
 /*
  * The i-th file of all: *ret_name is "secret:NAME", ... (the caller frees); *ret_fd is -1 where

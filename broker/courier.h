@@ -14,6 +14,7 @@
 #include "common/webhook.h"
 
 #define COURIER_BODY_MAX ((size_t)64 << 10)   /* of what is sent */
+#define COURIER_OTLP_MAX ((size_t)2 << 20)    /* of one request of OTLP */
 #define COURIER_ANSWER_MAX ((size_t)64 << 10) /* of what is read of an answer, head and content */
 #define COURIER_ID_MAX 256		      /* ORIGIN#SEQ */
 #define COURIER_WHY_MAX 200
@@ -46,7 +47,8 @@ struct hook {
 	struct webhook_url url;
 	size_t nsecrets;
 	struct secret *secrets[COURIER_SECRETS_MAX];
-	struct buf ca; /* PEM; empty: the system's */
+	struct secret *header; /* "Name: value", or NULL */
+	struct buf ca;	       /* PEM; empty: the system's */
 	size_t nnets;
 	struct upstream_net nets[WEBHOOK_NETS_MAX];
 
@@ -58,7 +60,13 @@ struct hook {
 	struct rd at;
 	uint32_t left;
 	uint64_t piece_next;
-	uint64_t seq; /* of the record being delivered */
+	uint64_t seq;	  /* of the record being delivered, or the first of several */
+	uint64_t through; /* the last one of these */
+	struct rd batch;  /* of OTLP: where these begin in the piece, and how many were left */
+	uint32_t batch_left, batch_n;
+	uint32_t batch_max; /* fewer after a request that was not taken */
+	struct buf answer;  /* of OTLP */
+	long http_status;   /* of the last answer; 0: none */
 	struct buf body;
 	unsigned tries;
 	struct delivery *delivery;
@@ -127,6 +135,20 @@ int courier_slack_put(
 /* Where people look at it: "" unknown. */
 void courier_link(
     const struct courier_event *e, struct str type, struct str id, struct str run, struct buf *out);
+
+/* --- courier_otlp.c: logs of OpenTelemetry, many records in a request ---------------------------
+ */
+
+/* The next records of the piece as one request; ERR_PROTOCOL: one was not asked for. */
+int courier_otlp_put(struct hook *h, struct err *err);
+/* How many of these the answer says were refused, and why (out, printable). */
+uint64_t courier_otlp_refused(const struct hook *h, char out[COURIER_WHY_MAX]);
+/* The request cannot be taken as it is: fewer records next time. False: it was only one. */
+bool courier_otlp_split(struct hook *h);
+/* No try will change what became of it: it was refused alone, or retry_for is over. */
+bool courier_otlp_hopeless(const struct hook *h);
+/* "Name: value" of a header file. */
+int courier_header_parse(struct str line, struct secret **ret, struct err *err);
 
 /* --- courier_sign.c ------------------------------------------------------------------------- */
 

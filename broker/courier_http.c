@@ -94,6 +94,7 @@ answered(struct delivery *d)
 
 	(void)curl_easy_getinfo(d->easy, CURLINFO_RESPONSE_CODE, &status);
 	(void)curl_easy_getinfo(d->easy, CURLINFO_RETRY_AFTER, &after);
+	d->h->http_status = status;
 	if (status >= 200 && status < 300) {
 		finish(d, "", 0);
 		return;
@@ -194,6 +195,18 @@ take(char *p UNUSED, size_t size, size_t count, void *arg)
 	return 0;
 }
 
+/* The content of an answer of OTLP says what was refused. */
+static size_t
+take_content(char *p, size_t size, size_t count, void *arg)
+{
+	struct delivery *d = arg;
+	size_t n = take(p, size, count, d);
+
+	if (d->h->conf->otlp)
+		buf_put(&d->h->answer, p, n);
+	return n;
+}
+
 /* --- the start of one
  * ----------------------------------------------------------------------------- */
 
@@ -210,6 +223,26 @@ add_field(struct delivery *d, const char *name, struct str value)
 }
 
 static bool
+set_otlp_fields(struct delivery *d)
+{
+	const struct hook *h = d->h;
+	struct str value, name;
+	bool ok = add_field(d, "Content-Type", STR("application/json")) &&
+		  add_field(d, "User-Agent", STR("OTel-OTLP-Exporter-cofferdam/1"));
+
+	if (ok && h->header != NULL) {
+		AUTO_FREE char *z = NULL;
+
+		value = secret_str(h->header);
+		ok = str_cut(&value, ':', &name);
+		z = str_dup(name);
+		ok = ok && add_field(d, z, str_trim(value));
+	}
+	d->fields = ok ? curl_slist_append(d->fields, "Expect:") : d->fields;
+	return ok && d->fields != NULL && SET(d, CURLOPT_HTTPHEADER, d->fields);
+}
+
+static bool
 set_fields(struct delivery *d, struct str id)
 {
 	AUTO_BUF struct buf sig = BUF(256), at = BUF(32);
@@ -217,6 +250,8 @@ set_fields(struct delivery *d, struct str id)
 	int64_t now = clock_wall_us() / 1000000;
 	bool ok;
 
+	if (h->conf->otlp)
+		return set_otlp_fields(d);
 	buf_printf(&at, "%lld", (long long)now);
 	courier_sign(h->secrets, h->nsecrets, id, now, buf_str(&h->body), &sig);
 	ok = add_field(d, "Content-Type", STR("application/json")) &&
@@ -236,7 +271,7 @@ set_callbacks(struct delivery *d)
 	       SET(d, CURLOPT_OPENSOCKETDATA, d) &&
 	       SET(d, CURLOPT_RESOLVER_START_FUNCTION, no_resolving) &&
 	       SET(d, CURLOPT_RESOLVER_START_DATA, d) && SET(d, CURLOPT_HEADERFUNCTION, take) &&
-	       SET(d, CURLOPT_HEADERDATA, d) && SET(d, CURLOPT_WRITEFUNCTION, take) &&
+	       SET(d, CURLOPT_HEADERDATA, d) && SET(d, CURLOPT_WRITEFUNCTION, take_content) &&
 	       SET(d, CURLOPT_WRITEDATA, d);
 }
 
@@ -347,6 +382,8 @@ courier_http_send(struct hook *h)
 	struct delivery *d = xcalloc(1, sizeof(*d));
 
 	d->h = h;
+	h->http_status = 0;
+	buf_reset(&h->answer);
 	h->delivery = d;
 	d->ask = resolver_ask(h->c->http->resolver, h->url.host, h->url.port, on_addrs, d);
 }

@@ -136,11 +136,12 @@ courier_back_off(unsigned tries, uint32_t random)
 static void
 give_up(struct hook *h)
 {
-	log_error("webhook %s: record %llu is given up after %u tries: %s", h->conf->name,
-	    (unsigned long long)h->seq, h->tries, h->count.why);
-	h->count.given_up++;
-	h->whole_from = h->seq + 1;
-	advance(h, h->seq + 1);
+	log_error("webhook %s: records %llu to %llu are given up after %u tries: %s", h->conf->name,
+	    (unsigned long long)h->seq, (unsigned long long)h->through, h->tries, h->count.why);
+	h->count.given_up += h->conf->otlp ? h->batch_n : 1;
+	h->whole_from = h->through + 1;
+	h->batch_max = UINT32_MAX;
+	advance(h, h->through + 1);
 }
 
 static void
@@ -157,7 +158,13 @@ failed(struct hook *h, const char *why, uint64_t retry_after_ms)
 	h->count.failed_us = now;
 	(void)snprintf(h->count.why, sizeof(h->count.why), "%s", why);
 	tell(h);
-	if (now - h->since_us >= h->conf->retry_for_s * 1000000) {
+	if (h->conf->otlp && courier_otlp_split(h)) {
+		h->tries = 0;
+		step(h);
+		return;
+	}
+	if (h->conf->otlp ? courier_otlp_hopeless(h)
+			  : now - h->since_us >= h->conf->retry_for_s * 1000000) {
 		give_up(h);
 		step(h);
 		return;
@@ -165,6 +172,24 @@ failed(struct hook *h, const char *why, uint64_t retry_after_ms)
 	rand_bytes(&r, sizeof(r));
 	ms = courier_back_off(h->tries, r);
 	wait(h, ms > most ? ms : most);
+}
+
+/* What the receiver refused of a request that it took: not sent again, as the protocol says. */
+static void
+partly(struct hook *h)
+{
+	uint64_t n = courier_otlp_refused(h, h->count.why);
+
+	if (n == 0)
+		return;
+	log_error("webhook %s: of records %llu to %llu %llu were refused: %s", h->conf->name,
+	    (unsigned long long)h->seq, (unsigned long long)h->through, (unsigned long long)n,
+	    h->count.why);
+	h->count.failed++;
+	h->count.failed_us = h->count.delivered_us;
+	h->count.delivered -= n < h->batch_n ? n : h->batch_n;
+	h->count.given_up += n;
+	h->whole_from = h->through + 1;
 }
 
 void
@@ -177,10 +202,14 @@ courier_delivered(struct hook *h, const char *why, uint64_t retry_after_ms)
 	}
 	if (h->count.why[0] != '\0')
 		log_info("webhook %s takes records again", h->conf->name);
-	h->count.delivered++;
+	h->count.delivered += h->conf->otlp ? h->batch_n : 1;
 	h->count.delivered_us = clock_wall_us();
 	h->count.why[0] = '\0';
-	advance(h, h->seq + 1);
+	if (h->conf->otlp)
+		partly(h);
+	if (h->batch_max < UINT32_MAX / 2)
+		h->batch_max *= 2;
+	advance(h, h->through + 1);
 	step(h);
 }
 
@@ -203,7 +232,7 @@ take_next(struct hook *h, struct err *err)
 	buf_reset(&h->body);
 	if (rc == 0)
 		rc = courier_event_put(&e, body, &h->body, err);
-	h->seq = rc == 0 ? r.seq : 0;
+	h->seq = h->through = rc == 0 ? r.seq : 0;
 	return rc == 0;
 }
 
@@ -219,7 +248,7 @@ step(struct hook *h)
 		ask(h);
 		return;
 	}
-	if (!take_next(h, &err))
+	if (h->conf->otlp ? courier_otlp_put(h, &err) != 0 : !take_next(h, &err))
 		fatal("the writer: %s", err.msg);
 	try_now(h);
 }

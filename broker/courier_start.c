@@ -17,6 +17,7 @@
 #include "common/banned.h"
 
 #define SECRET_FILE_MAX 512
+#define HEADER_FILE_MAX 4096
 #define CA_MAX ((size_t)256 << 10)
 
 static void
@@ -73,9 +74,11 @@ courier_config(struct courier *c, const struct json *config, struct err *err)
 		h->c = c;
 		h->i = (uint32_t)i;
 		h->conf = &c->conf.v[i];
-		h->next = COURIER_START;
+		h->next = h->conf->from_first ? 0 : COURIER_START;
 		buf_init(&h->piece, (size_t)1 << 19);
-		buf_init(&h->body, COURIER_BODY_MAX);
+		buf_init(&h->body, h->conf->otlp ? COURIER_OTLP_MAX : COURIER_BODY_MAX);
+		buf_init(&h->answer, COURIER_ANSWER_MAX);
+		h->batch_max = UINT32_MAX;
 		buf_init(&h->ca, CA_MAX);
 		nets_read(h);
 	}
@@ -123,6 +126,15 @@ url_read(struct hook *h, int fd, struct err *err)
 }
 
 static int
+header_read(struct hook *h, int fd, struct err *err)
+{
+	AUTO(secret) struct secret *all = NULL;
+	int rc = secret_read_fd(fd, HEADER_FILE_MAX, &all, err);
+
+	return rc != 0 ? rc : courier_header_parse(secret_str(all), &h->header, err);
+}
+
+static int
 ca_read(struct hook *h, int fd, struct err *err)
 {
 	ssize_t n;
@@ -141,7 +153,7 @@ ca_read(struct hook *h, int fd, struct err *err)
 static const struct {
 	const char *kind;
 	int (*fn)(struct hook *h, int fd, struct err *err);
-} files[] = {{"secret", secrets_read}, {"url", url_read}, {"ca", ca_read}};
+} files[] = {{"secret", secrets_read}, {"url", url_read}, {"ca", ca_read}, {"header", header_read}};
 
 int
 courier_fd(struct courier *c, struct str name, int fd, struct err *err)
@@ -185,6 +197,8 @@ check(struct hook *h)
 		broken(h, "its url file could not be opened");
 	else if (h->conf->secret_file != NULL && h->nsecrets == 0)
 		broken(h, "its secret file could not be opened");
+	else if (h->conf->header_file != NULL && h->header == NULL)
+		broken(h, "its header file could not be opened");
 	else if (h->conf->ca_file != NULL && h->ca.n == 0)
 		broken(h, "its ca file could not be opened, or is empty");
 }
@@ -211,6 +225,8 @@ courier_free(struct courier *c)
 			secret_free(h->secrets[k]);
 		buf_free(&h->piece);
 		buf_free(&h->body);
+		buf_free(&h->answer);
+		secret_free(h->header);
 		buf_free(&h->ca);
 	}
 	courier_http_free(c->http);

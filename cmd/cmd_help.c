@@ -283,6 +283,15 @@ static const struct help {
 	"time.",
 	"  --index FILE        the index (default: index/log.db of the state directory)\n"
 	"  --rebuild           make it anew\n" LOG_DIR},
+    {"log export", "[DIR] [--format FORM] [--output FILE] [--cursor NAME] [--follow]",
+	"What may leave of each record, a line each, for other systems. docs/export.md.",
+	"  --format FORM       json (default), ocsf, otlp, or lines: the log's own\n"
+	"  --type TYPE         of that type or family (approval.*) alone; may stand several times\n"
+	"  --text              names of tables and paths, too\n"
+	"  --from SEQ          begin with that record\n"
+	"  --output FILE       append to it (default: standard output)\n"
+	"  --cursor NAME|PATH  go on where the last one ended, and keep where this one does\n"
+	"  --follow            go on as the log grows\n" LOG_KEYS LOG_DIR},
     {"log head", "[DIR] [--keys FILE]", "Print the newest checkpoint, to be kept elsewhere.",
 	LOG_KEYS LOG_DIR},
     {"log checkpoint", "[DIR] [--keys FILE]", "The same as log head.", LOG_KEYS LOG_DIR},

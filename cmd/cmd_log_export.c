@@ -407,6 +407,7 @@ args_read(int argc, char **argv, struct job *b)
 	static const struct option options[] = {
 	    {"state", required_argument, NULL, 's'},
 	    {"keys", required_argument, NULL, 'k'},
+	    {"vkey", required_argument, NULL, 'k'},
 	    {"cursor", required_argument, NULL, 'c'},
 	    {"output", required_argument, NULL, 'o'},
 	    {"follow", no_argument, NULL, 'w'},

@@ -11,7 +11,7 @@
 
 #include "common/banned.h"
 
-#define RETRY_DEFAULT_S 86400
+#define RETRY_DEFAULT_S 86400 /* of OTLP: for ever */
 #define RETRY_MAX_S (7 * 86400)
 #define TIMEOUT_DEFAULT_S 15
 #define TIMEOUT_MAX_S 60
@@ -31,6 +31,10 @@ static const char *const types[] = {"approval.armed", "approval.consumed", "appr
     "log.segment", "policy.load", "policy.refused", "policy.unload", "run.alarm", "run.end",
     "run.message", "run.pause", "run.resume", "run.revoke", "run.start", "run.stop", "run.targets",
     "run.watch"};
+
+/* Of the form otlp alone: a log store takes everything, people do not. */
+static const char *const wide[] = {WEBHOOK_EVENT_ALL, "action", "agent.*", "clock.step",
+    "console.*", "erasure", "outcome", "outcome.settled", "preview"};
 
 /* What somebody should look at now. */
 static const char *const alarms[] = {"approval.rejected", "breakglass.begin", "breakglass.rejected",
@@ -57,6 +61,8 @@ is_one_of(struct str s, const char *const *names, size_t n)
 static bool
 event_known(struct str s)
 {
+	if (is_one_of(s, wide, ARRAY_LEN(wide)))
+		return true;
 	if (str_has_suffix(s, ".*"))
 		return is_one_of(str_mem(s.p, s.n - 2), families, ARRAY_LEN(families));
 	return str_eqz(s, "alarm") || is_one_of(s, types, ARRAY_LEN(types));
@@ -66,7 +72,7 @@ bool
 webhook_type_fits(struct str pattern, struct str type)
 {
 	if (!str_has_suffix(pattern, ".*"))
-		return str_eq(pattern, type);
+		return str_eqz(pattern, "*") || str_eq(pattern, type);
 	pattern.n--; /* up to and with the dot */
 	return type.n > pattern.n && memcmp(type.p, pattern.p, pattern.n) == 0;
 }
@@ -77,6 +83,10 @@ webhook_types(const struct webhook *h, const char *out[WEBHOOK_TYPES_MAX])
 	size_t n = 0;
 
 	for (size_t i = 0; i < h->nevents; i++) {
+		if (strcmp(h->events[i], WEBHOOK_EVENT_ALL) == 0) {
+			out[n++] = "*";
+			continue;
+		}
 		if (strcmp(h->events[i], "alarm") != 0) {
 			out[n++] = h->events[i];
 			continue;
@@ -165,6 +175,21 @@ read_ca_file(struct parse *p, struct str s, struct err *err)
 }
 
 static int
+read_header_file(struct parse *p, struct str s, struct err *err)
+{
+	return read_path(p, s, &p->h->header_file, err);
+}
+
+static int
+read_from(struct parse *p, struct str s, struct err *err)
+{
+	if (!str_eqz(s, "now") && !str_eqz(s, "first"))
+		return no(p, err, "from must be \"now\" or \"first\"");
+	p->h->from_first = str_eqz(s, "first");
+	return 0;
+}
+
+static int
 read_link(struct parse *p, struct str s, struct err *err)
 {
 	if (s.n > 200 || !str_has_prefix(s, "https://") || !str_is_ascii_print(s) ||
@@ -178,9 +203,10 @@ read_link(struct parse *p, struct str s, struct err *err)
 static int
 read_form(struct parse *p, struct str s, struct err *err)
 {
-	if (!str_eqz(s, "json") && !str_eqz(s, "slack"))
-		return no(p, err, "form must be \"json\" or \"slack\"");
+	if (!str_eqz(s, "json") && !str_eqz(s, "slack") && !str_eqz(s, "otlp"))
+		return no(p, err, "form must be \"json\", \"slack\" or \"otlp\"");
 	p->h->slack = str_eqz(s, "slack");
+	p->h->otlp = str_eqz(s, "otlp");
 	return 0;
 }
 
@@ -202,6 +228,8 @@ static const struct {
     {"url_file", read_url_file},
     {"secret_file", read_secret_file},
     {"ca_file", read_ca_file},
+    {"header_file", read_header_file},
+    {"from", read_from},
     {"link", read_link},
     {"form", read_form},
     {"show", read_show},
@@ -295,8 +323,20 @@ check_whole(struct parse *p, const struct json *v, const struct webhooks *all, s
 		return no(p, err, "a webhook needs either \"url\" or \"url_file\"");
 	if (h->nevents == 0)
 		return no(p, err, "a webhook needs \"events\"");
+	for (size_t i = 0; !h->otlp && i < h->nevents; i++)
+		if (is_one_of(str_z(h->events[i]), wide, ARRAY_LEN(wide)))
+			return json_err(p->doc, v, err, ERR_CONFIG,
+			    "event \"%s\" is for the form \"otlp\" alone", h->events[i]);
+	if (!h->otlp && (h->header_file != NULL || h->from_first))
+		return no(p, err, "\"header_file\" and \"from\" are of the form \"otlp\" alone");
+	if (h->otlp && (h->secret_file != NULL || h->link != NULL))
+		return no(p, err,
+		    "the form \"otlp\" has no \"secret_file\" (nobody looks at signatures "
+		    "there: \"header_file\") and no \"link\"");
+	if (p->h->retry_for_s < 0)
+		p->h->retry_for_s = h->otlp ? 0 : RETRY_DEFAULT_S;
 	/* Slack looks at no signature; whoever has the URL may write there. */
-	if (h->secret_file == NULL && !h->slack)
+	if (h->secret_file == NULL && !h->slack && !h->otlp)
 		return no(p, err, "a webhook needs \"secret_file\", with which it is signed");
 	return 0;
 }
@@ -304,7 +344,8 @@ check_whole(struct parse *p, const struct json *v, const struct webhooks *all, s
 static void
 webhook_free(struct webhook *h)
 {
-	char *const own[] = {h->name, h->url, h->url_file, h->secret_file, h->ca_file, h->link};
+	char *const own[] = {
+	    h->name, h->url, h->url_file, h->secret_file, h->ca_file, h->link, h->header_file};
 
 	for (size_t i = 0; i < ARRAY_LEN(own); i++)
 		free(own[i]);
@@ -318,7 +359,7 @@ webhook_free(struct webhook *h)
 static int
 read_one(const struct json_doc *doc, const struct json *v, struct webhooks *all, struct err *err)
 {
-	struct webhook h = {.retry_for_s = RETRY_DEFAULT_S, .timeout_s = TIMEOUT_DEFAULT_S};
+	struct webhook h = {.retry_for_s = -1, .timeout_s = TIMEOUT_DEFAULT_S};
 	struct parse p = {doc, v, &h};
 	int rc = json_type(v) == JSON_OBJECT ? 0 : no(&p, err, "a webhook is an object");
 

@@ -13,18 +13,22 @@
 #define WEBHOOK_NETS_MAX 16
 #define WEBHOOK_NAME_MAX 32
 #define WEBHOOK_URL_MAX 2048
+#define WEBHOOK_EVENT_ALL "all"
 #define WEBHOOK_TYPES_MAX 64 /* of all events of one webhook, an alarm counted by its types */
 
 struct webhook {
 	char *name;			  /* [a-z0-9-] */
 	char *url, *url_file;		  /* one of the two; the file has the URL in one line */
 	char *secret_file, *ca_file;	  /* beneath the state directory; NULL: none */
+	char *header_file;		  /* of OTLP: one field, sent with each request */
 	char *link;			  /* where people look: the console; NULL: none */
 	char *events[WEBHOOK_EVENTS_MAX]; /* "approval.request", "freeze.*", "alarm" */
 	char *networks[WEBHOOK_NETS_MAX]; /* besides public addresses */
 	size_t nevents, nnetworks;
-	bool slack, text; /* form; show */
-	int64_t retry_for_s, timeout_s;
+	bool slack, otlp, text; /* form; show */
+	bool from_first;	/* of OTLP: a new one begins with record 0 */
+	int64_t retry_for_s;	/* 0: for ever */
+	int64_t timeout_s;
 };
 struct webhooks {
 	size_t n;
@@ -40,7 +44,7 @@ void webhooks_free(struct webhooks *w);
 bool webhook_wants(const struct webhook *h, struct str type);
 /* The types and prefixes ("freeze.*") that its events stand for, alarms resolved; borrowed. */
 size_t webhook_types(const struct webhook *h, const char *out[WEBHOOK_TYPES_MAX]);
-/* Is `type` the pattern, or beneath it? */
+/* Is `type` the pattern, or beneath it? "*": any. */
 bool webhook_type_fits(struct str pattern, struct str type);
 
 /* https alone, without user information and fragment. */

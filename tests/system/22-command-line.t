@@ -47,6 +47,7 @@ COMMANDS = {  # file with the option table: its commands
     "cmd/cmd_log_show.c": ["log show"],
     "cmd/cmd_log_query.c": ["log query"],
     "cmd/cmd_log_index.c": ["log index"],
+    "cmd/cmd_log_export.c": ["log export"],
     "cmd/cmd_log_head.c": ["log head", "log checkpoint"],
     "cmd/cmd_log_prove.c": ["log prove", "log verify-proof"],
     "cmd/cmd_log_erase.c": ["log erase"],

@@ -1,5 +1,6 @@
 /* The courier: which webhooks are accepted, what of a record leaves, signatures, cursors. */
 #include "broker/courier.h"
+#include "common/clock.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -45,6 +46,106 @@ a_webhook_is_read_with_its_defaults(void **state UNUSED)
 }
 
 static void
+a_log_store_takes_everything_and_is_waited_for(void **state UNUSED)
+{
+	struct webhooks w;
+	struct err err;
+
+	assert_int_equal(parse("[{\"name\":\"otel\",\"url\":\"https://o.example/v1/logs\","
+			       "\"form\":\"otlp\",\"events\":[\"all\"],\"from\":\"first\","
+			       "\"header_file\":\"k\"}]",
+			     &w, &err),
+	    0);
+	assert_true(w.v[0].otlp && w.v[0].from_first);
+	assert_int_equal(w.v[0].retry_for_s, 0);
+	assert_true(webhook_wants(&w.v[0], STR("action")));
+	assert_true(webhook_wants(&w.v[0], STR("of.a.later.version")));
+	webhooks_free(&w);
+}
+
+/* A courier that has sent n records of seq 1 on and got that answer. */
+static void
+answered(struct hook *h, const struct webhook *conf, uint32_t n, long status, const char *text)
+{
+	*h = (struct hook){.conf = conf, .batch_n = n, .http_status = status, .answer = BUF(4096)};
+	h->since_us = clock_wall_us();
+	buf_put_z(&h->answer, text);
+}
+
+static void
+an_answer_of_otlp_says_what_was_refused(void **state UNUSED)
+{
+	static const struct {
+		const char *text;
+		uint64_t n;
+	} answers[] = {
+	    {"", 0},
+	    {"{}", 0},
+	    {"\x0a\x02\x08\x01", 0},
+	    {"{\"partialSuccess\":{}}", 0},
+	    {"{\"partialSuccess\":{\"rejectedLogRecords\":\"0\",\"errorMessage\":\"slow\"}}", 0},
+	    {"{\"partialSuccess\":{\"rejectedLogRecords\":\"2\",\"errorMessage\":\"\\u001b[2J\"}}",
+		2},
+	    {"{\"partialSuccess\":{\"rejectedLogRecords\":3}}", 3},
+	    {"{\"partialSuccess\":{\"rejectedLogRecords\":\"99999\"}}", 5},
+	    {"{\"partialSuccess\":{\"rejectedLogRecords\":\"-1\"}}", 0},
+	    {"{\"partialSuccess\":[7]}", 0},
+	    {"[]", 0},
+	};
+	const struct webhook conf = {.otlp = true};
+	char why[COURIER_WHY_MAX];
+	struct hook h;
+
+	for (size_t i = 0; i < ARRAY_LEN(answers); i++) {
+		why[0] = '\0';
+		answered(&h, &conf, 5, 200, answers[i].text);
+		assert_int_equal(courier_otlp_refused(&h, why), answers[i].n);
+		assert_int_equal(why[0] != '\0', answers[i].n != 0);
+		assert_null(strchr(why, '\x1b'));
+		buf_free(&h.answer);
+	}
+}
+
+static void
+only_what_is_about_the_content_makes_requests_smaller(void **state UNUSED)
+{
+	const struct webhook conf = {.otlp = true}, limited = {.otlp = true, .retry_for_s = 1};
+	static const long others[] = {0, 302, 401, 403, 404, 408, 429, 500, 503};
+	struct hook h;
+
+	for (size_t i = 0; i < ARRAY_LEN(others); i++) {
+		answered(&h, &conf, 8, others[i], "");
+		assert_false(courier_otlp_split(&h));
+		assert_false(courier_otlp_hopeless(&h));
+	}
+	answered(&h, &conf, 8, 413, "");
+	assert_true(courier_otlp_split(&h));
+	assert_int_equal(h.batch_max, 4);
+	answered(&h, &conf, 1, 400, "");
+	assert_false(courier_otlp_split(&h));
+	assert_true(courier_otlp_hopeless(&h));
+	answered(&h, &limited, 8, 503, "");
+	assert_false(courier_otlp_hopeless(&h));
+	h.since_us -= 1000001;
+	assert_true(courier_otlp_hopeless(&h));
+}
+
+static void
+a_header_file_is_one_field(void **state UNUSED)
+{
+	static const char *const bad[] = {
+	    "", "Bearer x", "A:", ": x", "A b: x", "A: x\nB: y", "A: x\x7f", "A: \xc3\xa4"};
+	struct secret *s = NULL;
+	struct err err;
+
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+		assert_int_equal(courier_header_parse(str_z(bad[i]), &s, &err), ERR_CONFIG);
+	assert_int_equal(courier_header_parse(STR("Authorization: Bearer t:1\n"), &s, &err), 0);
+	assert_true(str_eqz(secret_str(s), "Authorization: Bearer t:1"));
+	secret_free(s);
+}
+
+static void
 what_is_not_right_is_named(void **state UNUSED)
 {
 	static const struct {
@@ -52,7 +153,11 @@ what_is_not_right_is_named(void **state UNUSED)
 	} bad[] = {
 	    {HOOK("\"events\":[]"), "1 to 32"},
 	    {HOOK("\"events\":[\"freeze.strat\"]"), "not known"},
-	    {HOOK("\"events\":[\"action\"]"), "not known"},
+	    {HOOK("\"events\":[\"action\"]"), "otlp"},
+	    {HOOK("\"events\":[\"all\"],\"form\":\"otlp\""), "secret_file"},
+	    {HOOK("\"events\":[\"alarm\"],\"header_file\":\"h\""), "otlp"},
+	    {HOOK("\"events\":[\"alarm\"],\"from\":\"first\""), "otlp"},
+	    {HOOK("\"events\":[\"alarm\"],\"from\":\"then\""), "from must be"},
 	    {HOOK("\"events\":[\"alarm\",\"alarm\"]"), "twice"},
 	    {HOOK("\"events\":[\"alarm\"],\"retry_for\":0"), "from 1 to"},
 	    {HOOK("\"events\":[\"alarm\"],\"timeout\":61"), "from 1 to 60"},
@@ -401,6 +506,10 @@ main(void)
 #define T(f) cmocka_unit_test(f)
 	const struct CMUnitTest tests[] = {
 	    T(a_webhook_is_read_with_its_defaults),
+	    T(a_log_store_takes_everything_and_is_waited_for),
+	    T(an_answer_of_otlp_says_what_was_refused),
+	    T(only_what_is_about_the_content_makes_requests_smaller),
+	    T(a_header_file_is_one_field),
 	    T(what_is_not_right_is_named),
 	    T(events_are_types_families_and_alarms),
 	    T(an_address_is_https_and_has_one_reading),

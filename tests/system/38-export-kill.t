@@ -1,0 +1,112 @@
+#!/usr/bin/python3
+"""An export is killed at each of its system calls, and while the log grows: every record is in the file, whole, in order; what
+stands there twice has one id and one hash. Cursors that do not fit the log are refused."""
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from harness import BUILD, CLI, Tap, Temp, run, wait_for
+
+tap, temp = Tap(), Temp("export-kill")
+TOOL, KILL = BUILD + "/tool_append-log", BUILD + "/tool_kill_at"
+rnd = random.Random(5)
+
+
+def make(name, n, *opts):
+    d = temp.path + "/" + name
+    subprocess.run([TOOL, d, str(n), "batch=50", "cp=50", "seg=60000", *opts], check=True, stdout=subprocess.DEVNULL)
+    return d
+
+
+def log_of(state):
+    out = {}
+    for name in sorted(n for n in os.listdir(state + "/log/seg") if n.endswith(".jsonl")):
+        with open(state + "/log/seg/" + name, "rb") as f:
+            out.update((json.loads(x)["body"]["seq"], json.loads(x)["hash"]) for x in f.read().splitlines(True) if x.endswith(b"\n"))
+    return out
+
+
+def export(state, out, *opts):
+    return ["log", "export", "--state", state, "--format", "json", "--output", out, "--cursor", "k", *opts]
+
+
+def whole(state, out):
+    """What is wrong with the file: every line a record, all there, in order but for what came again."""
+    with open(out, "rb") as f:
+        text = f.read()
+    if not text.endswith(b"\n"):
+        return "it does not end with a line"
+    seen = [json.loads(x) for x in text.splitlines()]
+    log, first = log_of(state), list(dict.fromkeys(e["seq"] for e in seen))
+    if first != sorted(log):
+        return "records %r" % sorted(set(log) ^ set(first))[:5]
+    return "".join("record %d has another hash\n" % e["seq"] for e in seen if log[e["seq"]] != e["hash"])
+
+
+state = make("a", 2500)
+kills, worst, n = 0, "", 80  # before it the program is only being loaded
+while True:
+    n += 3
+    for p in (temp.path + "/a.json", state + "/export"):
+        shutil.rmtree(p) if os.path.isdir(p) else os.path.exists(p) and os.unlink(p)
+    done = False
+    ways = (0, 1, 2) if n % 5 == 0 else (0, 2)
+    for again in ways:  # once or twice at the same place, then to the end
+        r = run([KILL, "caller", str(n), "caller", "--", BUILD + "/cofferdam-cmd", *export(state, temp.path + "/a.json")] if again < 2
+                else [CLI, *export(state, temp.path + "/a.json")])
+        done = done or (again == 0 and r.returncode == 3)
+        kills += again < 2 and not done
+    worst = worst or (r.stdout if r.returncode else "") or whole(state, temp.path + "/a.json")
+    if done or worst or n > 800:
+        break
+tap.eq(worst, "", "killed at every third system call from the %dth to the %dth: all is there (%d kills)" % (83, n - 3, kills))
+tap.ok(kills > 30, "and these were many")
+
+state = temp.path + "/b"
+with open(temp.path + "/b.from", "w", encoding="ascii") as f:
+    f.writelines('agent.note\tagent\tr-1\t{"n":%d}\t\n' % i for i in range(6000))
+w = subprocess.Popen([TOOL, state, "1", "batch=20", "cp=20", "seg=200000", "pace=300", "from=" + temp.path + "/b.from"], stdout=subprocess.DEVNULL)
+tap.ok(wait_for(lambda: os.path.exists(state + "/log/checkpoint"), 20), "a log grows")
+kills = 0
+while w.poll() is None:
+    p = subprocess.Popen([CLI, *export(state, temp.path + "/b.json", "--follow")], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        w.wait(rnd.uniform(0.05, 0.4))
+    except subprocess.TimeoutExpired:
+        pass
+    p.kill()
+    p.wait()
+    kills += 1
+r = run([CLI, *export(state, temp.path + "/b.json")])
+tap.eq((r.returncode, whole(state, temp.path + "/b.json")), (0, ""), "followed and killed %d times meanwhile: all is there" % kills)
+
+# === a cursor that does not fit ====================================================================================
+shutil.rmtree(state + "/log/seg")
+shutil.copytree(temp.path + "/a/log/seg", state + "/log/seg")
+other = make("c", 200, "origin=other.example/log")
+os.makedirs(other + "/export")
+shutil.copy(temp.path + "/a/export/k", other + "/export/k")
+r = run([CLI, *export(other, temp.path + "/c.json")])
+tap.ok(r.returncode and "cursor k is of the log broker.example/test, this is other.example/log" in r.stdout, "of another log: refused", r.stdout)
+less = make("d", 100)
+os.makedirs(less + "/export")
+shutil.copy(temp.path + "/a/export/k", less + "/export/k")
+r = run([CLI, *export(less, temp.path + "/d.json")])
+tap.ok(r.returncode and "older state" in r.stdout, "ahead of the log: refused", r.stdout)
+same = make("e", 2600)
+os.makedirs(same + "/export")
+shutil.copy(temp.path + "/a/export/k", same + "/export/k")
+r = run([CLI, *export(same, temp.path + "/e.json")])
+tap.ok(r.returncode and "another one than the cursor saw" in r.stdout, "of a history that was rewritten: refused", r.stdout)
+r = run([CLI, "log", "export", "--state", temp.path + "/a", "--cursor", "x/y/z"])
+tap.ok(r.returncode and "x/y" in r.stdout, "a place that is not there is named", r.stdout)
+r = run([CLI, "log", "export", "--state", temp.path + "/a", "--cursor", ".hidden"])
+tap.has(r.stdout, "a name has 1 to 64", "and a name that is none")
+full = subprocess.run([CLI, "log", "export", "--state", temp.path + "/a", "--output", "/dev/full", "--cursor", "full"], capture_output=True, check=False, timeout=60)
+tap.ok(full.returncode and b"No space left" in full.stderr and not os.path.exists(temp.path + "/a/export/full"),
+       "a disk that is full ends it, and no cursor moves", full.stderr)
+tap.done()
