@@ -114,17 +114,17 @@ st.start()
 hr = HostRun(st)
 follow = subprocess.Popen([CLI, "log", "export", "--state", st.state, "--format", "json", "--follow", "--output", temp.path + "/follow.json",
                            "--cursor", "follow"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-r = hr.psql(pg, "SELECT count(*) FROM salaries WHERE v = 4711")
+r = hr.psql(pg, "SELECT count(*) FROM salaries WHERE v = 47114711")
 tap.eq(r.stdout.strip(), "0", "an action that reads")
 hr.psql(pg, "UPDATE salaries SET v = 1 WHERE id = 1")
-hr.psql(pg, "DELETE FROM salaries WHERE id = 4711")
+hr.psql(pg, "DELETE FROM salaries WHERE id = 47114711")
 hr.psql(pg, "COPY salaries TO PROGRAM 'true'")
 rid = wait_for(st.pending, 20)[0]
 st.sign("approve", rid, "dana")
 st.sign("approve", rid, "omar")
 tap.ok(wait_for(lambda: st.records("approval.armed"), 20), "one that people sign for")
-hr.psql(pg, "DELETE FROM salaries WHERE id = 4711")
-hr.curl("api", "/tokens/path-canary-4711?q=query-canary-4711", "-H", "X-Note: field-canary-4711", "-d", "body-canary-4711")
+hr.psql(pg, "DELETE FROM salaries WHERE id = 47114711")
+hr.curl("api", "/tokens/path-canary-47114711?q=query-canary-47114711", "-H", "X-Note: field-canary-47114711", "-d", "body-canary-47114711")
 hr.curl("api", "/x", "-X", "DELETE")
 fid = st.cli("freeze", "start", "--effects", "delete", "--reason", "disk is failing", "--as", "olivia", "--key", st.key("olivia"), "--yes").stdout
 tap.ok(wait_for(lambda: st.records("freeze.begin"), 20), "a freeze", fid)
@@ -151,7 +151,7 @@ def sent():
     return b"".join(r.body for r in o.arrivals)
 
 
-CANARIES = [b"4711", b"salaries", TOKEN.encode(), pg.password.encode(), st.http["api"].secret.encode(), b"BEGIN SSH", b"\\u001b", b"\x1b"]
+CANARIES = [b"47114711", b"salaries", TOKEN.encode(), pg.password.encode(), st.http["api"].secret.encode(), b"BEGIN SSH", b"\\u001b", b"\x1b"]
 tap.eq([c for c in CANARIES if c in sent()], [], "no SQL, table, path, body, signature, credential or control character leaves")
 
 # === a file that is followed ======================================================================================
@@ -205,7 +205,7 @@ tap.eq([c for c in CANARIES if c in text], [], "nothing leaves here either")
 st.cli("log", "export", "--format", "ocsf", "--text", "--output", temp.path + "/text.json")
 events = exported(temp.path + "/text.json")
 tap.eq([w for e in events for w in ocsf.check(e)], [], "with --text they are, too")
-tap.ok(any("path-canary-4711" in e.get("http_request", {}).get("url", {}).get("path", "") for e in events), "and paths stand in it")
+tap.ok(any("path-canary-47114711" in e.get("http_request", {}).get("url", {}).get("path", "") for e in events), "and paths stand in it")
 with open(temp.path + "/text.json", "rb") as f:
     text = f.read()
 tap.ok(b"query-canary" not in text and b"body-canary" not in text and b"field-canary" not in text and b"salaries" in text, "tables too; no query, field or body")
