@@ -28,6 +28,8 @@
 	X(AFTER_CLOSE, "after-close") /* a record where only a start may stand */        \
 	X(RESPLIT, "resplit")	      /* the same records in other segment files */      \
 	X(JUNK, "junk")		      /* bytes in a pack that are no frame */            \
+	X(CONTENT, "content")	      /* sealed content is not what its record says */   \
+	X(SIGNATURE, "signature")     /* of a person, over what was asked */             \
 	X(KEY, "key")		      /* a handover of the log's key that does not hold */
 
 enum log_kind {

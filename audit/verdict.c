@@ -6,7 +6,33 @@
 
 #include <inttypes.h>
 
+#include "audit/canon.h"
+
 #include "common/banned.h"
+
+void
+verdict_fault(struct verdict *v, const struct log_fault *f)
+{
+	if (v->nfaults == VERIFY_FAULTS_MAX)
+		v->more++;
+	else
+		v->faults[v->nfaults++] = *f;
+}
+
+void
+verdict_adopted(struct verdict *v, const struct record *r)
+{
+	uint64_t n = 0;
+
+	if (!str_eqz(r->type, "log.open") || !canon_u64(canon_get(r->data, "unsigned"), &n) ||
+	    n == 0 || n > r->batch)
+		return;
+	if (v->nadopted == VERIFY_ADOPTED_MAX)
+		v->more_adopted++;
+	else
+		v->adopted[v->nadopted++] =
+		    (struct adopted){.seq = r->seq, .first = r->batch - n, .n = n};
+}
 
 int
 verdict_status(const struct verdict *v)
@@ -15,7 +41,7 @@ verdict_status(const struct verdict *v)
 		return 1;
 	if (v->config[0] != '\0')
 		return 2;
-	return v->verified == 0 || v->size != v->verified || v->torn != 0 ? 3 : 0;
+	return v->verified == 0 || v->size != v->verified || v->torn != 0 || v->unread != 0 ? 3 : 0;
 }
 
 /* What was signed and holds, and what stands behind it. */
@@ -31,6 +57,8 @@ put_end(struct buf *out, const struct verdict *v)
 		buf_printf(out, " + %" PRIu64 " unsigned", v->size - v->verified);
 	if (v->torn != 0)
 		buf_printf(out, " + %" PRIu64 " torn bytes", v->torn);
+	if (v->unread != 0)
+		buf_printf(out, " + %" PRIu64 " not looked into", v->unread);
 	buf_put_c(out, '\n');
 }
 

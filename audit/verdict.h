@@ -24,6 +24,7 @@ struct verdict {
 	uint64_t blobs;	      /* referenced and there */
 	size_t nfaults, more; /* more: findings beyond the table */
 	struct log_fault faults[VERIFY_FAULTS_MAX];
+	uint64_t unread;	 /* asked to look deep: contents and signatures that could not be */
 	size_t erased, erasures; /* runs whose keys were destroyed, and records that say so */
 	size_t nadopted, more_adopted;
 	struct adopted adopted[VERIFY_ADOPTED_MAX];
@@ -32,6 +33,10 @@ struct verdict {
 			  */
 };
 
+/* A finding; beyond the table it is only counted. */
+void verdict_fault(struct verdict *v, const struct log_fault *f);
+/* What a log.open says that it adopted unsigned; of other records nothing. */
+void verdict_adopted(struct verdict *v, const struct record *r);
 /* 0 verified, 1 tamper, 2 configuration, 3 whole but with an unsigned or torn end. */
 int verdict_status(const struct verdict *v);
 void verdict_put(struct buf *out, const struct verdict *v);

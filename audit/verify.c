@@ -21,6 +21,8 @@
 
 #include "common/banned.h"
 
+#define TOLD_RECORDS 50000
+
 struct head {
 	uint64_t size;
 	struct hash root;
@@ -50,17 +52,10 @@ struct verify {
 	bool leaves_open, leaves_bad;
 	struct shape shape;
 	struct erasures *erased;
+	verify_progress_fn *told;
+	void *told_arg;
 	uint64_t last_seg; /* packs of this number and later ones may be growing */
 };
-
-static void
-found_fault(struct verify *y, const struct log_fault *f)
-{
-	if (y->v.nfaults == VERIFY_FAULTS_MAX)
-		y->v.more++;
-	else
-		y->v.faults[y->v.nfaults++] = *f;
-}
 
 static void PRINTF_LIKE(5, 6)
     found(struct verify *y, enum log_kind kind, uint64_t seq, uint64_t last, const char *fmt, ...)
@@ -71,7 +66,7 @@ static void PRINTF_LIKE(5, 6)
 	va_start(ap, fmt);
 	(void)vsnprintf(f.text, sizeof(f.text), fmt, ap);
 	va_end(ap);
-	found_fault(y, &f);
+	verdict_fault(&y->v, &f);
 }
 
 /* A growing array, doubled at each power of two. */
@@ -399,22 +394,7 @@ check_shape(struct verify *y, const struct record *rec, uint64_t segment)
 	size_t n = shape_record(&y->shape, rec, segment, f);
 
 	for (size_t i = 0; i < n; i++)
-		found_fault(y, &f[i]);
-}
-
-static void
-note_adopted(struct verify *y, const struct record *r)
-{
-	uint64_t n = 0;
-
-	if (!str_eqz(r->type, "log.open") || !canon_u64(canon_get(r->data, "unsigned"), &n) ||
-	    n == 0 || n > r->batch)
-		return;
-	if (y->v.nadopted == VERIFY_ADOPTED_MAX)
-		y->v.more_adopted++;
-	else
-		y->v.adopted[y->v.nadopted++] =
-		    (struct adopted){.seq = r->seq, .first = r->batch - n, .n = n};
+		verdict_fault(&y->v, &f[i]);
 }
 
 /* --- all ----------------------------------------------------------------------------------- */
@@ -437,6 +417,17 @@ chain_end(struct verify *y, const struct chain *c)
 		    "the log has %" PRIu64 " records, signed are %" PRIu64, y->v.size, newest);
 }
 
+static void
+tell(const struct verify *y, const struct chain *c)
+{
+	const struct log_files *f = chain_files(c);
+	size_t at = 0;
+
+	while (at < f->n[0] && f->number[0][at] <= chain_segment(c))
+		at++;
+	y->told(y->told_arg, chain_size(c), at, f->n[0]);
+}
+
 static int
 read_records(struct verify *y, struct err *err)
 {
@@ -455,10 +446,12 @@ read_records(struct verify *y, struct err *err)
 	while ((r = chain_next(c, &rec, &leaf, err)) == 1) {
 		leaves_check(y, c, rec.seq, &leaf);
 		note_blob(y, &rec);
-		note_adopted(y, &rec);
+		verdict_adopted(&y->v, &rec);
 		erasures_record(y->erased, &rec);
 		check_shape(y, &rec, chain_segment(c));
 		check_heads(y, chain_size(c), chain_tree(c), rec.time);
+		if (y->told != NULL && rec.seq % TOLD_RECORDS == 0)
+			tell(y, c);
 	}
 	if (r == 0)
 		chain_end(y, c);
@@ -470,7 +463,16 @@ int
 verify_log(int logdir, const struct vkeys *keys, const struct pin *pins, size_t npins,
     struct verdict *ret, struct err *err)
 {
+	return verify_log_told(logdir, keys, pins, npins, NULL, NULL, ret, err);
+}
+
+int
+verify_log_told(int logdir, const struct vkeys *keys, const struct pin *pins, size_t npins,
+    verify_progress_fn *fn, void *arg, struct verdict *ret, struct err *err)
+{
 	struct verify y = {.logdir = logdir,
+	    .told = fn,
+	    .told_arg = arg,
 	    .keys = *keys,
 	    .erased = erasures_new(),
 	    .leaves = BUF((size_t)256 << 20),

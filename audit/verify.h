@@ -14,8 +14,13 @@ struct pin {
 	const char *name; /* for messages */
 };
 
+/* Told now and then how far it is: records, and of how many segments the how-manieth. */
+typedef void verify_progress_fn(void *arg, uint64_t records, size_t segment, size_t segments);
+
 /* Pins were opened with the same keys. Fails only when the directory cannot be read. */
 int verify_log(int logdir, const struct vkeys *keys, const struct pin *pins, size_t npins,
     struct verdict *ret, struct err *err);
+int verify_log_told(int logdir, const struct vkeys *keys, const struct pin *pins, size_t npins,
+    verify_progress_fn *fn, void *arg, struct verdict *ret, struct err *err);
 
 #endif

@@ -17,7 +17,9 @@ static const struct {
 	int (*run)(int argc, char **argv);
 	const char *usage;
 } verbs[] = {
-    {"verify", cmd_log_verify, "[--state DIR | DIR] [--keys FILE] [--pin CHECKPOINT]..."},
+    {"verify", cmd_log_verify,
+	"[--state DIR | DIR] [--keys FILE] [--pin CHECKPOINT]...\n"
+	"                            [--deep] [--progress]"},
     {"show", cmd_log_show, "[--state DIR | DIR] [--run RUN] [--type TYPE] [--json]"},
     {"query", cmd_log_query,
 	"[--state DIR | DIR] [--run RUN] [--agent AGENT] [--person PERSON]\n"

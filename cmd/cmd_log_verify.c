@@ -4,11 +4,13 @@
  */
 #include <fcntl.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "audit/verify.h"
 #include "cmd/cmd.h"
 #include "cmd/cmd_log.h"
+#include "cmd/cmd_log_deep.h"
 #include "cmd/cmd_place.h"
 
 #include "common/banned.h"
@@ -19,6 +21,7 @@ struct verify_args {
 	const char *state, *dir, *vkey;
 	const char *pin[PINS_MAX];
 	size_t npins;
+	bool deep, progress;
 };
 
 static bool
@@ -29,6 +32,8 @@ verify_args_read(int argc, char **argv, struct verify_args *a)
 	    {"vkey", required_argument, NULL, 'k'},
 	    {"keys", required_argument, NULL, 'k'},
 	    {"pin", required_argument, NULL, 'p'},
+	    {"deep", no_argument, NULL, 'd'},
+	    {"progress", no_argument, NULL, 'g'},
 	    {NULL, 0, NULL, 0},
 	};
 	int c;
@@ -41,6 +46,10 @@ verify_args_read(int argc, char **argv, struct verify_args *a)
 			a->vkey = optarg;
 		else if (c == 'p' && a->npins < PINS_MAX)
 			a->pin[a->npins++] = optarg;
+		else if (c == 'd')
+			a->deep = true;
+		else if (c == 'g')
+			a->progress = true;
 		else
 			return false;
 	}
@@ -70,6 +79,36 @@ open_pins(const struct verify_args *a, const struct vkeys *keys, struct pin pins
 	return 0;
 }
 
+/* On a line of its own that is written over and cleared at the end. */
+static void
+told(void *arg, uint64_t records, size_t segment, size_t segments)
+{
+	bool *any = arg;
+
+	*any = true;
+	(void)fprintf(
+	    stderr, "\r%" PRIu64 " records, segment %zu of %zu", records, segment, segments);
+}
+
+static void
+found(void *arg, const struct log_fault *f)
+{
+	verdict_fault(arg, f);
+}
+
+static int
+judge(const struct cmd_place *place, const struct vkeys *keys, const struct pin *pins,
+    const struct verify_args *a, struct verdict *v, struct err *err)
+{
+	bool any = false;
+	int r = verify_log_told(place->logdir, keys, pins, a->npins,
+	    a->progress || isatty(2) == 1 ? told : NULL, &any, v, err);
+
+	if (any)
+		(void)fprintf(stderr, "\r%60s\r", "");
+	return r;
+}
+
 int
 cmd_log_verify(int argc, char **argv)
 {
@@ -84,13 +123,15 @@ cmd_log_verify(int argc, char **argv)
 	if (!verify_args_read(argc, argv, &a)) {
 		(void)log_usage("verify");
 		(void)fprintf(stderr, "It ends with 0 verified, 1 tampered with, 2 usage or keys, "
-				      "3 whole but with an\nunsigned or torn end.\n");
+				      "3 whole but with an\nunsigned or torn end, or "
+				      "not all looked into that --deep asks for.\n");
 		return CMD_USAGE;
 	}
 	if (cmd_place_open(a.state, a.dir, &place, &err) != 0 ||
 	    cmd_place_keys(&place, a.vkey, &keys, &err) != 0 ||
 	    open_pins(&a, &keys, pins, &err) != 0 ||
-	    verify_log(place.logdir, &keys, pins, a.npins, &v, &err) != 0)
+	    judge(&place, &keys, pins, &a, &v, &err) != 0 ||
+	    (a.deep && log_deep(&place, v.size, found, &v, &out, &v.unread, &err) != 0))
 		return log_fail(&err);
 	verdict_put(&out, &v);
 	(void)fwrite(out.p, 1, out.n, stdout);

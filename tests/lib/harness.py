@@ -318,7 +318,11 @@ class Stack:
         self.broker = None
 
     def replay(self):
-        """Judges all of the log again, and the bytes of it: nothing may come out otherwise."""
+        """Judges all of the log again, and the bytes of it: nothing may come out otherwise. What is sealed and what people
+        signed must hold."""
+        deep = self.cli("log", "verify", "--deep", timeout=600).stdout
+        if re.search(r"^TAMPER at seq \d+: (content|signature): ", deep, re.M):
+            replay_reports.append(deep)
         r = self.cli("replay", "whatif", timeout=600)
         if r.returncode != 0:
             replay_reports.append(r.stdout)
