@@ -179,8 +179,12 @@ core_watch_free(struct core_run *run)
 	struct core_peer *p;
 
 	while ((p = watcher(run)) != NULL) {
-		AUTO_BUF struct buf b = BUF(512);
+		AUTO_BUF struct buf b = BUF(512), left = BUF(512);
 
+		if (p->left_out != 0) {
+			notice_put(&left, run->id, "stream.left_out", p->left_out);
+			send_text(p, MSG_Q_EVENT, buf_str(&left));
+		}
 		notice_put(&b, run->id, "stream.end", 0);
 		p->watches[0] = '\0';
 		send_text(p, MSG_Q_EVENT, buf_str(&b));

@@ -1,0 +1,40 @@
+"""tests/tools/fakemodel.mjs, a model's API that plays a script, as a process of a test."""
+import atexit
+import json
+import subprocess
+
+from harness import TOP
+
+
+class Model:
+    """An HTTP target of the policy, as harness.Http wants it; `script` may be changed between runs by play()."""
+    tls = False
+    address = None
+
+    def __init__(self, temp, name):
+        self.name, self.p = name, None
+        self.script, self.log = "%s/%s.json" % (temp.path, name), "%s/%s.log" % (temp.path, name)
+        self.port = 0
+        self.play({"steps": [{"text": "x"}]})
+        self.origin = "http://127.0.0.1:%d" % self.port
+        atexit.register(self.stop)
+
+    def play(self, script):
+        self.stop()
+        with open(self.script, "w", encoding="utf-8") as f:
+            json.dump(script, f)
+        open(self.log, "w", encoding="ascii").close()
+        self.p = subprocess.Popen(["node", TOP + "/tests/tools/fakemodel.mjs", str(self.port), self.script, self.log],
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, encoding="ascii")
+        self.port = int(self.p.stdout.readline().split()[-1])
+
+    def stop(self):
+        if self.p:
+            self.p.kill()
+            self.p.wait()
+            self.p.stdout.close()
+            self.p = None
+
+    def heard(self):
+        with open(self.log, encoding="utf-8") as f:
+            return [json.loads(line) for line in f]
