@@ -247,11 +247,14 @@ static const struct help {
 	"  --key FILE          that person's ssh key (default: ~/.ssh/id_ed25519)\n"
 	"  --yes               do not ask before signing\n" VIA},
     {"run-end", "RUN", "End a run now: nothing more of it passes.", VIA},
-    {"log verify", "[DIR] [--keys FILE] [--pin CHECKPOINT]...",
+    {"log verify", "[DIR] [--keys FILE] [--pin CHECKPOINT]... [--deep] [--progress]",
 	"Check the whole log. Ends with 0 verified, 1 tampered with, 2 usage or keys, 3 whole but\n"
-	"with an unsigned or torn end.",
+	"with an unsigned or torn end, or not all looked into that --deep asks for.",
 	LOG_KEYS
-	"  --pin CHECKPOINT    a file with a checkpoint kept elsewhere; up to 32\n" LOG_DIR},
+	"  --pin CHECKPOINT    a file with a checkpoint kept elsewhere; up to 32\n"
+	"  --deep              open what is sealed, and hold people's signatures against statements\n"
+	"                      built anew from the records\n"
+	"  --progress          tell how far it is, as on a terminal\n" LOG_DIR},
     {"log show", "[DIR] [--run RUN] [--type TYPE] [--json]", "Print records.",
 	"  --run RUN           of this run only\n"
 	"  --type TYPE         of this type only, as action\n"
