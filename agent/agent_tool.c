@@ -62,6 +62,19 @@ static const struct tool tools[] = {
 	     .may_be_empty = true,
 	     .what = "All of it."},
 	    TEXT("path", "Absolute, or beneath /work.")}},
+    {TOOL_ASK, "ask",
+	"Ask a person who looks after this run, and wait for the answer. For what only a person "
+	"can "
+	"know or choose. An answer is never an approval: those are signed, outside of this "
+	"conversation.",
+	{TEXT("question", "In plain words, with what a person needs to know."),
+	    NUMBER("timeout_s", 1, 86400, "Seconds to wait; 600 unless given.")}},
+    {TOOL_WAIT_APPROVAL, "wait_approval",
+	"Wait until a request for approval is decided, or the time is over: then it is still open, "
+	"and you can do other work meanwhile. When it is approved, repeat exactly the refused "
+	"action, once.",
+	{TEXT("id", "The id of the request, as the refusal names it."),
+	    NUMBER("timeout_s", 0, 86400, "Seconds to wait; 60 unless given.")}},
     {TOOL_FINISH, "finish", "End the run: the task is done, or cannot be done.",
 	{TEXT("answer", "The outcome in a few plain words."),
 	    ONE_OF("outcome", outcomes, false, "done unless given.")}},

@@ -16,6 +16,8 @@ enum tool_id {
 	TOOL_RUN_COMMAND, /* a program by itself */
 	TOOL_READ_FILE,
 	TOOL_WRITE_FILE,
+	TOOL_ASK,
+	TOOL_WAIT_APPROVAL,
 	TOOL_FINISH
 };
 

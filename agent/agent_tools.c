@@ -145,6 +145,14 @@ tools_seconds(const struct course *k, uint64_t wanted, uint64_t usual)
 	return (uint32_t)(s != 0 ? s : 1);
 }
 
+uint64_t
+tools_wait_seconds(const struct course *k, uint64_t wanted)
+{
+	uint64_t left = budget_left_seconds(k);
+
+	return wanted < left ? wanted : left;
+}
+
 static int
 finish(
     struct course *k, const struct model_call *call, struct tool_done *ret, struct err *err UNUSED)
@@ -163,6 +171,8 @@ static const struct {
     {TOOL_RUN_COMMAND, tool_run_command},
     {TOOL_READ_FILE, tool_read_file},
     {TOOL_WRITE_FILE, tool_write_file},
+    {TOOL_ASK, tool_ask},
+    {TOOL_WAIT_APPROVAL, tool_wait_approval},
     {TOOL_FINISH, finish},
 };
 

@@ -41,6 +41,7 @@ struct core_request;
 struct core_ticket;
 struct core_ask;
 struct core_lift;
+struct core_question;
 struct core_ca;
 struct core_desk;
 struct core_logins;
@@ -158,6 +159,8 @@ struct core_run {
 	char *said;		     /* the agent's last words, for approvers */
 	struct hash words;	     /* of what its model was last told of the policy */
 	struct buf told;	     /* refusals that it is still to be told of; core_words.c */
+	struct core_question *question; /* NULL: none */
+	int64_t nquestions;
 	size_t untold;		     /* that did not fit */
 	struct core_peer *peer;	     /* its agent; NULL when away */
 	struct core_peer *parser;    /* NULL: none yet, or dead */

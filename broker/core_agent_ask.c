@@ -6,6 +6,7 @@
 
 #include "broker/core_approve.h"
 #include "broker/core_peer.h"
+#include "broker/core_question.h"
 #include "broker/core_status.h"
 #include "broker/core_words.h"
 
@@ -99,8 +100,11 @@ static const struct {
 	const char *verb;
 	int (*fn)(struct core_run *run, const struct json *args, struct jcs *j, struct err *err);
 } verbs[] = {
+    {"answer", core_question_look},
     {"approval", ask_approval},
     {"approvals", ask_approvals},
+    {"question", core_question_ask},
+    {"question_end", core_question_drop},
     {"standing", ask_standing},
 };
 

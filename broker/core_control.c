@@ -15,6 +15,7 @@
 #include "broker/core_erase.h"
 #include "broker/core_lift.h"
 #include "broker/core_peer.h"
+#include "broker/core_question.h"
 #include "broker/core_run.h"
 #include "broker/core_sign.h"
 #include "broker/core_status.h"
@@ -144,6 +145,10 @@ verb_pending(struct core_call *call, struct err *err)
 		TAILQ_FOREACH (rq, &run->requests, link)
 			if (core_request_open(rq))
 				pending_put(&call->j, rq);
+	jcs_array_end(&call->j);
+	jcs_array(&call->j, "questions");
+	TAILQ_FOREACH (run, &call->core->runs, link)
+		core_question_list(&call->j, run);
 	jcs_array_end(&call->j);
 	jcs_array(&call->j, "unmet");
 	TAILQ_FOREACH (run, &call->core->runs, link)
@@ -278,6 +283,7 @@ static const struct {
     {"show", verb_show, true, true},
     {"approve", core_sign_approve, true, true},
     {"deny", core_sign_deny, true, true},
+    {"answer", core_question_verb, true, false},
     {"revoke", core_sign_revoke, true, false},
     {"run-end", verb_run_end, true, false},
     {"run-revoke", verb_run_revoke, false, false},

@@ -22,6 +22,7 @@
 #include "broker/core_patch.h"
 #include "broker/core_peer.h"
 #include "broker/core_pg.h"
+#include "broker/core_question.h"
 #include "broker/core_steer.h"
 #include "broker/core_watch.h"
 #include "broker/core_words.h"
@@ -219,6 +220,7 @@ core_run_free(struct core_run *run)
 	free(run->end_text);
 	free(run->spent);
 	core_told_free(run);
+	core_question_free(run);
 	free(run);
 }
 

@@ -11,6 +11,7 @@
 #include "broker/core_child.h"
 #include "broker/core_data.h"
 #include "broker/core_peer.h"
+#include "broker/core_question.h"
 #include "broker/core_run.h"
 #include "common/log.h"
 #include "common/xalloc.h"
@@ -271,7 +272,8 @@ act(const struct steer *s, struct core_run *run, uint64_t seq)
 	case HOW_SAY: {
 		const struct core_say *say = say_add(run, seq, s->by, s->text);
 
-		send(run, HOW_SAY, seq, say->by, say->text);
+		if (!core_question_answer(run, seq, say->by, say->text))
+			send(run, HOW_SAY, seq, say->by, say->text);
 		break;
 	}
 	}

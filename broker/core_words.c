@@ -220,7 +220,8 @@ core_told_add(struct core_run *run, struct str target, const struct core_action 
 
 	if (told->max == 0)
 		buf_init(told, CORE_TOLD_MAX);
-	buf_printf(&b, "%.*s: %s", STR_ARG(target), a->message != NULL ? a->message : "refused");
+	buf_printf(&b, "%.*s%s%s", STR_ARG(target), target.n != 0 ? ": " : "",
+	    a->message != NULL ? a->message : "refused");
 	if (a->d.why.n != 0)
 		buf_printf(&b, " (%.*s)", STR_ARG(a->d.why));
 	if (a->hint != NULL && a->hint[0] != '\0')

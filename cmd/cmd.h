@@ -36,6 +36,7 @@ int cmd_steer(int argc, char **argv); /* pause, resume, stop, message */
 int cmd_log(int argc, char **argv);
 int cmd_replay(int argc, char **argv);
 int cmd_status(int argc, char **argv);
+int cmd_answer(int argc, char **argv);
 int cmd_run_end(int argc, char **argv);
 int cmd_witness(int argc, char **argv);
 

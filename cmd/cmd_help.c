@@ -246,6 +246,9 @@ static const struct help {
 	"  --as OWNER          who signs, an owner of the policy; where it has none, any person\n"
 	"  --key FILE          that person's ssh key (default: ~/.ssh/id_ed25519)\n"
 	"  --yes               do not ask before signing\n" VIA},
+    {"answer", "RUN TEXT",
+	"Answer what the agent of a run asks (`cofferdam pending` shows it). It approves nothing.",
+	VIA},
     {"run-end", "RUN", "End a run now: nothing more of it passes.", VIA},
     {"log verify", "[DIR] [--keys FILE] [--pin CHECKPOINT]... [--deep] [--progress]",
 	"Check the whole log. Ends with 0 verified, 1 tampered with, 2 usage or keys, 3 whole but\n"

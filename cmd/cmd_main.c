@@ -29,6 +29,7 @@ static const struct cmd cmds[] = {
     {"show", cmd_show, NULL, "one request, the action in full"},
     {"approve", cmd_approve, NULL, "sign for a request"},
     {"deny", cmd_approve, NULL, "end a request"},
+    {"answer", cmd_answer, NULL, "what a run's agent asks"},
     {"revoke", cmd_revoke, NULL, "end a run at once, or a request"},
     {"attach", cmd_attach, NULL, "watch a run as it goes"},
     {"pause", cmd_steer, NULL, "hold a run: its code stands still, no turn begins"},

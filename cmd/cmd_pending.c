@@ -23,6 +23,7 @@
 
 #define WATCH_S 2
 #define SHOW_COLUMNS 100
+#define QUESTION_COLUMNS 1000
 
 struct pending_args {
 	const char *state;
@@ -124,11 +125,28 @@ print_unmet(const struct json *u)
 }
 
 static void
+print_question(const struct json *q)
+{
+	AUTO_FREE char *run = control_text(q, "run"), *owner = control_text(q, "owner"),
+		       *text = show_cut(json_str(json_get(q, "question")), QUESTION_COLUMNS);
+	char age[32];
+
+	span(json_str(json_get(q, "asked")), false, age);
+	(void)printf("%-28s  asks   %5s  run of %s\n    %s\n    cofferdam answer %s TEXT\n", run,
+	    age, owner, text, run);
+}
+
+static void
 print_all(const struct json *o)
 {
 	const struct json *list = json_get(o, "pending"), *unmet = json_get(o, "unmet");
+	const struct json *questions = json_get(o, "questions");
 
+	for (size_t i = 0; i < json_count(questions); i++)
+		print_question(json_at(questions, i));
 	if (json_count(list) + json_count(unmet) == 0) {
+		if (json_count(questions) != 0)
+			return;
 		(void)printf("nothing waits for people\n");
 		return;
 	}

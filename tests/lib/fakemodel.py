@@ -1,4 +1,4 @@
-"""tests/tools/fakemodel.mjs, a model's API that plays a script, as a process of a test."""
+"""A scripted model server (tests/tools/fakemodel.mjs) as an origin of harness.Http."""
 import atexit
 import json
 import subprocess
@@ -7,7 +7,7 @@ from harness import TOP
 
 
 class Model:
-    """An HTTP target of the policy, as harness.Http wants it; `script` may be changed between runs by play()."""
+    """A fakemodel process; the script may be changed between runs by play(), the port stays."""
     tls = False
     address = None
 
@@ -26,7 +26,8 @@ class Model:
         open(self.log, "w", encoding="ascii").close()
         self.p = subprocess.Popen(["node", TOP + "/tests/tools/fakemodel.mjs", str(self.port), self.script, self.log],
                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, encoding="ascii")
-        self.port = int(self.p.stdout.readline().split()[-1])
+        line = self.p.stdout.readline()
+        self.port = int(line.split()[-1])
 
     def stop(self):
         if self.p:
@@ -36,5 +37,10 @@ class Model:
             self.p = None
 
     def heard(self):
+        """The requests so far; a line that is being written is left out."""
         with open(self.log, encoding="utf-8") as f:
-            return [json.loads(line) for line in f]
+            return [json.loads(line) for line in f if line.endswith("\n")]
+
+
+def code(language, text, **more):
+    return {"tool": "run_code", "input": {"language": language, "code": text, **more}}

@@ -60,6 +60,7 @@ COMMANDS = {  # file with the option table: its commands
     "audit/witness_main.c": ["witness serve"],
     "cmd/cmd_replay_whatif.c": ["replay whatif"],
     "cmd/cmd_pending.c": ["pending"],
+    "cmd/cmd_answer.c": ["answer"],
     "cmd/cmd_status.c": ["status", "show", "run-end"],
     "agent/agent_options.c": ["run"],
     "agent/sandbox/cli_options.c": ["sandbox " + v for v in (

@@ -1,7 +1,6 @@
 #!/usr/bin/python3
 """The built-in loop on a model's API, by way of the broker: the key is the broker's, words and answers are on the
 record. The model is tests/tools/fakemodel.mjs, which plays a script."""
-import atexit
 import json
 import os
 import subprocess
@@ -9,48 +8,14 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from harness import CLI, TOP, Http, Stack, Tap, Temp, run, wait_for
+from fakemodel import Model, code
+from harness import CLI, Http, Stack, Tap, Temp, run, wait_for
 
 tap, temp = Tap(), Temp("model")
 BASE = [] if os.geteuid() == 0 else ["--limits-optional"]
 
 
-class Model:
-    """A fakemodel process; `script` may be changed between runs by play()."""
-    tls = False
-    address = None
-
-    def __init__(self, name):
-        self.name, self.p = name, None
-        self.script, self.log = "%s/%s.json" % (temp.path, name), "%s/%s.log" % (temp.path, name)
-        self.port = 0
-        self.play({"steps": [{"text": "x"}]})
-        self.origin = "http://127.0.0.1:%d" % self.port
-        atexit.register(self.stop)
-
-    def play(self, script):
-        self.stop()
-        with open(self.script, "w", encoding="utf-8") as f:
-            json.dump(script, f)
-        open(self.log, "w", encoding="ascii").close()
-        self.p = subprocess.Popen(["node", TOP + "/tests/tools/fakemodel.mjs", str(self.port), self.script, self.log],
-                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, encoding="ascii")
-        line = self.p.stdout.readline()
-        self.port = int(line.split()[-1])
-
-    def stop(self):
-        if self.p:
-            self.p.kill()
-            self.p.wait()
-            self.p.stdout.close()
-            self.p = None
-
-    def heard(self):
-        with open(self.log, encoding="utf-8") as f:
-            return [json.loads(line) for line in f]
-
-
-ant, oai = Model("ant"), Model("oai")
+ant, oai = Model(temp, "ant"), Model(temp, "oai")
 http = {"claude": Http(ant, kind="header", field="x-api-key", model="anthropic", address=None),
         "gpt": Http(oai, kind="bearer", model="openai", address=None)}
 st = Stack(temp, None, http=http)
@@ -62,10 +27,6 @@ def loop(model, *opts, task="count to three", **kw):
     return subprocess.run([CLI, "run", "--state", st.state, *BASE, "--model", model, "--base-url", base, "--task", task, *opts],
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8",
                           timeout=120, **kw)
-
-
-def code(language, text):
-    return {"tool": "run_code", "input": {"language": language, "code": text}}
 
 
 SCRIPT = {"steps": [{"thinking": "two at once", "text": "I look.",

@@ -3,6 +3,7 @@
 //
 // SCRIPT: {"steps": [STEP, ...], "errors": [ERROR, ...], "key": "..."}
 // STEP:   {"text": "...", "tools": [{"tool": "regex of its name", "input": {...}}], "thinking": "...", "stop": "..."}
+//         A value "${REGEX}" of an input is filled in from the conversation: the first group of its last match.
 //         The step is picked by the assistant messages so far, so that a request that is tried again gets the same one.
 // ERROR:  {"at": N} for request N with one of
 //         "status": 529 with "headers", "body"; "sse": "overloaded_error" after a 200; in the middle "cut": true,
@@ -18,12 +19,23 @@ let requests = 0;
 let ids = 0;
 const id = (prefix) => prefix + '_' + String(++ids).padStart(8, '0');
 
+// "${REGEX}" as a value of an input: the first group of its last match in the conversation.
+function fill(value, messages) {
+  if (typeof value !== 'string' || !/^\$\{.*\}$/s.test(value)) return value;
+  const all = [...JSON.stringify(messages).matchAll(new RegExp(value.slice(2, -1), 'g'))];
+  return all.length ? all[all.length - 1][1] : 'nothing found';
+}
+
+function filled(input, messages) {
+  return Object.fromEntries(Object.entries(input).map(([k, v]) => [k, fill(v, messages)]));
+}
+
 function stepFor(messages, toolNames) {
   const said = messages.filter((m) => m.role === 'assistant').length;
   const step = script.steps[Math.min(said, script.steps.length - 1)];
   const tools = (step.tools || []).map((t) => {
     const name = toolNames.find((n) => new RegExp(t.tool).test(n));
-    return name ? { name, input: t.input } : null;
+    return name ? { name, input: filled(t.input, messages) } : null;
   });
   if (tools.includes(null)) return { text: 'no such tool among ' + toolNames.join(' '), tools: [] };
   return { ...step, tools };
