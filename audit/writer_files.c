@@ -156,20 +156,49 @@ files_append(int fd, struct str bytes, uint64_t off, struct err *err)
 	return 0;
 }
 
-int
-files_unchanged(int fd, uint64_t size, const char *what, struct err *err)
+static int
+unchanged(int fd, uint64_t size, const char *what, struct stat *ret, struct err *err)
 {
-	struct stat st;
-
-	if (fstat(fd, &st) != 0)
+	if (fstat(fd, ret) != 0)
 		return err_sys(err, ERR_SYSTEM, errno, "%s", what);
-	if ((uint64_t)st.st_size != size)
+	if ((uint64_t)ret->st_size != size)
 		return err_set(err, ERR_TAMPER,
 		    "%s is %" PRId64 " bytes, must be %" PRIu64 ": somebody else wrote to it", what,
-		    (int64_t)st.st_size, size);
-	if (st.st_nlink != 1)
+		    (int64_t)ret->st_size, size);
+	if (ret->st_nlink != 1)
 		return err_set(err, ERR_TAMPER, "%s was deleted or replaced", what);
 	return 0;
+}
+
+/* By way of the log directory, so that a subdirectory that was moved away is seen as well. */
+static int
+named(const struct store *s, const char *sub, const char *suffix, const struct stat *want,
+    struct err *err)
+{
+	char name[LOG_NAME_SIZE], path[LOG_NAME_SIZE + 8];
+	struct stat st;
+
+	log_name(name, s->seg_first, suffix);
+	(void)snprintf(path, sizeof(path), "%s/%s", sub, name);
+	if (fstatat(s->logdir, path, &st, AT_SYMLINK_NOFOLLOW) != 0)
+		return err_set(err, ERR_TAMPER, "%s was moved away: %s", path, strerror(errno));
+	if (st.st_dev != want->st_dev || st.st_ino != want->st_ino)
+		return err_set(
+		    err, ERR_TAMPER, "%s is another file than the one that is written to", path);
+	return 0;
+}
+
+int
+files_current(const struct store *s, struct err *err)
+{
+	struct stat st;
+	int r = unchanged(s->seg, s->seg_size, "the segment", &st, err);
+
+	if (r == 0)
+		r = named(s, LOG_SEG, LOG_LINES, &st, err);
+	if (r == 0)
+		r = unchanged(s->pack, s->pack_size, "the pack", &st, err);
+	return r != 0 ? r : named(s, LOG_BLOB, LOG_PACK, &st, err);
 }
 
 int
@@ -197,13 +226,14 @@ open_new(int dir, uint64_t first, const char *suffix, int flags, int *ret_fd, st
 {
 	char name[LOG_NAME_SIZE];
 	AUTO_FD int fd = -1;
+	struct stat st;
 	int r;
 
 	log_name(name, first, suffix);
 	fd = openat(dir, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | flags, 0600);
 	if (fd < 0)
 		return err_sys(err, code_of(errno), errno, "%s", name);
-	if ((r = files_unchanged(fd, 0, name, err)) != 0 || (r = files_sync(fd, name, err)) != 0 ||
+	if ((r = unchanged(fd, 0, name, &st, err)) != 0 || (r = files_sync(fd, name, err)) != 0 ||
 	    (r = files_sync(dir, name, err)) != 0)
 		return r;
 	*ret_fd = TAKE_FD(fd);

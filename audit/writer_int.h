@@ -52,7 +52,8 @@ int files_dirs(struct store *s, struct err *err);
 int files_lock(struct store *s, struct err *err);
 int files_ballast(struct store *s, struct err *err);
 int files_append(int fd, struct str bytes, uint64_t off, struct err *err); /* pwrite + fdatasync */
-int files_unchanged(int fd, uint64_t size, const char *what, struct err *err);
+/* Segment and pack are what was written, and still found under their names. */
+int files_current(const struct store *s, struct err *err);
 /* Write name in dir by way of a temporary name; syncs the directory. */
 int files_replace(int dir, const char *name, struct str bytes, mode_t mode, struct err *err);
 int files_new_segment(struct store *s, uint64_t first, struct err *err);

@@ -8,8 +8,10 @@
 #include <inttypes.h>
 #include <poll.h>
 
+#include "audit/writer_acks.h"
 #include "audit/writer_follow.h"
 #include "audit/writer_live.h"
+#include "audit/writer_recheck.h"
 #include "audit/writer_start.h"
 #include "audit/writer_store.h"
 #include "common/log.h"
@@ -23,14 +25,6 @@
 #define SIGN_MS 1000		       /* while busy, a checkpoint at least this often */
 #define DEFER_MAX 16		       /* turns that a batch waits for what is in the sockets */
 #define FRAMES_HIGH ((size_t)16 << 20) /* synced without a batch, so that no more is held */
-#define FLAG_CHECKPOINT 1
-#define FLAG_ROOT 2
-
-struct ack {
-	uint64_t ticket, seq;
-	uint8_t flags;
-	struct hash root;
-};
 
 struct writer {
 	struct loop *loop;
@@ -41,8 +35,8 @@ struct writer {
 	struct follow *follow; /* the courier reads along */
 	struct ipc *core;
 	struct ipc *upstream, *last_upstream; /* last: of one that ended, not yet read to its end */
-	struct ack *ack;
-	size_t nacks, acks_cap;
+	struct recheck *recheck;
+	struct acks acks;
 	unsigned deferred;
 	struct loop_timer *sign_timer;
 	uint64_t last_ms; /* of the last record */
@@ -117,20 +111,10 @@ static void __attribute__((noreturn)) die(const struct err *err)
 }
 
 static void
-send_acks(struct writer *w, uint8_t flag)
+send_acks(struct writer *w, bool checkpoint)
 {
-	for (size_t i = 0; w->core != NULL && i < w->nacks; i++) {
-		const struct ack *a = &w->ack[i];
-		AUTO_BUF struct buf b = BUF(256);
-
-		if ((a->flags & FLAG_CHECKPOINT) != flag)
-			continue;
-		buf_u64(&b, a->ticket);
-		buf_u64(&b, a->seq);
-		buf_u64(&b, store_size(w->store));
-		buf_put(&b, a->root.b, HASH_LEN);
-		ipc_send(w->core, MSG_W_ACK, &b, NULL, 0);
-	}
+	if (w->core != NULL)
+		acks_send(&w->acks, w->core, store_size(w->store), checkpoint);
 }
 
 static void
@@ -157,20 +141,16 @@ static void
 commit(struct writer *w)
 {
 	struct err err = {0};
-	bool sign;
 
 	if (store_commit(w->store, &err) != 0)
 		die(&err);
-	send_acks(w, 0);
-	sign = store_sign_due(w->store);
-	for (size_t i = 0; i < w->nacks; i++)
-		sign |= (w->ack[i].flags & FLAG_CHECKPOINT) != 0;
-	if (sign)
+	send_acks(w, false);
+	if (store_sign_due(w->store) || acks_want_checkpoint(&w->acks))
 		sign_now(w, false);
-	send_acks(w, FLAG_CHECKPOINT);
-	if (w->nacks != 0)
+	send_acks(w, true);
+	if (w->acks.n != 0)
 		w->last_ms = loop_now_ms(w->loop);
-	w->nacks = 0;
+	w->acks.n = 0;
 	w->deferred = 0;
 	if (w->follow != NULL)
 		follow_committed(w->follow);
@@ -243,16 +223,6 @@ take_frames(struct writer *w, struct rd *body, struct err *err)
 	return r;
 }
 
-static void
-ack_later(struct writer *w, const struct ack *a)
-{
-	if (w->nacks == w->acks_cap) {
-		w->acks_cap = w->acks_cap != 0 ? 2 * w->acks_cap : 64;
-		w->ack = xreallocarray(w->ack, w->acks_cap, sizeof(*w->ack));
-	}
-	w->ack[w->nacks++] = *a;
-}
-
 static int
 on_append(struct writer *w, struct rd *body, struct err *err)
 {
@@ -263,7 +233,7 @@ on_append(struct writer *w, struct rd *body, struct err *err)
 	struct hash root;
 	int r = take_frames(w, body, err);
 
-	if (r == 0 && (a.flags & ~(FLAG_CHECKPOINT | FLAG_ROOT)) != 0)
+	if (r == 0 && (a.flags & ~(ACK_CHECKPOINT | ACK_ROOT)) != 0)
 		r = err_set(err, ERR_PROTOCOL, "flags %u", a.flags);
 	/* Only this process says how the log itself fares. */
 	if (r == 0 && (!record_type_ok(type) || str_has_prefix(type, "log.") ||
@@ -271,12 +241,12 @@ on_append(struct writer *w, struct rd *body, struct err *err)
 		r = err_set(err, ERR_PROTOCOL, "type is the writer's own, or not of the form");
 	if (r == 0)
 		r = store_append(w->store, type_z, src, run, data, &a.seq,
-		    (a.flags & FLAG_ROOT) != 0 ? &root : NULL, err);
+		    (a.flags & ACK_ROOT) != 0 ? &root : NULL, err);
 	if (r != 0)
 		return r;
-	if ((a.flags & FLAG_ROOT) != 0)
+	if ((a.flags & ACK_ROOT) != 0)
 		a.root = root;
-	ack_later(w, &a);
+	acks_add(&w->acks, &a);
 	return 0;
 }
 
@@ -304,7 +274,7 @@ on_core_gone(void *arg, struct ipc *wire, const char *why)
 
 	log_info("core is gone: %s", why);
 	w->core = NULL;
-	w->nacks = 0; /* what it queued is written all the same */
+	w->acks.n = 0; /* what it queued is written all the same */
 	ipc_free(wire);
 }
 
@@ -365,6 +335,8 @@ greet_core(struct writer *w)
 	buf_lstr(&b, buf_str(&vkey));
 	ipc_send(w->core, MSG_W_LIVE_END, &b, NULL, 0);
 	follow_tell(w->follow);
+	if (w->recheck != NULL)
+		recheck_tell(w->recheck, w->core);
 }
 
 static void
@@ -424,7 +396,7 @@ on_wire(void *arg, enum ipc_role peer, struct str run UNUSED, int fd, struct err
 		return 0;
 	}
 	ipc_free(w->core);
-	w->nacks = 0;
+	w->acks.n = 0;
 	w->core = ipc_new(w->loop, fd, IPC_ROLE_WRITER, peer, on_core_msg, on_core_gone, w);
 	ipc_lazy(w->core, true); /* the answers of a batch go together */
 	greet_core(w);
@@ -442,6 +414,7 @@ on_serve(void *arg, struct err *err)
 	w->last_ms = loop_now_ms(w->loop);
 	(void)loop_timer_add(w->loop, HEARTBEAT_MS, heartbeat, w);
 	loop_before_sleep(w->loop, before_sleep, w);
+	w->recheck = recheck_new(w->loop, w->start.logdir, w->store, &w->core);
 	if (store_adopted(w->store) != 0)
 		log_warn("decision log %s: %" PRIu64
 			 " records behind the newest checkpoint were adopted; a crash leaves such, "
@@ -490,10 +463,11 @@ main(void)
 	ipc_free(w.upstream);
 	ipc_free(w.last_upstream);
 	follow_free(w.follow);
+	recheck_free(w.recheck);
 	store_free(w.store);
 	signer_free(w.signer);
 	live_free(w.live);
-	free(w.ack);
+	free(w.acks.p);
 	buf_free(&w.start.handover_note);
 	loop_free(w.loop);
 	return rc;

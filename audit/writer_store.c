@@ -32,6 +32,12 @@ store_size(const struct store *s)
 	return s->committed.tree.size;
 }
 
+const struct tree_range *
+store_tree(const struct store *s)
+{
+	return &s->committed.tree;
+}
+
 size_t
 store_pending(const struct store *s)
 {
@@ -256,10 +262,8 @@ store_append(struct store *s, const char *type, struct str src, struct str run, 
 static int
 write_queued(struct store *s, struct err *err)
 {
-	int r = files_unchanged(s->seg, s->seg_size, "the segment", err);
+	int r = files_current(s, err);
 
-	if (r == 0)
-		r = files_unchanged(s->pack, s->pack_size, "the pack", err);
 	if (r == 0 && s->frames.n != 0 &&
 	    (r = files_append(s->pack, buf_str(&s->frames), s->pack_size, err)) != 0)
 		return err_wrap(err, "pack");

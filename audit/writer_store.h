@@ -72,8 +72,9 @@ int store_publish(struct store *s, struct err *err);
 /* log.close, commit, checkpoint, publish; the store takes nothing more (ERR_STATE). */
 int store_close(struct store *s, struct err *err);
 
-uint64_t store_size(const struct store *s);	/* committed records */
-size_t store_pending(const struct store *s);	/* bytes of lines and frames queued */
+uint64_t store_size(const struct store *s);		    /* committed records */
+const struct tree_range *store_tree(const struct store *s); /* of the committed records */
+size_t store_pending(const struct store *s);		    /* bytes of lines and frames queued */
 uint64_t store_unsigned(const struct store *s); /* committed but not covered by a checkpoint */
 /* 1000 of them, and the last checkpoint is a twentieth of a second old. */
 bool store_sign_due(const struct store *s);

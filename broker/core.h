@@ -290,6 +290,7 @@ struct core {
 	/* ids of actions (CORE_ID_SIZE each); doubt_more: run and seq of each; see core_live.c */
 	struct buf doubt, doubt_more, not_sent;
 	struct core_doubts *doubts; /* core_doubt.c; NULL: none */
+	char *log_damage;	    /* of the log on disk, as the writer found; NULL: none */
 };
 
 struct core *core_new(struct loop *loop);

@@ -86,6 +86,7 @@ core_free(struct core *c)
 	core_lift_free_all(c);
 	core_lift_sign_free(c);
 	core_doubt_reset(c);
+	free(c->log_damage);
 	core_erase_free(c);
 	while (!TAILQ_EMPTY(&c->agents))
 		core_peer_free(TAILQ_FIRST(&c->agents));

@@ -5,6 +5,7 @@
  */
 #include "broker/core_live.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -427,6 +428,27 @@ vanished(const struct core *c)
 		if (!run->seen && run->state == CORE_RUN_LIVE)
 			return run;
 	return NULL;
+}
+
+/* Everything that passes is still on the record; whoever reads status learns that what was, is not
+ * whole. */
+int
+core_live_on_damage(
+    struct core_peer *p, struct rd *body, int *fds UNUSED, size_t nfds UNUSED, struct err *err)
+{
+	struct core *c = p->core;
+	uint64_t seq = rd_u64(body);
+	struct str kind = rd_lstr(body), text = rd_lstr(body);
+	AUTO_FREE char *kind_vis = NULL, *text_vis = NULL;
+
+	if (!rd_end(body))
+		return err_set(err, ERR_PROTOCOL, "W_DAMAGE is malformed");
+	kind_vis = log_vis(kind);
+	text_vis = log_vis(text);
+	free(c->log_damage);
+	c->log_damage =
+	    kind.n == 0 ? NULL : xasprintf("%s at record %" PRIu64 ": %s", kind_vis, seq, text_vis);
+	return 0;
 }
 
 int

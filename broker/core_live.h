@@ -8,6 +8,8 @@
 void core_live_begin(struct core *c);
 int core_live_on_record(
     struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
+int core_live_on_damage(
+    struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
 int core_live_on_end(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
 
 #endif

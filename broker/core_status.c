@@ -229,6 +229,8 @@ core_status_verb(struct core_call *call, struct err *err)
 	core_lift_data_lists(j, c, "exceptions", LIFT_KIND_EXCEPTION);
 	core_lift_data_lists(j, c, "freezes", LIFT_KIND_FREEZE);
 	put_frozen(j, c, now);
+	if (c->log_damage != NULL)
+		jcs_z(j, "log_damage", c->log_damage);
 	jcs_int(j, "log_size", (int64_t)c->log_size);
 	jcs_z(j, "origin", c->origin);
 	jcs_int(j, "pending", (int64_t)pending);

@@ -48,6 +48,7 @@ const struct core_row core_table[] = {
     {MSG_W_LIVE, IPC_ROLE_WRITER, CORE_S_REPLAY, CORE_MANY, 1 << 17, core_live_on_record},
     {MSG_W_LIVE_END, IPC_ROLE_WRITER, CORE_S_REPLAY, CORE_ONCE, 512, core_live_on_end},
     {MSG_W_ACK, IPC_ROLE_WRITER, CORE_S_OPEN, CORE_MANY, 256, core_record_on_ack},
+    {MSG_W_DAMAGE, IPC_ROLE_WRITER, CORE_S_OPEN, CORE_MANY, 1024, core_live_on_damage},
     {MSG_W_DELIVERED, IPC_ROLE_WRITER, CORE_S_OPEN, CORE_MANY, 1024, core_offhost_on_delivered},
     {MSG_A_OPEN, IPC_ROLE_AGENT, CORE_S_NEW, CORE_ONCE, 65536, core_agent_on_open},
     {MSG_A_RESUME, IPC_ROLE_AGENT, CORE_S_NEW, CORE_ONCE, 256, core_agent_on_resume},

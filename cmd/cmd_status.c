@@ -140,13 +140,16 @@ print_status(const struct look_args *a, const struct json *o, struct err *err)
 	AUTO(json) struct json_doc *runs = NULL;
 	const struct json *p = json_get(o, "policy");
 	AUTO_FREE char *state = control_text(o, "state"), *origin = control_text(o, "origin"),
-		       *name = control_text(p, "name"), *digest = control_text(p, "digest");
+		       *name = control_text(p, "name"), *digest = control_text(p, "digest"),
+		       *damage = control_text(o, "log_damage");
 	int rc = control_call(a->state, "runs", STR("{}"), &runs, err);
 
 	if (rc != 0)
 		return rc;
 	(void)printf("broker   %s\nlog      %s, %" PRId64 " records\n", state, origin,
 	    json_int(json_get(o, "log_size")));
+	if (damage != NULL)
+		(void)printf("DAMAGE   %s (cofferdam log verify tells all of it)\n", damage);
 	if (p != NULL)
 		(void)printf("policy   %s, serial %" PRId64 ", sha256:%s\n", name,
 		    json_int(json_get(p, "serial")), digest);

@@ -27,10 +27,10 @@ static const char *const types[] = {"approval.armed", "approval.consumed", "appr
     "breakglass.rejected", "breakglass.request", "breakglass.review", "breakglass.sign",
     "exception.begin", "exception.end", "exception.rejected", "exception.request", "exception.sign",
     "exception.use", "freeze.begin", "freeze.end", "freeze.rejected", "freeze.request",
-    "freeze.sign", "log.close", "log.full", "log.heartbeat", "log.open", "log.recovered",
-    "log.segment", "policy.load", "policy.refused", "policy.unload", "run.alarm", "run.end",
-    "run.message", "run.pause", "run.resume", "run.revoke", "run.start", "run.stop", "run.targets",
-    "run.watch"};
+    "freeze.sign", "log.close", "log.damage", "log.full", "log.heartbeat", "log.open",
+    "log.recovered", "log.segment", "policy.load", "policy.refused", "policy.unload", "run.alarm",
+    "run.end", "run.message", "run.pause", "run.resume", "run.revoke", "run.start", "run.stop",
+    "run.targets", "run.watch"};
 
 /* Of the form otlp alone: a log store takes everything, people do not. */
 static const char *const wide[] = {WEBHOOK_EVENT_ALL, "action", "agent.*", "clock.step",
@@ -38,8 +38,8 @@ static const char *const wide[] = {WEBHOOK_EVENT_ALL, "action", "agent.*", "cloc
 
 /* What somebody should look at now. */
 static const char *const alarms[] = {"approval.rejected", "breakglass.begin", "breakglass.rejected",
-    "breakglass.review", "exception.rejected", "freeze.rejected", "log.full", "log.recovered",
-    "policy.refused", "policy.unload"};
+    "breakglass.review", "exception.rejected", "freeze.rejected", "log.damage", "log.full",
+    "log.recovered", "policy.refused", "policy.unload", "run.alarm"};
 
 struct parse {
 	const struct json_doc *doc;
