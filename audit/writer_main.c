@@ -44,7 +44,7 @@ struct writer {
 
 static const char *const syscalls[] = {"openat", "getdents64", "ftruncate", "fdatasync", "fsync",
     "renameat", "renameat2", "unlinkat", "mkdirat", "flock", "fallocate", "fchmod", "fstatfs",
-    "faccessat", "faccessat2", NULL};
+    "faccessat", "faccessat2", "newfstatat", NULL};
 
 /* --- start ----------------------------------------------------------------------------- */
 

@@ -44,23 +44,25 @@ same(const struct log_fault *a, const struct log_fault *b)
 	return a->kind == b->kind && a->seq == b->seq && a->segment == b->segment;
 }
 
-void
-recheck_tell(const struct recheck *k, struct ipc *core)
+/* Nothing: what was damaged reads as it was written again. */
+static void
+send(struct ipc *core, const struct log_fault *f)
 {
-	const struct log_fault *f = &k->damage;
 	AUTO_BUF struct buf b = BUF(512);
 
-	buf_u64(&b, k->is_damaged ? f->seq : 0);
-	buf_lz(&b, k->is_damaged ? log_kind_name(f->kind) : "");
-	buf_lz(&b, k->is_damaged ? f->text : "");
+	if (core == NULL)
+		return;
+	buf_u64(&b, f != NULL ? f->seq : 0);
+	buf_lz(&b, f != NULL ? log_kind_name(f->kind) : "");
+	buf_lz(&b, f != NULL ? f->text : "");
 	ipc_send(core, MSG_W_DAMAGE, &b, NULL, 0);
 }
 
-static void
-tell(const struct recheck *k)
+void
+recheck_tell(const struct recheck *k, struct ipc *core)
 {
-	if (*k->core != NULL)
-		recheck_tell(k, *k->core);
+	if (k->is_damaged)
+		send(core, &k->damage);
 }
 
 /* The log goes on: what is written now is chained to what was there, and says that it is there no
@@ -97,7 +99,7 @@ damaged(struct recheck *k, const struct log_fault *f)
 	log_error("the decision log on disk is not what was written: %s at record %" PRIu64 ": %s",
 	    log_kind_name(f->kind), f->seq, f->text);
 	record(k);
-	tell(k);
+	send(*k->core, f);
 }
 
 /* Directory or file that cannot be read is damage like any other. */
@@ -134,7 +136,7 @@ compare_root(struct recheck *k)
 	if (hash_eq(&root, &want)) {
 		if (k->is_damaged) {
 			k->is_damaged = false;
-			tell(k);
+			send(*k->core, NULL);
 		}
 		return;
 	}

@@ -20,7 +20,8 @@ struct recheck;
 struct recheck *recheck_new(
     struct loop *loop, int logdir, struct store *s, struct ipc *const *core);
 void recheck_free(struct recheck *k); /* NULL is fine */
-/* What the newest pass found, for a core that has just come. */
+/* What is damaged now, for a core that has just come; sends nothing when all is as it was written.
+ */
 void recheck_tell(const struct recheck *k, struct ipc *core);
 
 #endif

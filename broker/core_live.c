@@ -54,6 +54,7 @@ core_live_begin(struct core *c)
 	buf_reset(&c->doubt);
 	buf_reset(&c->doubt_more);
 	core_doubt_reset(c);
+	free(TAKE_PTR(c->log_damage)); /* a new writer looks anew */
 	core_policy_live_begin(c);
 	rates_clear(c->rates);
 }

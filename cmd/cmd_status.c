@@ -148,7 +148,7 @@ print_status(const struct look_args *a, const struct json *o, struct err *err)
 		return rc;
 	(void)printf("broker   %s\nlog      %s, %" PRId64 " records\n", state, origin,
 	    json_int(json_get(o, "log_size")));
-	if (damage != NULL)
+	if (damage[0] != '\0')
 		(void)printf("DAMAGE   %s (cofferdam log verify tells all of it)\n", damage);
 	if (p != NULL)
 		(void)printf("policy   %s, serial %" PRId64 ", sha256:%s\n", name,

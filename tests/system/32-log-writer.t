@@ -284,6 +284,21 @@ w.upstream.send(W_FRAME, lstr(b"CFB1"))
 w.append(4, "t", {})
 tap.ok(w.ack() is not None, "a broken frame of upstream ends upstream's wire alone")
 
+# --- a log of many segments ---------------------------------------------------------------------------
+long_one = tempfile.mkdtemp(dir=T)
+subprocess.run([BUILD + "/tool_append-log", long_one, "60", "seed=7", "seg=2000", "batch=3"], check=True, stdout=subprocess.DEVNULL)
+os.chmod(long_one, 0o711)
+if os.geteuid() == 0:
+    for top, dirs, files in os.walk(long_one + "/log"):
+        for x in [top] + [top + "/" + f for f in files]:
+            os.chown(x, 63101, 63101)
+segments = len([x for x in os.listdir(long_one + "/log/seg") if x.endswith(".jsonl")])
+w2 = Writer(long_one)
+tap.ok(w2.ready and segments > 3 and w2.size == len(records(long_one)), "a log of %d segments is opened at its end" % segments, (w2.logs, w2.size))
+w2.append(1, "t", {})
+tap.ok(w2.ack() is not None, "and goes on")
+tap.eq((w2.end(), verify(long_one)[0]), (0, 0), "whole to its end")
+
 # --- killed ----------------------------------------------------------------------------------------
 acked, n = 0, 0
 for round_ in range(6):
