@@ -66,7 +66,7 @@ endif
 # --- what is built -------------------------------------------------------------------
 # Libraries: one per module or process prefix; *_main.c stays out, so tests can link them.
 src	= $(filter-out %_main.c,$(wildcard $(1)))
-LIBS	= common policy policypg audit writer witness brokerp front core upstream parser console courier agent sandbox super inside cli
+LIBS	= common policy policypg audit writer witness brokerp front core upstream parser console courier agent e2b sandbox super inside cli
 SRC_common	= $(call src,common/*.c)
 SRC_policypg	= $(call src,policy/facts_*.c)
 SRC_policy	= $(filter-out $(SRC_policypg),$(call src,policy/*.c))
@@ -84,12 +84,13 @@ SRC_sandbox	= $(call src,agent/sandbox/sandbox*.c)
 SRC_super	= $(call src,agent/sandbox/super_*.c agent/sandbox/native_*.c agent/sandbox/oci_*.c agent/sandbox/filter*.c)
 SRC_inside	= $(call src,agent/sandbox/inside_*.c)
 SRC_cli	= $(call src,agent/sandbox/cli_*.c)
-SRC_agent	= $(call src,agent/*.c)
+SRC_e2b	= $(call src,agent/e2b_*.c)
+SRC_agent	= $(filter-out $(SRC_e2b),$(call src,agent/*.c))
 lib	= $(foreach l,$(1),$(B)/lib$(l).a)
 
 # Programs: main file, our libraries (in link order), foreign libraries.
 PROGS	= cofferdam-broker cofferdam-front cofferdam-core cofferdam-upstream cofferdam-writer \
-	  cofferdam-parser cofferdam-console cofferdam-courier cofferdam-witness cofferdam-agent cofferdam-sandbox cofferdam-inside cofferdam-init cofferdam-cmd cofferdam-ics cofferdam
+	  cofferdam-parser cofferdam-console cofferdam-courier cofferdam-witness cofferdam-agent cofferdam-sandboxd cofferdam-sandbox cofferdam-inside cofferdam-init cofferdam-cmd cofferdam-ics cofferdam
 MAIN_cofferdam-broker	= broker/broker_main.c
 USE_cofferdam-broker	= brokerp common
 EXT_cofferdam-broker	= -lcjson -lseccomp -lsodium -lcrypto
@@ -120,6 +121,9 @@ EXT_cofferdam-witness	= -lssl -lcrypto -lcjson -lseccomp -lsodium
 MAIN_cofferdam-agent	= agent/agent_main.c
 USE_cofferdam-agent	= agent sandbox common
 EXT_cofferdam-agent	= -lcjson -lseccomp -lsodium -lcrypto
+MAIN_cofferdam-sandboxd	= agent/e2b_main.c
+USE_cofferdam-sandboxd	= e2b agent sandbox common
+EXT_cofferdam-sandboxd	= -lssl -lcrypto -lcjson -lseccomp -lsodium
 MAIN_cofferdam-sandbox	= agent/sandbox/super_main.c
 USE_cofferdam-sandbox	= super sandbox common
 EXT_cofferdam-sandbox	= $(STATIC)
@@ -234,7 +238,7 @@ $(B)/audit/replay_page_top.o: $(B)/audit/replay_page_assets.h
 # --- tests ---------------------------------------------------------------------------
 UNIT	= $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/t_*.c))
 FUZZ	= $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
-TESTLIBS = $(call lib,core front console courier upstream witness writer audit parser policypg policy brokerp agent cli super sandbox inside common)
+TESTLIBS = $(call lib,core front console courier upstream witness writer audit parser policypg policy brokerp e2b agent cli super sandbox inside common)
 TESTEXT	= -lcurl -lssl -lcrypto -lcares -lz -lcjson -lseccomp -lsodium -lpg_query -lsqlite3 -lm -lpthread
 $(B)/t_%: $(B)/tests/unit/t_%.o $(TESTLIBS)
 	$(call say,LD,$@)$(CC) $(LD_) $(LDFLAGS) -o $@ $< -Wl,--start-group $(TESTLIBS) -Wl,--end-group $(TESTEXT) -lcmocka

@@ -42,6 +42,7 @@ struct keeper_ask {
 	struct sandbox_limits limits; /* wall_s is not looked at */
 	unsigned may_lack;
 	const char *const *env; /* "NAME=value" in addition to the run's; NULL: none */
+	bool home;		/* as of struct sandbox_spec */
 	uint32_t time_s;	/* until its end, keeper_time changes it; 0: KEEPER_TIME_MAX */
 	bool time_pauses;	/* then it is paused, not ended */
 	uint32_t idle_s;	/* ends when nobody was connected for so long; 0: does not */
@@ -97,7 +98,7 @@ int keeper_end(struct keeper *k, const char *status, const char *text, struct er
  */
 struct keeper_stream;
 enum keeper_event_type {
-	KEEPER_STARTED = 1, /* number: of the program */
+	KEEPER_STARTED = 1, /* number: of the program; of a cell, how many its context has begun */
 	KEEPER_OUTPUT,	    /* number: 1, 2 (always 1 of a terminal); bytes */
 	KEEPER_DISPLAY, /* number: 1 the value of the cell, 0 shown; bytes: JSON as of sandbox.h */
 	KEEPER_ENDED,	/* of a program: cause, value; of a cell: end, cause, and in error_* */
@@ -121,7 +122,7 @@ int keeper_program(struct keeper *k, const struct sandbox_exec *x, const char *l
     struct keeper_stream **ret, struct err *err);
 /* To one that runs: its output from now on, behind STARTED. ERR_NOT_FOUND. */
 int keeper_attach(struct keeper *k, uint32_t number, struct keeper_stream **ret, struct err *err);
-/* JSON array of the programs alive: {"args":[],"cwd","env":{},"label","number"}. */
+/* JSON array of the programs alive: {"args":[],"cwd","env":{},"label","number","tty"}. */
 int keeper_programs(struct keeper *k, struct buf *ret, struct err *err);
 /* By number, for callers without a stream of it. input: bytes, and `close` for its end. */
 int keeper_input(struct keeper *k, uint32_t number, struct str bytes, bool close, struct err *err);
@@ -132,6 +133,9 @@ int keeper_resize(struct keeper *k, uint32_t number, uint16_t rows, uint16_t col
 /* ret_id: KEEPER_ID_MAX + 1 bytes. The stream says STARTED when the interpreter is there, then
  * ends. cwd NULL: /work. */
 int keeper_context_open(struct keeper *k, const char *language, const char *cwd, char *ret_id,
+    struct keeper_stream **ret, struct err *err);
+/* The one of this language that callers share; *ret is NULL when it is there already. */
+int keeper_context_shared(struct keeper *k, const char *language, char *ret_id,
     struct keeper_stream **ret, struct err *err);
 /* JSON array: {"cwd","id","language"}. */
 int keeper_contexts(struct keeper *k, struct buf *ret, struct err *err);

@@ -46,6 +46,10 @@ keeper_allowed(const char *const *allow, size_t n, const struct broker_target *t
 	return false;
 }
 
+/* A target that only "*" fits. */
+static char nobody[] = "";
+static const struct broker_target any = {.target = nobody, .host = nobody};
+
 /* The proxy and the loop's socket have no name: they serve the others. */
 static bool
 named(const struct broker_target *t)
@@ -153,6 +157,29 @@ keeps(void *arg, const struct broker_target *t)
 		    keeper_allowed(k->allow, k->nallow, &p->targets[i]))
 			return true;
 	return false;
+}
+
+int
+keeper_allow_again(const struct keeper_run *k, const char *const *allow, size_t n, struct err *err)
+{
+	const struct broker_plan *p = broker_plan(k->hold.broker);
+
+	if (k->allow == NULL)
+		return 0;
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(allow[i], "*") == 0 && !keeper_allowed(k->allow, k->nallow, &any))
+			return err_set(err, ERR_DENIED,
+			    "this run was narrowed, and what was taken away does not come back: "
+			    "begin "
+			    "a new one");
+	for (size_t i = 0; i < p->ntargets; i++)
+		if (named(&p->targets[i]) && keeper_allowed(allow, n, &p->targets[i]) &&
+		    !keeper_allowed(k->allow, k->nallow, &p->targets[i]))
+			return err_set(err, ERR_DENIED,
+			    "%s was taken away from this run, and does not come back: begin a new "
+			    "one",
+			    p->targets[i].target);
+	return 0;
 }
 
 /* The proxy serves every http target of the run. */

@@ -30,6 +30,7 @@ struct context {
 	int stream; /* of the cell that runs; -1: nobody is there any more */
 	int watch;
 	bool restart, stop;
+	uint32_t begun; /* cells */
 };
 
 static void
@@ -153,7 +154,7 @@ watch_open(struct context *c, struct err *err)
 
 	c->watch = epoll_create1(EPOLL_CLOEXEC);
 	if (c->watch < 0 || epoll_ctl(c->watch, EPOLL_CTL_ADD, c->h.wire, &in) != 0 ||
-	    epoll_ctl(c->watch, EPOLL_CTL_ADD, c->stream, &gone) != 0)
+	    (c->stream >= 0 && epoll_ctl(c->watch, EPOLL_CTL_ADD, c->stream, &gone) != 0))
 		return err_sys(err, ERR_SYSTEM, errno, "epoll");
 	return 0;
 }
@@ -202,6 +203,15 @@ cell_record(struct context *c, const struct cell *cell, struct sandbox_cell_resu
 }
 
 static void
+tell_begun(struct context *c)
+{
+	AUTO_BUF struct buf b = BUF(16);
+
+	buf_u32(&b, ++c->begun);
+	tell(c, KEEPER_STARTED, &b);
+}
+
+static void
 cell_do(struct context *c, struct cell *cell)
 {
 	struct sandbox_cell_result r = {0};
@@ -210,6 +220,7 @@ cell_do(struct context *c, struct cell *cell)
 	int rc;
 
 	c->stream = TAKE_FD(cell->stream);
+	tell_begun(c);
 	rc = cell_run(c, cell, &r, &e);
 	cleanup_close_fd(&c->watch);
 	c->stop = false;
@@ -258,6 +269,7 @@ turn(struct context *c)
 
 	if (c->restart) {
 		c->restart = c->stop = false;
+		c->begun = 0;
 		if (sandbox_context_restart(c->context, &e) == ERR_UNAVAILABLE)
 			c->h.gone = true;
 	} else if (c->ncells != 0) {

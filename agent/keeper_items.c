@@ -245,6 +245,7 @@ program_meta(const struct keeper_order *o, uint32_t number)
 	if (o->language != NULL)
 		jcs_str_lossy(&j, "language", str_z(o->language));
 	jcs_int(&j, "number", number);
+	jcs_bool(&j, "tty", o->x.tty);
 	jcs_close(&j);
 	return buf_dup_z(&b);
 }
@@ -322,19 +323,33 @@ context_meta(const char *id, const char *language, const char *cwd)
 	return buf_dup_z(&b);
 }
 
+static struct keeper_item *
+shared_find(struct keeper_run *k, const char *language)
+{
+	for (struct keeper_item *i = k->items; i != NULL; i = i->next)
+		if (i->context && i->shared && strcmp(i->language, language) == 0)
+			return i;
+	return NULL;
+}
+
 int
 keeper_item_context(
     struct keeper_run *k, struct str body, char *ret_id, int *ret_stream, struct err *err)
 {
 	struct rd r = rd_init(body);
 	AUTO_FREE char *language = keeper_text_take(&r), *cwd = keeper_text_take(&r);
+	bool shared = rd_u8(&r) == 1;
+	struct keeper_item *i = shared && language != NULL ? shared_find(k, language) : NULL;
 	AUTO_ENDS struct ends e = ENDS;
-	int rc = may_begin(k, true, err);
-	struct keeper_item *i;
+	int rc = i == NULL ? may_begin(k, true, err) : 0;
 	pid_t pid;
 
 	if (rc != 0)
 		return rc;
+	if (i != NULL) {
+		memcpy(ret_id, i->id, sizeof(i->id));
+		return 0;
+	}
 	if (!rd_end(&r) || language == NULL || str_z(cwd).n > 4096)
 		return err_set(err, ERR_PROTOCOL, "keeper: malformed request");
 	if ((rc = ends_open(&e, err)) != 0)
@@ -345,6 +360,7 @@ keeper_item_context(
 	if (pid < 0)
 		return err_sys(err, ERR_SYSTEM, errno, "fork");
 	i = item_add(k, true, pid, TAKE_FD(e.wire));
+	i->shared = shared;
 	(void)snprintf(i->id, sizeof(i->id), "c%u", ++k->next_context);
 	i->language = TAKE_PTR(language);
 	i->meta = context_meta(i->id, i->language, cwd != NULL ? cwd : "/work");

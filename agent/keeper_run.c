@@ -60,6 +60,7 @@ begin(struct keeper_run *k, struct err *err)
 	    .spec = {.limits = a->limits,
 		.name = a->id,
 		.tied = true,
+		.home = a->home,
 		.may_lack = a->may_lack,
 		.env = a->env}};
 	bool none = false;

@@ -9,7 +9,7 @@
 
 /* A program or a context: the process that holds it, and the wire to it. */
 struct keeper_item {
-	bool context;
+	bool context, shared;
 	uint32_t number;	    /* of a program; 0: not there */
 	char id[KEEPER_ID_MAX + 1]; /* of a context */
 	pid_t pid;
@@ -75,6 +75,9 @@ int keeper_allow_check(
 /* Asks the broker which targets there are, and names those that fit in *ask. ret owns the names. */
 int keeper_allow_ask(const struct keeper_asked *a, struct broker_ask *ask, char ***ret,
     bool *ret_none, struct err *err);
+/* ERR_DENIED: an entry fits what was taken away before. */
+int keeper_allow_again(
+    const struct keeper_run *k, const char *const *allow, size_t n, struct err *err);
 /* Closes what does not fit, and keeps it closed. */
 int keeper_allow_apply(struct keeper_run *k, struct err *err);
 

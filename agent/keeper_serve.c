@@ -173,6 +173,8 @@ on_narrow(struct request *q, struct err *err)
 
 	if (!rd_end(&r))
 		return malformed(err);
+	if ((rc = keeper_allow_again(k, (const char *const *)list, n, err)) != 0)
+		return rc;
 	k->allow = (const char *const *)list;
 	k->nallow = n;
 	if ((rc = keeper_allow_apply(k, err)) != 0) {

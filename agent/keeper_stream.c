@@ -224,8 +224,8 @@ keeper_attach(struct keeper *k, uint32_t number, struct keeper_stream **ret, str
 	return stream_ask(k, KEEPER_ATTACH, &b, ret, err);
 }
 
-int
-keeper_context_open(struct keeper *k, const char *language, const char *cwd, char *ret_id,
+static int
+context_ask(struct keeper *k, const char *language, const char *cwd, bool shared, char *ret_id,
     struct keeper_stream **ret, struct err *err)
 {
 	AUTO_BUF struct buf b = BUF(WIRE_BODY_MAX);
@@ -236,6 +236,7 @@ keeper_context_open(struct keeper *k, const char *language, const char *cwd, cha
 
 	buf_lz(&b, language);
 	buf_lz(&b, cwd);
+	buf_u8(&b, shared ? 1 : 0);
 	if ((rc = keeper_ask(k, KEEPER_CONTEXT, &b, &m, err)) != 0)
 		return rc;
 	r = rd_init(buf_str(&m.body));
@@ -243,7 +244,22 @@ keeper_context_open(struct keeper *k, const char *language, const char *cwd, cha
 	if (!rd_end(&r) || id == NULL || strlen(id) > KEEPER_ID_MAX)
 		return err_set(err, ERR_PROTOCOL, "keeper: malformed answer");
 	memcpy(ret_id, id, strlen(id) + 1);
-	return stream_take(&m, ret, err);
+	*ret = NULL;
+	return shared && m.nfds == 0 ? 0 : stream_take(&m, ret, err);
+}
+
+int
+keeper_context_open(struct keeper *k, const char *language, const char *cwd, char *ret_id,
+    struct keeper_stream **ret, struct err *err)
+{
+	return context_ask(k, language, cwd, false, ret_id, ret, err);
+}
+
+int
+keeper_context_shared(struct keeper *k, const char *language, char *ret_id,
+    struct keeper_stream **ret, struct err *err)
+{
+	return context_ask(k, language, NULL, true, ret_id, ret, err);
 }
 
 int

@@ -103,6 +103,7 @@ keeper_ask_encode(const struct keeper_ask *a, struct buf *out)
 	keeper_list_put(out, a->allow, a->nallow);
 	keeper_list_put(out, a->env, list_count(a->env));
 	buf_u8(out, a->narrow ? 1 : 0);
+	buf_u8(out, a->home ? 1 : 0);
 	buf_u32(out, a->as);
 	buf_u32(out, a->may_lack);
 	buf_u32(out, a->time_s);
@@ -130,6 +131,7 @@ keeper_ask_decode(struct str body, struct keeper_asked *ret, struct err *err)
 	a->allow = (const char *const *)ret->allow;
 	a->env = (const char *const *)ret->env;
 	a->narrow = rd_u8(&r) == 1;
+	a->home = rd_u8(&r) == 1;
 	a->as = rd_u32(&r);
 	a->may_lack = rd_u32(&r);
 	a->time_s = rd_u32(&r);

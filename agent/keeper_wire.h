@@ -32,7 +32,7 @@ enum keeper_call {
 	KEEPER_INPUT,	 /* u32 number, u8 close, str bytes */
 	KEEPER_SIGNAL,	 /* u32 number, u32 signal */
 	KEEPER_RESIZE,	 /* u32 number, u16 rows, u16 cols */
-	KEEPER_CONTEXT,	 /* str language, str cwd -> str id; fd: the stream */
+	KEEPER_CONTEXT,	 /* str language, str cwd, u8 shared -> str id; fd: the stream, if begun */
 	KEEPER_CONTEXTS, /* -> str JSON */
 	KEEPER_CLOSE,	 /* str id of a context */
 	KEEPER_RESTART,	 /* str id */

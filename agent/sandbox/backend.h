@@ -21,7 +21,7 @@ struct spec_bind {
 struct super_spec {
 	struct sandbox_limits limits;		  /* no zero */
 	char *backend, *name, *image, *workspace; /* NULL: default or none */
-	bool overlay, tied;
+	bool overlay, tied, home;
 	unsigned may_lack;
 	char *ca_pem, *ca_hash, *roots_pem; /* NULL: none */
 	struct str keystore;

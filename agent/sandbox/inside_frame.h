@@ -31,6 +31,7 @@ enum frame_op {
 	OP_REMOVE = 'd',
 	OP_RENAME = 'r',
 	OP_CHMOD = 'm',
+	OP_READY = 'y',	   /* first of all: from now on nothing is missed */
 	OP_OVERFLOW = 'o', /* some changes were lost: look at the directory anew */
 };
 

@@ -269,6 +269,7 @@ inside_watch(char **argv, struct err *err)
 		return err_set(err, ERR_INVALID, "watch %s: not a directory", argv[1]);
 	if (rc != 0)
 		return inside_errno(err, -rc, "watch", argv[1]);
+	tell(&w, OP_READY, argv[1], NULL);
 	while (!w.over && p[0].revents == 0) {
 		if (poll(p, 2, w.from != NULL ? PAIR_MS : -1) == 0)
 			from_flush(&w);

@@ -103,6 +103,8 @@ links_make(const struct super_spec *spec, const struct native_view *v, struct er
 	/* An image has its own /var. */
 	for (size_t i = 0; rc == 0 && i < ARRAY_LEN(rows) - (spec->image != NULL ? 2 : 0); i++)
 		rc = etc_link((void *)(uintptr_t)v, rows[i].inside, rows[i].to, err);
+	if (rc == 0 && spec->home)
+		rc = etc_link((void *)(uintptr_t)v, "home/user", "/work", err);
 	return rc;
 }
 

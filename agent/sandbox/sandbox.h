@@ -68,6 +68,8 @@ struct sandbox_spec {
 	const char *workspace; /* directory that becomes /work; NULL: private, gone at the end */
 	bool
 	    tied; /* a named one: it ends with the connection that made it, whoever else is there */
+	bool
+	    home; /* /home/user is a link to /work, as programs written for other services expect */
 	bool overlay; /* of the workspace only a copy is changed, which is gone at the end */
 	const struct sandbox_bind *binds;
 	size_t nbinds;
@@ -292,6 +294,9 @@ int sandbox_file_remove(struct sandbox *sb, const char *path, bool tree, struct 
 typedef bool sandbox_change_fn(void *arg, struct str json);
 int sandbox_file_watch(struct sandbox *sb, const char *path, bool tree, int stop_fd,
     sandbox_change_fn *change, void *arg, struct err *err);
+/* The same; `ready` is called when nothing is missed from then on. */
+int sandbox_file_watch_ready(struct sandbox *sb, const char *path, bool tree, int stop_fd,
+    void (*ready)(void *arg), sandbox_change_fn *change, void *arg, struct err *err);
 
 /* --- snapshot of /work (sandbox_snapshot.c): a tar, made and unpacked inside
  * ------------------------ */

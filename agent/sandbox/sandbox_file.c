@@ -220,6 +220,7 @@ sandbox_file_remove(struct sandbox *sb, const char *path, bool tree, struct err 
 }
 
 struct watching {
+	void (*ready)(void *arg); /* NULL: not wanted */
 	sandbox_change_fn *change;
 	void *arg;
 	bool done;
@@ -231,6 +232,11 @@ watching_change(void *arg, const struct frame_change *c, struct err *err)
 	struct watching *g = arg;
 	AUTO_BUF struct buf b = BUF(FRAME_BODY_MAX * 8);
 
+	if (c->op == OP_READY) {
+		if (g->ready != NULL)
+			g->ready(g->arg);
+		return 0;
+	}
 	frame_change_json(c, &b);
 	g->done = !g->change(g->arg, buf_str(&b));
 	/* Not an error: the way out of the loop. */
@@ -241,9 +247,16 @@ int
 sandbox_file_watch(struct sandbox *sb, const char *path, bool tree, int stop_fd,
     sandbox_change_fn *change, void *arg, struct err *err)
 {
+	return sandbox_file_watch_ready(sb, path, tree, stop_fd, NULL, change, arg, err);
+}
+
+int
+sandbox_file_watch_ready(struct sandbox *sb, const char *path, bool tree, int stop_fd,
+    void (*ready)(void *arg), sandbox_change_fn *change, void *arg, struct err *err)
+{
 	static const struct frame_ops ops = {.change = watching_change};
 	const char *argv[] = {"watch", path != NULL ? path : "", tree ? "tree" : "one", NULL};
-	struct watching g = {.change = change, .arg = arg};
+	struct watching g = {.ready = ready, .change = change, .arg = arg};
 	struct helper h = {.argv = argv,
 	    .about = argv[1],
 	    .ops = &ops,

@@ -65,7 +65,7 @@ change_take(struct frame_reader *f, struct rd *r, struct err *err)
 	c.op = (enum frame_op)rd_u8(r);
 	c.path = rd_lstr(r);
 	c.to = rd_lstr(r);
-	if (!rd_end(r) || !one_of("cwdrmo", (int)c.op) ||
+	if (!rd_end(r) || !one_of("cwdrmoy", (int)c.op) ||
 	    (c.op == OP_OVERFLOW ? c.path.n != 0 && !path_ok(c.path) : !path_ok(c.path)) ||
 	    (c.op == OP_RENAME ? !path_ok(c.to) : c.to.n != 0))
 		return broken(err, "malformed change");
@@ -238,6 +238,7 @@ op_name(enum frame_op op)
 	case OP_REMOVE: return "remove";
 	case OP_RENAME: return "rename";
 	case OP_CHMOD: return "chmod";
+	case OP_READY:
 	case OP_OVERFLOW: break;
 	}
 	return "overflow";

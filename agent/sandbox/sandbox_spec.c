@@ -351,7 +351,7 @@ list_encode(const char *const *list, struct buf *out)
 }
 
 /*
- * u8 CALL_VERSION, u8 (1 overlay, 2 tied), u32 layers that it may lack, u32 each limit in the order
+ * u8 CALL_VERSION, u8 (1 overlay, 2 tied, 4 home), u32 layers that it may lack, u32 each limit in the order
  * of limit_rows, str back end, str name, str image, str workspace, str CA, str CA hash, str roots,
  * str keystore, list(str label), list(str host path, str inside), list(str host, str address, u16
  * port), list(str NAME=value): the environment, empty unless named. An empty str is NULL.
@@ -364,7 +364,7 @@ sandbox_spec_encode(const struct sandbox_spec *s, struct buf *out)
 	    s->backend, s->name, s->image, s->workspace, s->ca_pem, s->ca_hash, s->roots_pem};
 
 	buf_u8(out, CALL_VERSION);
-	buf_u8(out, (uint8_t)((s->overlay ? 1u : 0u) | (s->tied ? 2u : 0u)));
+	buf_u8(out, (uint8_t)((s->overlay ? 1u : 0u) | (s->tied ? 2u : 0u) | (s->home ? 4u : 0u)));
 	buf_u32(out, s->may_lack);
 	for (size_t i = 0; i < ARRAY_LEN(limit_rows); i++) {
 		uint32_t v = *limit_at(&l, &limit_rows[i]);

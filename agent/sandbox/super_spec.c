@@ -132,11 +132,12 @@ super_spec_decode(struct str body, struct super_spec *ret, struct err *err)
 	bits = rd_u8(&r);
 	s.overlay = (bits & 1) != 0;
 	s.tied = (bits & 2) != 0;
+	s.home = (bits & 4) != 0;
 	s.may_lack = rd_u32(&r);
 	limits_take(&r, &s.limits);
 	texts_take(&r, &s);
 	lists_take(&r, &s);
-	if (!rd_end(&r) || bits > 3) {
+	if (!rd_end(&r) || bits > 7) {
 		super_spec_free(&s);
 		return err_set(err, ERR_PROTOCOL, "sandbox: malformed spec");
 	}
