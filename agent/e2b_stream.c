@@ -16,6 +16,8 @@
 
 #include "common/banned.h"
 
+#define EARLY_US 250000
+
 struct stream {
 	struct e2b_request *q;
 	struct keeper_stream *s;
@@ -193,8 +195,12 @@ turn(struct stream *t)
 	if (poll(p, ARRAY_LEN(p), wait_ms(t, now)) < 0)
 		return true;
 	now = clock_boot_us();
-	if (p[1].revents != 0 && serve_gone(t->q->conn))
+	if (p[1].revents != 0 && serve_gone(t->q->conn)) {
+		/* SDKs keep the same time, and may be a moment ahead. */
+		if (t->kill && t->until_us != 0 && now + EARLY_US >= t->until_us)
+			(void)keeper_signal(t->q->keeper, t->number, SIGKILL, &e);
 		return false;
+	}
 	if (p[0].revents != 0 && one_event(t, &e) != 0)
 		return false;
 	if (t->until_us != 0 && now >= t->until_us) {

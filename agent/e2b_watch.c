@@ -96,22 +96,37 @@ tell(struct watch *w, struct str path, const char *type)
 	event_send(w, &j, &b);
 }
 
+/* What the part that writes files calls them until they are whole. */
+static bool
+is_ours(struct str path)
+{
+	struct str dir;
+
+	while (str_cut(&path, '/', &dir))
+		continue;
+	return str_has_prefix(path, ".cofferdam-");
+}
+
 static bool
 on_change(void *arg, struct str json)
 {
 	struct watch *w = arg;
 	AUTO(json) struct json_doc *d = NULL;
 	struct err ignored = {0};
-	struct str op, to;
+	struct str op, to, path;
 
 	if (json_parse(json, "change", &d, &ignored) != 0)
 		return !w->over;
 	op = json_str(json_get(json_root(d), "op"));
 	to = json_str(json_get(json_root(d), "to"));
-	if (type_of(op) != NULL)
-		tell(w, json_str(json_get(json_root(d), "path")), type_of(op));
-	if (str_eqz(op, "rename") && to.n != 0)
+	path = json_str(json_get(json_root(d), "path"));
+	if (type_of(op) != NULL && !is_ours(path))
+		tell(w, path, type_of(op));
+	if (str_eqz(op, "rename") && to.n != 0 && !is_ours(to))
 		tell(w, to, "EVENT_TYPE_CREATE");
+	/* A file that was written whole appears so. */
+	if (str_eqz(op, "rename") && is_ours(path) && !is_ours(to))
+		tell(w, to, "EVENT_TYPE_WRITE");
 	return !w->over;
 }
 

@@ -163,11 +163,23 @@ keeper_item_hear(struct keeper_run *k, struct keeper_item *i)
 /* --- begun -------------------------------------------------------------------------------------
  */
 
+int
+keeper_is_awake(const struct keeper_run *k, struct err *err)
+{
+	if (k->steer.paused)
+		return err_set(err, ERR_STATE, "run %s is paused by a person", k->ask.id);
+	if (k->paused)
+		return err_set(err, ERR_STATE, "run %s is paused: resume it first", k->ask.id);
+	return 0;
+}
+
 static int
 may_begin(const struct keeper_run *k, bool context, struct err *err)
 {
-	if (k->paused)
-		return err_set(err, ERR_STATE, "run %s is paused: resume it first", k->ask.id);
+	int rc = keeper_is_awake(k, err);
+
+	if (rc != 0)
+		return rc;
 	if (!context && k->nprograms >= KEEPER_PROGRAMS_MAX)
 		return err_set(err, ERR_BUSY, "%d programs run, the limit of a run: end some",
 		    KEEPER_PROGRAMS_MAX);
@@ -387,9 +399,8 @@ keeper_item_cell(struct keeper_run *k, struct str body, int *ret_stream, struct 
 	if (i == NULL)
 		return err_set(
 		    err, ERR_NOT_FOUND, "there is no context \"%.*s\" (any more)", STR_ARG(id));
-	if (k->paused)
-		return err_set(err, ERR_STATE, "run %s is paused: resume it first", k->ask.id);
-	if ((rc = keeper_item_stream(&theirs, &ours, err)) != 0 ||
+	if ((rc = keeper_is_awake(k, err)) != 0 ||
+	    (rc = keeper_item_stream(&theirs, &ours, err)) != 0 ||
 	    (rc = exec_record(k, i->id, i->language, NULL, code, k->turn + 1, err)) != 0)
 		return rc;
 	buf_u64(&b, ++k->turn);

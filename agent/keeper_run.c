@@ -56,6 +56,7 @@ begin(struct keeper_run *k, struct err *err)
 					 .task = a->task,
 					 .targets = a->targets,
 					 .ntargets = a->ntargets,
+					 .steer = &k->steer,
 					 .as = a->as != KEEPER_SELF ? &a->as : NULL},
 	    .spec = {.limits = a->limits,
 		.name = a->id,
@@ -76,6 +77,7 @@ begin(struct keeper_run *k, struct err *err)
 			return rc;
 	}
 	rc = agent_hold_begin(&ask, &k->hold, err);
+	k->steer.sandbox = k->hold.sandbox;
 	keeper_list_free(names);
 	if (rc == 0 && a->narrow)
 		rc = keeper_allow_apply(k, err);
@@ -125,7 +127,7 @@ on_time(struct keeper_run *k)
 	if (k->paused || k->ends_at == 0 || now < k->ends_at)
 		return;
 	if (!k->pauses)
-		keeper_over(k, "budget", "its time is over");
+		keeper_over(k, "budget:time", "its time is over");
 	else if (keeper_serve_pause(k, &e) != 0)
 		keeper_over(k, "error", e.msg);
 }
@@ -146,8 +148,15 @@ wait_ms(const struct keeper_run *k)
 static void
 broker_turn(struct keeper_run *k)
 {
+	struct err e = {0};
+
 	if (broker_watch(k->hold.broker))
 		keeper_over(k, "error", broker_killed(k->hold.broker));
+	if (k->steer.stop != NULL)
+		keeper_over(k, "stopped", k->steer.stop);
+	/* A person lets it go on: what its caller paused stands still all the same. */
+	if (k->paused && !k->steer.paused && sandbox_pause(k->hold.sandbox, &e) != 0)
+		keeper_over(k, "error", e.msg);
 }
 
 /* The supervisor speaks unasked only to say that it is over. */
@@ -230,6 +239,7 @@ finish(struct keeper_run *k)
 	struct err e = {0};
 
 	cleanup_close_fd(&k->listener);
+	k->steer.sandbox = NULL;
 	while (k->items != NULL)
 		keeper_item_drop(k, k->items);
 	if (k->hold.sandbox != NULL) {

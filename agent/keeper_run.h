@@ -3,6 +3,7 @@
 #define AGENT_KEEPER_RUN_H
 
 #include "agent/agent_hold.h"
+#include "agent/agent_steer.h"
 #include "agent/keeper_wire.h"
 
 #define KEEPER_ITEMS_MAX (KEEPER_PROGRAMS_MAX + KEEPER_CONTEXTS_MAX)
@@ -23,6 +24,7 @@ struct keeper_item {
 struct keeper_run {
 	struct keeper_asked ask;
 	struct agent_hold hold;
+	struct agent_steer steer; /* what people tell it: stop, pause */
 	const char *const *allow; /* NULL: all; else what the run's targets are narrowed to */
 	size_t nallow;
 	char **narrowed; /* owns what allow is since keeper_narrow */
@@ -50,6 +52,7 @@ bool keeper_serve(struct keeper_run *k, int conn);
 int keeper_serve_pause(struct keeper_run *k, struct err *err);
 
 /* --- keeper_items.c: programs and contexts */
+int keeper_is_awake(const struct keeper_run *k, struct err *err); /* ERR_STATE: paused */
 int keeper_item_program(
     struct keeper_run *k, struct str body, uint32_t *ret_number, int *ret_stream, struct err *err);
 int keeper_item_context(

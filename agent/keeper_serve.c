@@ -80,7 +80,7 @@ on_state(struct request *q, struct err *err UNUSED)
 	jcs_int(&j, "workspace_mib", l.workspace_mib != 0 ? l.workspace_mib : def.workspace_mib);
 	jcs_close(&j);
 	jcs_str_lossy(&j, "owner", str_z(p->owner));
-	jcs_bool(&j, "paused", k->paused);
+	jcs_bool(&j, "paused", k->paused || k->steer.paused);
 	jcs_bool(&j, "pauses", k->pauses);
 	jcs_str_lossy(&j, "run", str_z(p->run));
 	jcs_int(&j, "started_ms", k->started_ms);
@@ -155,6 +155,9 @@ on_resume(struct request *q, struct err *err)
 		return malformed(err);
 	if (!q->k->paused)
 		return err_set(err, ERR_STATE, "run %s is not paused", q->k->ask.id);
+	if (q->k->steer.paused)
+		return err_set(err, ERR_DENIED, "run %s is paused by a person, who lets it go on",
+		    q->k->ask.id);
 	if ((rc = sandbox_resume(q->k->hold.sandbox, err)) != 0)
 		return rc;
 	q->k->paused = false;
@@ -214,7 +217,7 @@ on_end(struct request *q, struct err *err)
 	q->k->asked = true;
 	keeper_over(q->k,
 	    str_eqz(status, "done")	? "done"
-	    : str_eqz(status, "budget") ? "budget"
+	    : str_eqz(status, "budget") ? "budget:time"
 					: "error",
 	    why);
 	return 0;

@@ -156,6 +156,7 @@ static const struct help {
 	"  --to TIME           where rules end that have no end of their own\n"
 	"  --json              the calendar alone\n"},
     {"run", NULL, NULL, NULL},
+    {"sandboxd", NULL, NULL, NULL},
     {"status", "[--json]", "The broker, its policy and its runs. Ends with 0 when it serves.",
 	"  --json              as the broker says it\n" VIA},
     {"pending", "[--json | --watch]",

@@ -22,6 +22,7 @@ static const struct cmd cmds[] = {
     {"key", cmd_key, NULL, "a signing key for who has none of SSH"},
     {"policy", cmd_policy, NULL, "check, build and try a policy"},
     {"run", cmd_run, NULL, "run an agent or a command"},
+    {"sandboxd", cmd_sandboxd, NULL, "sandboxes for E2B's SDKs"},
     {"sandbox", NULL, NULL, "any command in a sandbox, without a broker"},
     {"doctor", NULL, NULL, "what this host has for a sandbox"},
     {"status", cmd_status, NULL, "the broker, its policy and its runs"},
@@ -66,6 +67,8 @@ print_help(int argc, char **argv)
 
 	if (strcmp(argv[0], "run") == 0)
 		return cmd_run(2, own);
+	if (strcmp(argv[0], "sandboxd") == 0)
+		return cmd_sandboxd(2, own);
 	if (cmd_help(argc, argv))
 		return CMD_OK;
 	(void)fprintf(stderr, "cofferdam: there is no command \"%s\"\n", argv[0]);
