@@ -17,6 +17,7 @@ static const struct {
 	enum index_kind kind;
 	const char *path[4];
 } places[] = {
+    {INDEX_RUN, {"parent"}},
     {INDEX_AGENT, {"agent"}},
     {INDEX_AGENT, {"request", "input", "agent"}},
     {INDEX_PERSON, {"owner"}},
@@ -109,7 +110,8 @@ index_words(struct str text, index_term_fn *fn, void *arg)
 static bool
 is_coded(struct str key)
 {
-	return str_eqz(key, "signature") || str_eqz(key, "show_frame") || str_eqz(key, "vkey");
+	return str_eqz(key, "signature") || str_eqz(key, "show_frame") || str_eqz(key, "frame") ||
+	       str_eqz(key, "vkey");
 }
 
 void

@@ -106,6 +106,20 @@ put_bands(const struct report *p, struct doc *d)
 	}
 }
 
+static void
+put_kin(const struct replay_scan *s, struct doc *d)
+{
+	AUTO_BUF struct buf b = BUF(65536);
+
+	if (s->parent.n != 0)
+		put_fact(d, "child of", buf_str(&s->parent));
+	for (const struct replay_child *c = s->children; c != NULL; c = c->next)
+		buf_printf(&b, "%s%s (%s)", b.n != 0 ? ", " : "", c->id,
+		    c->status != NULL ? c->status : "not ended");
+	if (b.n != 0)
+		put_fact(d, "child runs", buf_str(&b));
+}
+
 void
 report_top(const struct report *p, struct doc *d)
 {
@@ -116,6 +130,7 @@ report_top(const struct report *p, struct doc *d)
 	put_fact(d, "run", str_z(s->run));
 	put_fact(d, "agent", buf_str(&s->agent));
 	put_fact(d, "owner", buf_str(&s->owner));
+	put_kin(s, d);
 	put_when(p, d);
 	put_fact(d, "ended as", s->status.n != 0 ? buf_str(&s->status) : STR("not ended"));
 	put_fact(d, "in the words of the end", buf_str(&s->text));

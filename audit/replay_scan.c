@@ -20,7 +20,8 @@
 void
 replay_scan_init(struct replay_scan *s, const char *run, struct replay_blobs *blobs, bool proofs)
 {
-	struct buf *words[] = {&s->agent, &s->owner, &s->login, &s->level, &s->status, &s->text};
+	struct buf *words[] = {
+	    &s->agent, &s->owner, &s->login, &s->level, &s->parent, &s->status, &s->text};
 
 	*s = (struct replay_scan){.run = run, .from = UINT64_MAX};
 	for (size_t i = 0; i < ARRAY_LEN(words); i++)
@@ -43,7 +44,8 @@ replay_scan_init(struct replay_scan *s, const char *run, struct replay_blobs *bl
 void
 replay_scan_free(struct replay_scan *s)
 {
-	struct buf *words[] = {&s->agent, &s->owner, &s->login, &s->level, &s->status, &s->text};
+	struct buf *words[] = {
+	    &s->agent, &s->owner, &s->login, &s->level, &s->parent, &s->status, &s->text};
 
 	for (size_t i = 0; i < ARRAY_LEN(words); i++)
 		buf_free(words[i]);
@@ -51,6 +53,7 @@ replay_scan_free(struct replay_scan *s)
 	FREE_LIST(s->rules, replay_rule, one_->id)
 	FREE_LIST(s->policies, replay_policy, one_->digest, one_->name)
 	FREE_LIST(s->freezes, replay_freeze, one_->id)
+	FREE_LIST(s->children, replay_child, one_->id, one_->status)
 	replay_open_free(&s->open);
 	free(s->marks);
 	doubts_free(s->doubts);
@@ -174,6 +177,7 @@ on_start(struct replay_scan *s, const struct record *r)
 	replay_put_value(&s->owner, canon_get(r->data, "owner"));
 	replay_put_value(&s->login, canon_get(r->data, "login"));
 	replay_put_value(&s->level, canon_get(canon_get(r->data, "level"), "back_end"));
+	replay_put_value(&s->parent, canon_get(r->data, "parent"));
 }
 
 static void
@@ -299,6 +303,30 @@ of_run(struct replay_scan *s, const struct record *r)
 	}
 }
 
+static bool
+starts_child(const struct replay_scan *s, const struct record *r)
+{
+	return str_eqz(r->type, "run.start") &&
+	       str_eqz(canon_plain(canon_get(r->data, "parent")), s->run);
+}
+
+/* Runs that it started, and how they ended. */
+static void
+of_child(struct replay_scan *s, const struct record *r)
+{
+	struct replay_child **at = &s->children;
+
+	while (*at != NULL && !str_eqz(r->run, (*at)->id))
+		at = &(*at)->next;
+	if (*at == NULL && starts_child(s, r)) {
+		*at = xcalloc(1, sizeof(**at));
+		(*at)->id = str_dup(r->run);
+		(*at)->seq = r->seq;
+	} else if (*at != NULL && str_eqz(r->type, "run.end") && (*at)->status == NULL) {
+		(*at)->status = word(canon_get(r->data, "status"));
+	}
+}
+
 void
 replay_scan_record(struct replay_scan *s, const struct record *r, const struct hash *leaf)
 {
@@ -307,6 +335,8 @@ replay_scan_record(struct replay_scan *s, const struct record *r, const struct h
 	doubts_record(s->doubts, r);
 	if (str_eqz(r->run, s->run))
 		of_run(s, r);
+	else if (r->run.n != 0)
+		of_child(s, r);
 	if (s->found && erases(s, r)) {
 		gap(s, r->seq, "the keys of what was said and sent in this run are destroyed");
 		s->until = r->seq;
@@ -350,6 +380,8 @@ replay_scan_shows(const struct replay_scan *s, const struct record *r)
 		return !str_eqz(r->type, "log.heartbeat");
 	if (str_eqz(r->type, "erasure"))
 		return erases(s, r);
+	if (starts_child(s, r))
+		return true;
 	return s->found && r->seq >= s->from && r->seq <= s->last && replay_around(r) &&
 	       (r->seq >= s->first || r->seq == s->from);
 }

@@ -33,6 +33,12 @@ struct replay_freeze {
 	char *id;
 	int64_t from_us, to_us; /* to_us INT64_MAX: not lifted yet */
 };
+/* A run that it started. */
+struct replay_child {
+	struct replay_child *next; /* in their order */
+	char *id, *status;	   /* status NULL: not ended */
+	uint64_t seq;
+};
 /* A record of the run on the time axis. */
 struct replay_mark {
 	uint64_t seq;
@@ -59,12 +65,13 @@ struct replay_scan {
 	uint64_t from;	      /* first, or the policy.load in force then */
 	uint64_t until;	      /* last, or an erasure of the run after it */
 	int64_t begin_us, end_us;
-	struct buf agent, owner, login, level, status, text; /* as told */
+	struct buf agent, owner, login, level, parent, status, text; /* as told; parent: a run */
 	uint64_t n[COUNTS];
 	struct replay_gap *gaps;
 	struct replay_rule *rules;
 	struct replay_policy *policies;
 	struct replay_freeze *freezes;
+	struct replay_child *children;
 	struct replay_open *open;  /* sent, and no outcome yet */
 	struct replay_mark *marks; /* only with proofs */
 	size_t nmarks, marks_cap;

@@ -50,6 +50,15 @@ tell_run_start(const struct record *r, struct told *t)
 	size_t at = 0;
 
 	buf_put_z(&t->title, "run begins:");
+	if (canon_get(r->data, "parent").n != 0) {
+		buf_reset(&t->title);
+		buf_put_z(&t->title, "child run ");
+		replay_put_vis(&t->title, r->run);
+		buf_put_z(&t->title, " begins:");
+		replay_put_field(&t->title, "parent", canon_get(r->data, "parent"));
+		replay_put_field(&t->title, "effects", canon_get(r->data, "effects"));
+		replay_put_field(&t->title, "budget", canon_get(r->data, "budget"));
+	}
 	replay_put_field(&t->title, "agent", canon_get(r->data, "agent"));
 	replay_put_field(&t->title, "owner", canon_get(r->data, "owner"));
 	replay_put_field(&t->title, "login", canon_get(r->data, "login"));

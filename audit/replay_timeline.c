@@ -158,6 +158,13 @@ tone(enum replay_tone tone)
 	return of[tone];
 }
 
+/* Not of a child, of which only the beginning is shown. */
+static bool
+is_own(const struct timeline *t, const struct record *r)
+{
+	return t->o.scan == NULL || str_eqz(r->run, t->o.scan->run);
+}
+
 /* Time, number, who says so, indentation: the agent's claims left, what the broker saw right of
  * them. */
 static void
@@ -165,7 +172,7 @@ put_head(struct timeline *t, const struct record *r)
 {
 	struct str clock = str_mem(r->time.p + 11, 12);
 
-	if (str_eqz(r->type, "run.start")) {
+	if (str_eqz(r->type, "run.start") && is_own(t, r)) {
 		end_line(t, TERM_PLAIN);
 		buf_printf(&t->line, "RUN %.*s  %.*s", STR_ARG(r->run), STR_ARG(r->time));
 		end_line(t, TERM_PLAIN);
@@ -199,7 +206,7 @@ note_open(struct timeline *t, const struct record *r)
 {
 	struct str action = canon_plain(canon_get(r->data, "action"));
 
-	if (str_eqz(r->type, "run.start"))
+	if (str_eqz(r->type, "run.start") && is_own(t, r))
 		replay_open_add(&t->open, true, r->run, r->seq);
 	if (str_eqz(r->type, "run.end"))
 		replay_open_drop(&t->open, true, r->run);

@@ -170,6 +170,14 @@ wait_for(lambda: st.child("core") not in (0, core), 20)
 wait_for(lambda: st.cli("run-end", q.id).returncode == 0, 20)
 tap.ok(ends(k3, "parent"), "a parent that is ended while its agent is away does, too")
 
+# --- the tie in what is told of them -------------------------------------------------------------------------
+out = st.cli("replay", "timeline", a.id).stdout
+tap.ok("child run %s begins" % b.id in out and deep.id not in out, "a run's timeline shows where its children begin", out)
+tap.has(st.cli("replay", "timeline", b.id).stdout, "parent %s" % a.id, "a child's, whose it is")
+tap.has(st.cli("replay", "report", a.id).stdout.replace("\n", " "), "%s (parent)" % b.id, "a report names them and how they ended")
+found = [json.loads(x).get("body", json.loads(x))["run"] for x in st.cli("log", "query", "--run", a.id, "--type", "run.start", "--json").stdout.splitlines() if x.startswith("{")]
+tap.eq(sorted(set(found)), sorted([a.id, b.id]), "log query finds them by their parent")
+
 # --- budgets ------------------------------------------------------------------------------------------------------
 short = HostRun(st, ["crm-db"], BUDGET='{"seconds":1}')
 tap.ok(ends(short, "budget", "1 seconds is spent"), "core ends a run whose seconds are over, if its agent does not")
