@@ -228,7 +228,7 @@ core_told_add(struct core_run *run, struct str target, const struct core_action 
 		buf_printf(&b, "; %s", a->hint);
 	buf_put_c(&b, '\n');
 	/* The same again is not said again. */
-	if (memmem(told->p, told->n, b.p, b.n) != NULL)
+	if (told->n != 0 && memmem(told->p, told->n, b.p, b.n) != NULL)
 		return;
 	if (told->n + b.n <= told->max)
 		buf_put_str(told, buf_str(&b));
