@@ -90,7 +90,7 @@ lib	= $(foreach l,$(1),$(B)/lib$(l).a)
 
 # Programs: main file, our libraries (in link order), foreign libraries.
 PROGS	= cofferdam-broker cofferdam-front cofferdam-core cofferdam-upstream cofferdam-writer \
-	  cofferdam-parser cofferdam-console cofferdam-courier cofferdam-witness cofferdam-agent cofferdam-sandboxd cofferdam-sandbox cofferdam-inside cofferdam-init cofferdam-cmd cofferdam-ics cofferdam
+	  cofferdam-parser cofferdam-console cofferdam-courier cofferdam-witness cofferdam-agent cofferdam-mcp cofferdam-sandboxd cofferdam-sandbox cofferdam-inside cofferdam-init cofferdam-cmd cofferdam-ics cofferdam
 MAIN_cofferdam-broker	= broker/broker_main.c
 USE_cofferdam-broker	= brokerp common
 EXT_cofferdam-broker	= -lcjson -lseccomp -lsodium -lcrypto
@@ -124,6 +124,9 @@ EXT_cofferdam-agent	= -lcjson -lseccomp -lsodium -lcrypto
 MAIN_cofferdam-sandboxd	= agent/e2b_main.c
 USE_cofferdam-sandboxd	= e2b agent sandbox common
 EXT_cofferdam-sandboxd	= -lssl -lcrypto -lcjson -lseccomp -lsodium
+MAIN_cofferdam-mcp	= agent/mcp_main.c
+USE_cofferdam-mcp	= agent sandbox common
+EXT_cofferdam-mcp	= -lssl -lcrypto -lcjson -lseccomp -lsodium
 MAIN_cofferdam-sandbox	= agent/sandbox/super_main.c
 USE_cofferdam-sandbox	= super sandbox common
 EXT_cofferdam-sandbox	= $(STATIC)

@@ -46,6 +46,21 @@ failure_send(struct mcp_job *j, const struct err *e)
 	(void)mcp_frame_send(j->fd, MCP_F_FAILURE, buf_str(&b), NULL);
 }
 
+/* Until the run is gone, or the hub. */
+static void
+run_hold(struct mcp_job *j)
+{
+	struct pollfd p[2] = {
+	    {.fd = keeper_fd(j->k), .events = POLLIN}, {.fd = j->fd, .events = POLLIN}};
+	AUTO_BUF struct buf b = BUF(512);
+
+	while (poll(p, 2, -1) < 0 && errno == EINTR)
+		;
+	buf_u32(&b, (uint32_t)-ERR_STATE);
+	buf_lz(&b, "it was ended from outside, or its time was over");
+	(void)mcp_frame_send(j->fd, MCP_F_FAILURE, buf_str(&b), NULL);
+}
+
 static void
 run_begin(struct mcp_job *j)
 {
@@ -58,7 +73,8 @@ run_begin(struct mcp_job *j)
 	}
 	buf_lz(&b, keeper_run(j->k));
 	buf_lz(&b, keeper_owner(j->k));
-	(void)mcp_frame_send(j->fd, MCP_F_RUN, buf_str(&b), NULL);
+	if (mcp_frame_send(j->fd, MCP_F_RUN, buf_str(&b), NULL) == 0)
+		run_hold(j);
 }
 
 static void

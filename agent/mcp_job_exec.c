@@ -198,16 +198,32 @@ error_put(const struct keeper_event *ev, struct jcs *j)
 	jcs_close(j);
 }
 
+/* What the broker refused meanwhile, and what to make of it. */
+static void
+refused_take(struct mcp_job *j, struct json_doc **ret)
+{
+	AUTO_BUF struct buf b = BUF((size_t)1 << 18);
+	struct err e = {0};
+
+	if (keeper_query(j->k, "refused", STR("{}"), &b, &e) != 0 ||
+	    json_parse(buf_str(&b), "refused", ret, &e) != 0)
+		*ret = NULL; /* the output has the refusal, too, as its client saw it */
+}
+
 static bool
 result_put(struct course *c, const struct keeper_event *ev, struct buf *out)
 {
 	AUTO_BUF struct buf text = BUF(MCP_HEAD + MCP_TAIL + 256);
 	AUTO_BUF struct buf errors = BUF(MCP_HEAD + MCP_TAIL + 256);
+	AUTO(json) struct json_doc *d = NULL;
+	const struct json *refused;
 	bool cut = c->left_out != 0, ended = !c->cell && ev->cause == SANDBOX_EXITED;
 	struct jcs j;
 
 	cut = kept_text(&c->out[0], &text) || cut;
 	cut = kept_text(&c->out[1], &errors) || cut;
+	refused_take(c->j, &d);
+	refused = d != NULL ? json_get(json_root(d), "refused") : NULL;
 	jcs_init(&j, out);
 	jcs_open(&j, NULL);
 	jcs_z(&j, "cause", cause_of(c, ev));
@@ -215,7 +231,13 @@ result_put(struct course *c, const struct keeper_event *ev, struct buf *out)
 	error_put(ev, &j);
 	if (ended)
 		jcs_int(&j, "exit_code", ev->value);
+	if (json_count(refused) != 0)
+		jcs_z(&j, "hint",
+		    "what was refused stays refused until what it names has changed; for what "
+		    "needs approval call request_approval with the id");
 	jcs_int(&j, "output_bytes", (int64_t)c->total);
+	if (json_count(refused) != 0)
+		(void)jcs_value(&j, "refused", refused, NULL);
 	if (c->cell) {
 		jcs_array(&j, "results");
 		if (c->nresults != 0)

@@ -46,14 +46,23 @@ struct arg {
 	"\"state\":{\"type\":\"string\",\"enum\":[\"ended\",\"running\"]},"                       \
 	"\"stderr\":{\"type\":\"string\"},\"stdout\":{\"type\":\"string\"},"                      \
 	"\"truncated\":{\"type\":\"boolean\"}},\"required\":[\"execution_id\",\"state\"]}"
-#define REQUESTS                                                                                  \
-	"{\"type\":\"object\",\"properties\":{\"hint\":{\"type\":\"string\"},"                    \
-	"\"requests\":{\"type\":\"array\",\"items\":{\"type\":\"object\",\"properties\":{"        \
-	"\"action\":{\"type\":\"string\"},\"expires\":{\"type\":\"string\"},"                     \
-	"\"how\":{\"type\":\"string\",\"description\":\"what a person runs\"},"                   \
-	"\"request\":{\"type\":\"string\"},\"state\":{\"type\":\"string\"},"                      \
-	"\"target\":{\"type\":\"string\"},\"waits_for\":{\"type\":\"array\",\"items\":{\"type\":" \
-	"\"string\"}}},\"required\":[\"request\",\"state\"]}}},\"required\":[\"requests\"]}"
+#define TEXT_MEMBER(name) "\"" name "\":{\"type\":\"string\"}"
+#define REQUESTS                                                                                                                            \
+	"{\"type\":\"object\",\"properties\":{\"requests\":{\"type\":\"array\",\"items\":{"                                                 \
+	"\"type\":\"object\",\"properties\":{" TEXT_MEMBER(                                                                                 \
+	    "approve_by") ","                                                                                                               \
+			  "\"grants\":{\"type\":\"integer\"}," TEXT_MEMBER(                                                                 \
+			      "hint") ","                                                                                                   \
+				      "\"how\":{\"type\":\"string\",\"description\":\"what a "                                              \
+				      "person runs\"}," TEXT_MEMBER("needs") "," TEXT_MEMBER(                                               \
+					  "not"                                                                                             \
+					  "_be"                                                                                             \
+					  "for"                                                                                             \
+					  "e") "," TEXT_MEMBER("reason") "," TEXT_MEMBER("reques"                                           \
+											 "t") "," TEXT_MEMBER("state") "," TEXT_MEMBER("ta" \
+																       "rg" \
+																       "e"  \
+																       "t") "," TEXT_MEMBER("use_by") "},\"required\":[\"request\",\"state\"]}}},\"required\":[\"requests\"]}"
 
 static const struct row {
 	const char *name, *title, *what, *output;

@@ -21,6 +21,7 @@ int cmd_invite(int argc, char **argv);
 int cmd_init(int argc, char **argv);
 int cmd_run(int argc, char **argv);
 int cmd_sandboxd(int argc, char **argv);
+int cmd_mcp(int argc, char **argv);
 int cmd_policy(int argc, char **argv);
 int cmd_credential(int argc, char **argv);
 int cmd_key(int argc, char **argv);

@@ -157,6 +157,7 @@ static const struct help {
 	"  --json              the calendar alone\n"},
     {"run", NULL, NULL, NULL},
     {"sandboxd", NULL, NULL, NULL},
+    {"mcp", NULL, NULL, NULL},
     {"status", "[--json]", "The broker, its policy and its runs. Ends with 0 when it serves.",
 	"  --json              as the broker says it\n" VIA},
     {"pending", "[--json | --watch]",

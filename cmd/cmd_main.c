@@ -23,6 +23,7 @@ static const struct cmd cmds[] = {
     {"policy", cmd_policy, NULL, "check, build and try a policy"},
     {"run", cmd_run, NULL, "run an agent or a command"},
     {"sandboxd", cmd_sandboxd, NULL, "sandboxes for E2B's SDKs"},
+    {"mcp", cmd_mcp, NULL, "the sandbox as tools for any agent that speaks MCP"},
     {"sandbox", NULL, NULL, "any command in a sandbox, without a broker"},
     {"doctor", NULL, NULL, "what this host has for a sandbox"},
     {"status", cmd_status, NULL, "the broker, its policy and its runs"},
@@ -69,6 +70,8 @@ print_help(int argc, char **argv)
 		return cmd_run(2, own);
 	if (strcmp(argv[0], "sandboxd") == 0)
 		return cmd_sandboxd(2, own);
+	if (strcmp(argv[0], "mcp") == 0)
+		return cmd_mcp(2, own);
 	if (cmd_help(argc, argv))
 		return CMD_OK;
 	(void)fprintf(stderr, "cofferdam: there is no command \"%s\"\n", argv[0]);

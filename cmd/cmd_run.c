@@ -1,6 +1,6 @@
 /*
- * `cofferdam run`: becomes cofferdam-agent, which does the work in a process that links no
- * policy and no signing. Only replaces itself; the options are checked there.
+ * `cofferdam run` and `cofferdam mcp`: become the program that does the work and links no policy
+ * and no signing. Only replaces itself; the options are checked there.
  */
 #include <errno.h>
 #include <string.h>
@@ -13,19 +13,34 @@
 
 #include "common/banned.h"
 
-int
-cmd_run(int argc, char **argv)
+/* word: what the program calls the command; NULL: nothing else is its. */
+static int
+become(const char *program, char *word, int argc, char **argv)
 {
-	AUTO_FREE char *path = proc_program("cofferdam-agent");
+	AUTO_FREE char *path = proc_program(program);
 	AUTO_FREE char **args = xcalloc((size_t)argc + 2, sizeof(*args));
-	char run[] = "run";
 	size_t n = 0;
 
 	args[n++] = path;
-	args[n++] = run;
+	if (word != NULL)
+		args[n++] = word;
 	for (int i = 1; i < argc; i++)
 		args[n++] = argv[i];
 	(void)execv(path, args);
 	log_error("%s: %s", path, strerror(errno));
 	return CMD_FAILED;
+}
+
+int
+cmd_run(int argc, char **argv)
+{
+	char run[] = "run";
+
+	return become("cofferdam-agent", run, argc, argv);
+}
+
+int
+cmd_mcp(int argc, char **argv)
+{
+	return become("cofferdam-mcp", NULL, argc, argv);
 }
