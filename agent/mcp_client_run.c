@@ -42,6 +42,8 @@ mcp_client_run_over(struct mcp_client *c, const char *why)
 
 	cleanup_close_fd(&c->life);
 	contexts_forget(c);
+	if (c->holder != NULL)
+		mcp_work_free(TAKE_PTR(c->holder));
 	if (c->ends) {
 		c->state = MCP_RUN_NONE;
 		c->ends = false;

@@ -228,7 +228,8 @@ result_put(struct course *c, const struct keeper_event *ev, struct buf *out)
 	jcs_open(&j, NULL);
 	jcs_z(&j, "cause", cause_of(c, ev));
 	jcs_int(&j, "duration_ms", (int64_t)(ev->duration_us / 1000));
-	error_put(ev, &j);
+	if (c->cell)
+		error_put(ev, &j);
 	if (ended)
 		jcs_int(&j, "exit_code", ev->value);
 	if (json_count(refused) != 0)

@@ -217,8 +217,10 @@ on_result(struct mcp_work *w, struct str body)
 	}
 	w->failed = failed;
 	w->result = str_dup(s);
-	if (w->order.tool == MCP_END)
+	if (w->order.tool == MCP_END) {
 		w->c->ends = true;
+		mcp_client_run_over(w->c, "");
+	}
 	mcp_work_ended(w);
 }
 
