@@ -282,8 +282,10 @@ unit: tests
 
 # Everything, simple to complex, so that the first failure is the meaningful one. BUILD tells
 # the scripts where the programs are.
+# Foreign suites and clients that are fetched for them alone.
+INTEROP	= $(wildcard tests/interop/mcp-*.t)
 LADDER	= tests/arrows.sh tests/house.sh tests/links.sh $(UNIT:%=$(B)/%) $(sort $(wildcard tests/system/*.t)) \
-	  $(sort $(wildcard tests/interop/*.t)) $(sort $(wildcard tests/incidents/*.t))
+	  $(sort $(filter-out $(INTEROP),$(wildcard tests/interop/*.t))) $(sort $(wildcard tests/incidents/*.t))
 run-ladder: tests
 	$(Q)BUILD=$(CURDIR)/$(B) MODE=$(MODE) CMOCKA_MESSAGE_OUTPUT=TAP prove --merge --timer --failures --comments -e '' $(LADDER)
 
@@ -332,6 +334,10 @@ lint: deps $(B)/agent/sandbox/filter_bpf.h
 	$(Q)printf '%s\n' $(filter-out tests/%,$(filter %.c,$(CSRC))) | xargs -P2 -I{} sh -c '$(TIDY) {} -- $(STD) -I. -I$(B) 2>/dev/null'
 	shellcheck -x $(SHSRC)
 	codespell -q 3 -L $(WORDS) --ignore-regex='\\[nt]' $(TEXTS)
+# The Model Context Protocol's conformance suite, Inspector and the SDKs' clients, from npm.
+interop-mcp: deps
+	$(Q)$(MAKE) -j2 all tests
+	$(Q)BUILD=$(CURDIR)/$(B) prove --merge --timer --failures --comments -e '' $(sort $(INTEROP))
 cover: deps
 	$(Q)$(MAKE) -j2 MODE=cov all tests
 	$(Q)$(MAKE) MODE=cov run-ladder || true
@@ -356,7 +362,7 @@ install: all man
 
 compile_commands.json: ; $(Q)bear -- $(MAKE) -B all
 clean: ; rm -rf build
-.PHONY: all tests layers unit run-ladder deps check asan demo incidents fuzz bench soak lint cover fresh man install clean
+.PHONY: all tests layers unit run-ladder deps check asan demo incidents interop-mcp fuzz bench soak lint cover fresh man install clean
 # Keep the objects of tests; .SECONDARY would let a missing object of a library pass for made.
 .PRECIOUS: $(B)/%.o
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
