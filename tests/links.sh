@@ -78,6 +78,9 @@ table() {
 	agent    needs  lacks libssl.*           the agent does not link TLS
 	agent    holds  lacks policy_eval        the agent judges nothing
 	agent    holds  lacks secret_.*          the agent has no secret store
+	mcp      holds  lacks policy_.*|core_.*|secret_.*|sign_.*|sig_.*|blob_.*|upstream_.*|front_.* the MCP server has no policy, no broker, no secret store, and signs nothing
+	mcp      import lacks crypto_sign.*|EVP_DigestSign.*|getaddrinfo|gethostbyname|pthread_create nor could it sign; it resolves no name
+	mcp      import has   SSL_.*             it speaks TLS to its clients
 	sandbox  needs  lacks libssl.*|libcrypto.* the sandbox does not link TLS
 	sandbox  holds  lacks policy_eval        the sandbox judges nothing
 	sandbox  needs  lacks .*                 the supervisor has nothing to load
@@ -109,7 +112,7 @@ report() { # ok|not ok, sentence, detail
 	[ -z "${3:-}" ] || echo "# ${3//$'\n'/$'\n'# }"
 }
 
-programs='broker front core upstream writer parser console courier agent sandbox inside cmd ics cofferdam'
+programs='broker front core upstream writer parser console courier agent mcp sandbox inside cmd ics cofferdam'
 echo "1..$(($(table | wc -l) + $(wc -w <<<"$programs") + 1))"
 while read -r prog where verb re sentence; do
 	file=$B/cofferdam-$prog

@@ -64,6 +64,7 @@ COMMANDS = {  # file with the option table: its commands
     "cmd/cmd_status.c": ["status", "show", "run-end"],
     "agent/agent_options.c": ["run"],
     "agent/e2b_options.c": ["sandboxd"],
+    "agent/mcp_options.c": ["mcp"],
     "agent/sandbox/cli_options.c": ["sandbox " + v for v in (
         "exec", "create", "list", "inspect", "attach", "spawn", "ps", "logs", "wait", "input", "signal", "kill", "pause",
         "resume", "extend", "network", "files", "snapshot", "restore", "code")],
