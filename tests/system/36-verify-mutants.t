@@ -19,6 +19,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "../lib"), os.path.join(HERE, "..")]
 import verify_log as v  # noqa: E402
 from harness import BUILD, TOP, Tap, Temp  # noqa: E402
+from notes import Key, handover  # noqa: E402
 
 tap, temp = Tap(), Temp("mutants")
 T = temp.path
@@ -385,6 +386,29 @@ shutil.copy(build("stranger-log", 1, "seed=9") + "/keys/log/vkey", T + "/strange
 shutil.copy(ONE + "/log/cp/" + NEWEST, T + "/newest")
 
 
+# --- handovers, by the log's own key and the next one
+OLD, NEXT, STRANGE = Key(bytes([7]) * 32, NAME), Key(bytes([8]) * 32, NAME), Key(bytes([8]) * 32, b"other.example/test")
+SIZE, ROOT = int(NEWEST), base64.b64decode(LINES[2])
+
+
+def handed(name, note, at=NEWEST, rc=1):
+    def run(d):
+        os.mkdir(d + "/key")
+        set_(d + "/key/" + at, note)
+    run.__name__ = name
+    attack(ONE, rc, *([(int(at), "key")] if rc == 1 else []))(run)
+
+
+handed("handed_over", OLD.note(handover(OLD, NEXT, SIZE, ROOT), NEXT), rc=0)
+handed("handed_over_by_one", OLD.note(handover(OLD, NEXT, SIZE, ROOT)))
+handed("handed_to_another_log", OLD.note(handover(OLD, STRANGE, SIZE, ROOT), STRANGE))
+handed("ended_before_without_reason", OLD.note(handover(OLD, NEXT, SIZE, ROOT, last=SIZE - 1), NEXT))
+handed("ended_behind", OLD.note(handover(OLD, NEXT, SIZE, ROOT, last=SIZE + 1, reason=b"copied"), NEXT))
+handed("revoked_at_the_end", OLD.note(handover(OLD, NEXT, SIZE, ROOT, reason=b"copied"), NEXT), rc=0)
+handed("handover_under_another_number", OLD.note(handover(OLD, NEXT, SIZE, ROOT), NEXT), at="%020d" % 7)
+handed("handover_of_another_kind", OLD.note(handover(OLD, NEXT, SIZE, ROOT, first=b"cofferdam-log-key/2"), NEXT))
+
+
 # --- both verifiers ----------------------------------------------------------------------------------
 def scene(name):
     """A damaged copy, made once."""
@@ -483,6 +507,11 @@ audit/checkpoint.c ~ if (first == NULL)
 		return err_set(err, ERR_CONFIG ~ if (false)
 		return err_set(err, ERR_CONFIG ~ key_of_a_stranger
 audit/checkpoint.c ~ memcmp(line.p, DASH, DASH_LEN) != 0) ~ false) ~ line_without_dash
+audit/handover.c ~ for (int i = 0; i < 2; i++) { ~ for (int i = 0; i < 1; i++) { ~ handed_over_by_one
+audit/handover.c ~ || strcmp(h.next.name, h.at.origin) != 0) ~ ) ~ handed_to_another_log
+audit/handover.c ~ || (h.reason[0] == '\0' && last != h.at.size)) ~ ) ~ ended_before_without_reason
+audit/handover.c ~ last > h.at.size || ~ ~ ended_behind
+audit/handover.c ~ if (ret->at.size != number) ~ if (false) ~ handover_under_another_number
 common/enc.c ~ if (pad != 0 && (b64_value(s.p[digits - 1]) & (pad == 1 ? 3u : 15u)) != 0) ~ if (false) ~ spare_bits_of_a_signature
 common/str.c ~ || (s.n > 1 && s.p[0] == '0')) ~ ) ~ size_with_zero
 """.strip().replace("\n\t\t", "\0").split("\n")]
@@ -564,6 +593,12 @@ return b if base64.b64encode(b) == s else None ~ return b ~ spare_bits_of_a_sign
 or len(sigs) > 64: ~ : ~ too_many_signatures
 or len(root) != 32 ~ ~ root_of_31_bytes
 elif seq < k and self.leaves[seq] == leaf: ~ elif False: ~ twice
+for name, kid, pub in (old, new): ~ for name, kid, pub in (old,): ~ handed_over_by_one
+or new[0] != origin or ~ or ~ handed_to_another_log
+or (not revoked and last != size): ~ : ~ ended_before_without_reason
+or last > size or ~ or ~ ended_behind
+if head[0] != n: ~ if False: ~ handover_under_another_number
+or lines[0] != b"cofferdam-log-key/1": ~ : ~ handover_of_another_kind
 """.strip().replace("\n    ", "\0").split("\n")]
 source, alive = get(TOP + "/tests/verify_log.py").decode(), []
 for old, new, names in ([y.replace("\0", "\n    ") for y in x] for x in PY):
