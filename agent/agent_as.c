@@ -7,9 +7,9 @@
 #include "agent/agent_as.h"
 
 #include <errno.h>
-#include <grp.h>
-#include <pwd.h>
+#include <linux/capability.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/ipc.h"
@@ -17,39 +17,28 @@
 
 #include "common/banned.h"
 
-#define GROUPS_MAX 256
-
-struct own {
-	gid_t groups[GROUPS_MAX];
-	int n;
-	gid_t gid;
-};
-
+/* The socket may be for the broker's group alone: of root's rights the one over modes of files is
+ * kept for the moment. */
 static int
-become(uint32_t uid, struct own *own, struct err *err)
+become(uint32_t uid, struct err *err)
 {
-	gid_t groups[GROUPS_MAX];
-	int n = GROUPS_MAX;
-	const struct passwd *pw;
+	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct caps[_LINUX_CAPABILITY_U32S_3] = {0};
 
-	errno = 0;
-	if ((pw = getpwuid(uid)) == NULL)
-		return err_set(err, ERR_NOT_FOUND, "user %u: there is none here", uid);
-	own->gid = getegid();
-	own->n = getgroups(GROUPS_MAX, own->groups);
-	if (own->n < 0 || getgrouplist(pw->pw_name, pw->pw_gid, groups, &n) < 0)
-		return err_set(
-		    err, ERR_TOO_LARGE, "user %s: more than %d groups", pw->pw_name, GROUPS_MAX);
-	if (setgroups((size_t)n, groups) != 0 || setegid(pw->pw_gid) != 0 || seteuid(uid) != 0)
-		return err_sys(err, ERR_DENIED, errno, "to become user %s", pw->pw_name);
-	return 0;
+	if (seteuid(uid) != 0)
+		return err_sys(err, ERR_DENIED, errno, "to become user %u", uid);
+	if (syscall(SYS_capget, &head, caps) == 0) {
+		caps[0].effective = 1u << CAP_DAC_OVERRIDE;
+		if (syscall(SYS_capset, &head, caps) == 0)
+			return 0;
+	}
+	return err_sys(err, ERR_DENIED, errno, "to connect as user %u", uid);
 }
 
 static void
-become_root(const struct own *own)
+become_root(void)
 {
-	if (seteuid(0) == 0 && setegid(own->gid) == 0 &&
-	    setgroups((size_t)own->n, own->groups) == 0)
+	if (seteuid(0) == 0)
 		return;
 	log_error("to become root again: %s", strerror(errno));
 	_exit(1);
@@ -58,7 +47,6 @@ become_root(const struct own *own)
 int
 agent_as_connect(const char *path, const uint32_t *as, int *ret_fd, struct err *err)
 {
-	struct own own = {0};
 	int rc;
 
 	if (as == NULL || *as == geteuid())
@@ -67,9 +55,8 @@ agent_as_connect(const char *path, const uint32_t *as, int *ret_fd, struct err *
 		return err_set(err, ERR_DENIED,
 		    "a run of user %u is for root to begin, this is user %u", *as,
 		    (unsigned)geteuid());
-	if ((rc = become(*as, &own, err)) == 0)
+	if ((rc = become(*as, err)) == 0)
 		rc = ipc_connect(path, ret_fd, err);
-	if (own.n >= 0)
-		become_root(&own);
+	become_root();
 	return rc;
 }

@@ -6,8 +6,8 @@
 
 #include "common/err.h"
 
-/* As ipc_connect; `as` NULL: as this process. Else root connects with that user's rights and groups
- * alone, and is root again. ERR_DENIED: not root. ERR_NOT_FOUND: there is no such user. */
+/* As ipc_connect; `as` NULL: as this process. Else root connects as that user, whatever the
+ * socket's mode, and is root again. ERR_DENIED: not root. */
 int agent_as_connect(const char *path, const uint32_t *as, int *ret_fd, struct err *err);
 
 #endif

@@ -23,6 +23,7 @@ struct e2b_login {
 	uint32_t uid;
 };
 
+struct e2b_hub;
 struct e2b_config {
 	struct serve_config serve;
 	const char *keys, *logins, *socket, *state;
@@ -35,6 +36,7 @@ struct e2b_config {
 	char *agent_socket;
 	int life; /* for keepers: they end when the hub does */
 	char hub[64];
+	struct e2b_hub *own_hub; /* for e2b_hub_leave */
 };
 
 /* argv[0] is skipped. ERR_INVALID names the option. */
@@ -58,9 +60,10 @@ struct e2b_entry {					      /* owns what is in it */
 void e2b_entry_free(struct e2b_entry *e);
 #define AUTO_ENTRY __attribute__((cleanup(e2b_entry_free)))
 
-struct e2b_hub;
 int e2b_hub_open(struct e2b_config *c, struct e2b_hub **ret, struct err *err);
 const struct serve_hook *e2b_hub_hook(struct e2b_hub *h);
+/* In a worker: none of the hub's descriptors. */
+void e2b_hub_leave(struct e2b_hub *h);
 void e2b_hub_close(struct e2b_hub *h);
 
 /* In a worker. ERR_UNAUTHORISED: no such key; ERR_BUSY: no room for one more (429). */

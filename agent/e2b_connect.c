@@ -52,6 +52,7 @@ static const struct {
     {ERR_INVALID, "invalid_argument", 400},
     {ERR_SYNTAX, "invalid_argument", 400},
     {ERR_PROTOCOL, "invalid_argument", 400},
+    {ERR_TOO_COMPLEX, "invalid_argument", 400},
     {ERR_TOO_LARGE, "resource_exhausted", 429},
     {ERR_BUSY, "resource_exhausted", 429},
     {ERR_DISK_FULL, "resource_exhausted", 429},

@@ -25,7 +25,6 @@
 #include "common/banned.h"
 
 #define CALLERS_MAX (SERVE_WORKERS_MAX + 8)
-#define EVENTS 64
 
 struct sandbox_entry {
 	struct e2b_entry e;
@@ -69,6 +68,16 @@ find(struct e2b_hub *h, struct str id)
 	return NULL;
 }
 
+/* Workers have copies of what was open when they were forked: a close alone would not take it out.
+ */
+static void
+fd_close(struct e2b_hub *h, int *fd)
+{
+	if (*fd >= 0)
+		(void)epoll_ctl(h->epoll, EPOLL_CTL_DEL, *fd, NULL);
+	cleanup_close_fd(fd);
+}
+
 static void
 drop(struct e2b_hub *h, struct sandbox_entry *s)
 {
@@ -80,7 +89,7 @@ drop(struct e2b_hub *h, struct sandbox_entry *s)
 	if (h->last == &s->next)
 		h->last = at;
 	h->n--;
-	cleanup_close_fd(&s->keeper);
+	fd_close(h, &s->keeper);
 	e2b_entry_free(&s->e);
 	free(s);
 }
@@ -443,7 +452,7 @@ caller_gone(struct e2b_hub *h, size_t i)
 		if (s->caller == fd)
 			abandon(h, s);
 	}
-	(void)close(fd);
+	fd_close(h, &h->callers[i]);
 	h->callers[i] = h->callers[--h->ncallers];
 }
 
@@ -501,11 +510,11 @@ static void
 ready(void *arg)
 {
 	struct e2b_hub *h = arg;
-	struct epoll_event ev[EVENTS];
-	int n = epoll_wait(h->epoll, ev, EVENTS, 0);
+	struct epoll_event ev;
 
-	for (int i = 0; i < n; i++)
-		fd_turn(h, ev[i].data.fd);
+	/* One at a time: what it closes may be another's number by the next. */
+	if (epoll_wait(h->epoll, &ev, 1, 0) == 1)
+		fd_turn(h, ev.data.fd);
 }
 
 /* --- its life
@@ -536,7 +545,7 @@ e2b_hub_open(struct e2b_config *c, struct e2b_hub **ret, struct err *err)
 	struct e2b_hub *h = xcalloc(1, sizeof(*h));
 	int life[2];
 
-	*ret = h;
+	*ret = c->own_hub = h;
 	h->c = c;
 	h->last = &h->first;
 	h->listener = h->life = -1;
@@ -553,6 +562,18 @@ const struct serve_hook *
 e2b_hub_hook(struct e2b_hub *h)
 {
 	return &h->hook;
+}
+
+void
+e2b_hub_leave(struct e2b_hub *h)
+{
+	for (struct sandbox_entry *s = h->first; s != NULL; s = s->next)
+		cleanup_close_fd(&s->keeper);
+	while (h->ncallers != 0)
+		(void)close(h->callers[--h->ncallers]);
+	cleanup_close_fd(&h->listener);
+	cleanup_close_fd(&h->epoll);
+	cleanup_close_fd(&h->life);
 }
 
 void

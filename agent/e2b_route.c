@@ -200,12 +200,17 @@ serve_row(struct e2b_request *q, enum plane plane, e2b_fn *fn)
 }
 
 void
-e2b_serve(void *config, struct serve_conn *c)
+e2b_serve(void *arg, struct serve_conn *c)
 {
+	static bool left;
+	struct e2b_config *config = arg;
 	struct e2b_request q = {.config = config, .conn = c, .http = serve_request(c)};
 	struct str path = q.http->path;
 	bool known = false;
 
+	if (!left)
+		e2b_hub_leave(config->own_hub);
+	left = true;
 	if (str_has_prefix(path, "/v2/"))
 		path = str_mem(path.p + 3, path.n - 3);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
