@@ -12,6 +12,8 @@
 #define LOG_BLOB "blob"
 #define LOG_TORN "torn"
 #define LOG_LIVE "live"
+#define LOG_WIT "wit"		/* <size>: checkpoints with witnesses' cosignatures */
+#define LOG_EVIDENCE "evidence" /* <nn>: what witnesses refused */
 #define LOG_CHECKPOINT "checkpoint"
 #define LOG_LOCK "LOCK"
 #define LOG_BALLAST "ballast"

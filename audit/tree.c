@@ -130,6 +130,81 @@ tree_consistency(
 	return k;
 }
 
+/* --- proofs without leaves ----------------------------------------------------------- */
+
+void
+tree_span_begin(struct tree_span *s, const struct tree_range *at)
+{
+	s->at = *at;
+	s->end = at->size;
+	s->n = 0;
+}
+
+void
+tree_span_push(struct tree_span *s, const struct hash *leaf)
+{
+	assert(s->n < ARRAY_LEN(s->part));
+	s->part[s->n++] = (struct tree_part){.begin = s->end++, .hash = *leaf};
+	while (s->n >= 2) {
+		struct tree_part *a = &s->part[s->n - 2], *b = a + 1;
+
+		/* Two of a size are one where the pair is a subtree of the whole. */
+		if (a->level != b->level || (a->begin >> a->level & 1) != 0)
+			break;
+		a->hash = tree_node(&a->hash, &b->hash);
+		a->level++;
+		s->n--;
+	}
+}
+
+/* Of the leaves from lo to hi, which are parts of the span; hi is their end, or that of the span.
+ */
+static struct hash
+span_root(const struct tree_span *s, uint64_t lo, uint64_t hi)
+{
+	size_t i = s->n;
+	struct hash h;
+
+	while (i > 0 && s->part[i - 1].begin >= hi)
+		i--;
+	assert(i > 0);
+	h = s->part[--i].hash;
+	while (i > 0 && s->part[i - 1].begin >= lo)
+		h = tree_node(&s->part[--i].hash, &h);
+	return h;
+}
+
+/* As tree_consistency(): what stands to the left of `at` is one of its nodes, what stands to the
+ * right parts of the span. */
+size_t
+tree_span_proof(const struct tree_span *s, struct hash proof[TREE_PROOF_MAX])
+{
+	uint64_t lo = 0, m = s->at.size, n = s->end;
+	bool whole = true;
+	size_t k = 0;
+
+	if (m == 0)
+		return 0;
+	while (m != n) {
+		uint64_t left = split(n);
+
+		if (m <= left) {
+			proof[k++] = span_root(s, lo + left, lo + n);
+			n = left;
+		} else {
+			proof[k++] = s->at.node[__builtin_ctzll(left)];
+			lo += left;
+			m -= left;
+			n -= left;
+			whole = false;
+		}
+	}
+	if (!whole)
+		proof[k++] = s->at.node[__builtin_ctzll(s->at.size)];
+	reverse(proof, k);
+	return k;
+}
+
 /* --- checking proofs ----------------------------------------------------------------- */
 
 /* RFC 9162 2.1.3.2 (the same tree as RFC 6962). */

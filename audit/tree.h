@@ -21,6 +21,27 @@ struct hash tree_root(const struct tree_range *t); /* of size 0: SHA-256("") */
 struct hash tree_node(const struct hash *left, const struct hash *right); /* SHA-256(1 || l || r) */
 struct hash tree_root_of(const struct hash *leaves, uint64_t n);
 
+/*
+ * A tree that was `at`, and how it went on to `end`: full subtrees of what came behind, aligned as
+ * in the whole, the leaves of neither. From it the proof that one extends the other is made at each
+ * size, in memory that does not grow with the log.
+ */
+struct tree_span {
+	struct tree_range at;
+	uint64_t end;
+	size_t n;
+	struct tree_part {
+		uint64_t begin;
+		unsigned level;
+		struct hash hash;
+	} part[2 * TREE_LEVELS];
+};
+void tree_span_begin(struct tree_span *s, const struct tree_range *at);
+void tree_span_push(struct tree_span *s, const struct hash *leaf);
+/* RFC 6962 2.1.2 from `at` to `end`; none if `at` is empty. Returns how many hashes were written.
+ */
+size_t tree_span_proof(const struct tree_span *s, struct hash proof[TREE_PROOF_MAX]);
+
 /* RFC 6962 2.1.1 and 2.1.2. index < n; 0 < m <= n. Return how many hashes were written. */
 size_t tree_inclusion(
     const struct hash *leaves, uint64_t n, uint64_t index, struct hash proof[TREE_PROOF_MAX]);

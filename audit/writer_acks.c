@@ -18,13 +18,14 @@ acks_add(struct acks *a, const struct ack *one)
 	a->p[a->n++] = *one;
 }
 
-bool
-acks_want_checkpoint(const struct acks *a)
+uint8_t
+acks_flags(const struct acks *a)
 {
+	uint8_t all = 0;
+
 	for (size_t i = 0; i < a->n; i++)
-		if ((a->p[i].flags & ACK_CHECKPOINT) != 0)
-			return true;
-	return false;
+		all |= a->p[i].flags;
+	return all;
 }
 
 void
@@ -40,6 +41,7 @@ acks_send(const struct acks *a, struct ipc *core, uint64_t size, bool checkpoint
 		buf_u64(&b, k->seq);
 		buf_u64(&b, size);
 		buf_put(&b, k->root.b, HASH_LEN);
+		buf_put(&b, k->leaf.b, HASH_LEN);
 		ipc_send(core, MSG_W_ACK, &b, NULL, 0);
 	}
 }

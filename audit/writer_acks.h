@@ -7,11 +7,12 @@
 
 #define ACK_CHECKPOINT 1 /* flags of W_APPEND: a signed head first */
 #define ACK_ROOT 2	 /* the root behind the record is wanted */
+#define ACK_WITNESS 4	 /* a signed head, and witnesses are asked at once */
 
 struct ack {
 	uint64_t ticket, seq;
 	uint8_t flags;
-	struct hash root;
+	struct hash root, leaf;
 };
 
 struct acks {
@@ -19,7 +20,7 @@ struct acks {
 	size_t n, cap;
 };
 void acks_add(struct acks *a, const struct ack *one);
-bool acks_want_checkpoint(const struct acks *a);
+uint8_t acks_flags(const struct acks *a); /* of any of them */
 /* Those with the flag ACK_CHECKPOINT, or those without; `size` is what is durable. They stay in the
  * list. */
 void acks_send(const struct acks *a, struct ipc *core, uint64_t size, bool checkpoint);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "audit/segment.h"
+#include "audit/writer_witness.h"
 #include "common/log.h"
 #include "common/webhook.h"
 #include "common/xalloc.h"
@@ -49,6 +50,7 @@ struct follow {
 	struct took took[FOLLOW_READERS];
 	follow_took_fn *on_took;
 	void *arg;
+	struct witnesses *witnesses;
 };
 
 /* --- where a reader stands ---------------------------------------------------------- */
@@ -231,6 +233,7 @@ serve(struct follow *f, uint32_t i)
 	} else {
 		log_error("the courier is not told of record %" PRIu64 ": %s", r->from, err.msg);
 		wire_drop(f);
+		witnesses_wire(f->witnesses, false);
 	}
 	buf_free(&p.bodies);
 }
@@ -334,18 +337,25 @@ static int
 on_msg(void *arg, struct ipc *w UNUSED, uint16_t type, struct rd *body, int *fds UNUSED,
     size_t nfds UNUSED, struct err *err)
 {
+	struct follow *f = arg;
+
 	if (type == MSG_W_ASK)
 		return on_ask(arg, body, err);
 	if (type == MSG_W_TOOK)
 		return on_took(arg, body, err);
+	if (type == MSG_W_CARRIED)
+		return witnesses_carried(f->witnesses, body, err);
 	return err_set(err, ERR_PROTOCOL, "not expected here");
 }
 
 static void
 on_gone(void *arg, struct ipc *w UNUSED, const char *why)
 {
+	struct follow *f = arg;
+
 	log_info("courier is gone: %s", why);
-	wire_drop(arg);
+	wire_drop(f);
+	witnesses_wire(f->witnesses, false);
 }
 
 void
@@ -353,6 +363,14 @@ follow_wire(struct follow *f, int fd)
 {
 	wire_drop(f);
 	f->wire = ipc_new(f->loop, fd, IPC_ROLE_WRITER, IPC_ROLE_COURIER, on_msg, on_gone, f);
+	witnesses_wire(f->witnesses, true);
+}
+
+void
+follow_carry(struct follow *f, const struct buf *body)
+{
+	if (f->wire != NULL)
+		ipc_send(f->wire, MSG_W_CARRY, body, NULL, 0);
 }
 
 void
@@ -364,7 +382,8 @@ follow_tell(const struct follow *f)
 }
 
 struct follow *
-follow_new(struct loop *loop, int logdir, const struct store *s, follow_took_fn *took, void *arg)
+follow_new(struct loop *loop, int logdir, const struct store *s, follow_took_fn *took, void *arg,
+    struct witnesses *witnesses)
 {
 	struct follow *f = xcalloc(1, sizeof(*f));
 
@@ -374,6 +393,7 @@ follow_new(struct loop *loop, int logdir, const struct store *s, follow_took_fn 
 	f->start = store_size(s);
 	f->on_took = took;
 	f->arg = arg;
+	f->witnesses = witnesses;
 	for (size_t i = 0; i < FOLLOW_READERS; i++)
 		f->readers[i].fd = -1;
 	return f;

@@ -14,15 +14,18 @@
 #define FOLLOW_START UINT64_MAX /* "from the size at the writer's start" */
 
 struct follow;
+struct witnesses;
 /* What has left the machine, as the courier says: the body of a W_DELIVERED. */
 typedef void follow_took_fn(void *arg, const struct buf *body);
 
-/* logdir and store stay the caller's. */
-struct follow *follow_new(
-    struct loop *loop, int logdir, const struct store *s, follow_took_fn *took, void *arg);
+/* logdir, store and witnesses (NULL: none) stay the caller's. */
+struct follow *follow_new(struct loop *loop, int logdir, const struct store *s,
+    follow_took_fn *took, void *arg, struct witnesses *witnesses);
 void follow_free(struct follow *f); /* NULL is fine */
 /* The courier's new wire; takes fd. */
 void follow_wire(struct follow *f, int fd);
+/* A W_CARRY for the courier, if it is there. */
+void follow_carry(struct follow *f, const struct buf *body);
 /* More records are durable. */
 void follow_committed(struct follow *f);
 /* What the courier has said so far, again: for a core that has just come. */

@@ -14,6 +14,7 @@
 #include "audit/writer_recheck.h"
 #include "audit/writer_start.h"
 #include "audit/writer_store.h"
+#include "audit/writer_witness.h"
 #include "common/log.h"
 #include "common/proc.h"
 #include "common/xalloc.h"
@@ -32,7 +33,8 @@ struct writer {
 	struct signer *signer;
 	struct store *store;
 	struct live *live;
-	struct follow *follow; /* the courier reads along */
+	struct follow *follow;	     /* the courier reads along */
+	struct witnesses *witnesses; /* NULL: the log has none */
 	struct ipc *core;
 	struct ipc *upstream, *last_upstream; /* last: of one that ended, not yet read to its end */
 	struct recheck *recheck;
@@ -81,6 +83,15 @@ on_record(void *arg, const struct record *r, const struct tree_range *tree)
 	struct writer *w = arg;
 
 	live_record(w->live, r, tree);
+	witnesses_record(w->witnesses, r);
+}
+
+static void
+on_from(void *arg, const struct tree_range *tree)
+{
+	const struct writer *w = arg;
+
+	witnesses_from(w->witnesses, tree);
 }
 
 static bool
@@ -118,13 +129,14 @@ send_acks(struct writer *w, bool checkpoint)
 }
 
 static void
-sign_now(struct writer *w, bool publish)
+sign_now(struct writer *w, bool publish, bool urgent)
 {
 	struct err err = {0};
 
 	if (store_checkpoint(w->store, &err) != 0 ||
 	    (publish && store_publish(w->store, &err) != 0))
 		die(&err);
+	witnesses_signed(w->witnesses, urgent);
 }
 
 static void
@@ -133,7 +145,7 @@ on_sign_timer(void *arg)
 	struct writer *w = arg;
 
 	w->sign_timer = NULL;
-	sign_now(w, true);
+	sign_now(w, true, false);
 }
 
 /* Sync what has come in, then let the answers go. */
@@ -141,12 +153,13 @@ static void
 commit(struct writer *w)
 {
 	struct err err = {0};
+	uint8_t asked = acks_flags(&w->acks);
 
 	if (store_commit(w->store, &err) != 0)
 		die(&err);
 	send_acks(w, false);
-	if (store_sign_due(w->store) || acks_want_checkpoint(&w->acks))
-		sign_now(w, false);
+	if (store_sign_due(w->store) || (asked & (ACK_CHECKPOINT | ACK_WITNESS)) != 0)
+		sign_now(w, false, (asked & ACK_WITNESS) != 0);
 	send_acks(w, true);
 	if (w->acks.n != 0)
 		w->last_ms = loop_now_ms(w->loop);
@@ -199,7 +212,7 @@ heartbeat(void *arg)
 		&err) != 0)
 		die(&err);
 	commit(w);
-	sign_now(w, true);
+	sign_now(w, true, false);
 	w->last_ms = loop_now_ms(w->loop);
 	(void)loop_timer_add(w->loop, HEARTBEAT_MS, heartbeat, w);
 }
@@ -233,7 +246,7 @@ on_append(struct writer *w, struct rd *body, struct err *err)
 	struct hash root;
 	int r = take_frames(w, body, err);
 
-	if (r == 0 && (a.flags & ~(ACK_CHECKPOINT | ACK_ROOT)) != 0)
+	if (r == 0 && (a.flags & ~(ACK_CHECKPOINT | ACK_ROOT | ACK_WITNESS)) != 0)
 		r = err_set(err, ERR_PROTOCOL, "flags %u", a.flags);
 	/* Only this process says how the log itself fares. */
 	if (r == 0 && (!record_type_ok(type) || str_has_prefix(type, "log.") ||
@@ -246,6 +259,7 @@ on_append(struct writer *w, struct rd *body, struct err *err)
 		return r;
 	if ((a.flags & ACK_ROOT) != 0)
 		a.root = root;
+	a.leaf = store_leaf(w->store);
 	acks_add(&w->acks, &a);
 	return 0;
 }
@@ -337,6 +351,7 @@ greet_core(struct writer *w)
 	follow_tell(w->follow);
 	if (w->recheck != NULL)
 		recheck_tell(w->recheck, w->core);
+	witnesses_tell(w->witnesses);
 }
 
 static void
@@ -357,16 +372,24 @@ open_store(struct writer *w, struct err *err)
 	    .software = SOFTWARE,
 	    .handover = handed ? &w->start.handover : NULL,
 	    .handover_note = buf_str(&w->start.handover_note),
+	    .witnesses = &w->start.witnesses,
 	    .record = on_record,
+	    .from = on_from,
 	    .save = on_save,
 	    .restore = on_restore,
 	    .arg = w};
-	int r = w->store != NULL ? 0 : store_open(w->start.logdir, w->signer, &o, &w->store, err);
+	int r;
 
+	if (w->store != NULL)
+		return 0;
+	r = witnesses_open(
+	    w->loop, w->start.logdir, &w->start.witnesses, &w->core, &w->witnesses, err);
+	if (r == 0)
+		r = store_open(w->start.logdir, w->signer, &o, &w->store, err);
 	if (r != 0)
 		return err_wrap(err, "decision log");
-	if (w->follow == NULL)
-		w->follow = follow_new(w->loop, w->start.logdir, w->store, on_took, w);
+	w->follow = follow_new(w->loop, w->start.logdir, w->store, on_took, w, w->witnesses);
+	witnesses_serve(w->witnesses, w->store, w->follow);
 	return 0;
 }
 
@@ -464,6 +487,7 @@ main(void)
 	ipc_free(w.last_upstream);
 	follow_free(w.follow);
 	recheck_free(w.recheck);
+	witnesses_free(w.witnesses);
 	store_free(w.store);
 	signer_free(w.signer);
 	live_free(w.live);

@@ -40,10 +40,25 @@ append_recovered(
 	    s, "log.recovered", STR("broker"), STR(""), buf_str(&data), &seq, NULL, err);
 }
 
+static void
+put_witnesses(struct jcs *j, const struct cosigners *who)
+{
+	if (who == NULL || who->n == 0)
+		return;
+	jcs_array(j, "witnesses");
+	for (size_t i = 0; i < who->n; i++) {
+		AUTO_BUF struct buf key = BUF(512);
+
+		cosigner_put(&key, &who->key[i]);
+		jcs_str(j, NULL, buf_str(&key));
+	}
+	jcs_array_end(j);
+}
+
 static int
 append_open(struct store *s, const struct recovered *rec, struct err *err)
 {
-	AUTO_BUF struct buf data = BUF(4096), vkey = BUF(1024);
+	AUTO_BUF struct buf data = BUF(8192), vkey = BUF(1024);
 	uint64_t seq;
 	struct jcs j;
 	int r = 0;
@@ -65,6 +80,7 @@ append_open(struct store *s, const struct recovered *rec, struct err *err)
 	if (s->adopted != 0)
 		jcs_int(&j, "unsigned", (int64_t)s->adopted);
 	jcs_str(&j, "vkey", buf_str(&vkey));
+	put_witnesses(&j, s->opts.witnesses);
 	jcs_close(&j);
 	return store_append(s, "log.open", STR("broker"), STR(""), buf_str(&data), &seq, NULL, err);
 }

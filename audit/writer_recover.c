@@ -360,6 +360,8 @@ skip_sealed(struct recover *v, struct chain *c, struct err *err)
 	if (!chain_skip(c, &(struct chain_from){from.tree, from.head}))
 		return err_set(err, ERR_TAMPER, "refused: no segment begins at record %" PRIu64,
 		    from.tree.size);
+	if (v->s->opts.from != NULL)
+		v->s->opts.from(v->s->opts.arg, &from.tree);
 	v->barred = from.of_start;
 	v->bar = from.tree.size - 1;
 	return resume_check_skipped(v->s, chain_files(c), from.tree.size, err);

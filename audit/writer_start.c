@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "audit/writer_witness.h"
 #include "common/cleanup.h"
 
 #include "common/banned.h"
@@ -25,7 +26,7 @@ start_config(struct start *s, const struct json *config, struct err *err)
 		    "origin must be 1 to %d bytes without spaces and plus signs", ORIGIN_MAX);
 	memcpy(s->origin, origin.p, origin.n);
 	s->origin[origin.n] = '\0';
-	return 0;
+	return witnesses_config(json_get(config, "witnesses"), &s->witnesses, err);
 }
 
 bool

@@ -2,6 +2,7 @@
 #ifndef AUDIT_WRITER_START_H
 #define AUDIT_WRITER_START_H
 
+#include "audit/cosign.h"
 #include "audit/handover.h"
 #include "audit/writer_sign.h"
 #include "common/json.h"
@@ -12,6 +13,7 @@ struct start {
 	char boot[64];		  /* boot id */
 	struct handover handover; /* of our key, when there is a note of it */
 	struct buf handover_note; /* empty: none */
+	struct cosigners witnesses;
 };
 #define START_EMPTY                                                           \
 	{                                                                     \

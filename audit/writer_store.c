@@ -50,6 +50,19 @@ store_durable(const struct store *s)
 	return (struct store_durable){s->segdir, s->seg_first, store_size(s)};
 }
 
+struct str
+store_head(const struct store *s, uint64_t *ret_size)
+{
+	*ret_size = s->signed_size;
+	return buf_str(&s->note);
+}
+
+struct hash
+store_leaf(const struct store *s)
+{
+	return s->now.head;
+}
+
 uint64_t
 store_unsigned(const struct store *s)
 {

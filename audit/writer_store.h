@@ -6,6 +6,7 @@
 #ifndef AUDIT_WRITER_STORE_H
 #define AUDIT_WRITER_STORE_H
 
+#include "audit/cosign.h"
 #include "audit/handover.h"
 #include "audit/record.h"
 #include "audit/tree.h"
@@ -30,7 +31,11 @@ struct store_opts {
 	/* How our key came from another one, and the note that says so; NULL: it is the first. */
 	const struct handover *handover;
 	struct str handover_note;
+	/* For log.open: whom the log is shown to; NULL: nobody. */
+	const struct cosigners *witnesses;
 	store_record_fn *record;
+	/* At open, before the first record: the tree where reading begins. May be NULL. */
+	void (*from)(void *arg, const struct tree_range *tree);
 	/*
 	 * What the records told so far came to, for the next start: put and read back. False: it
 	 * cannot be; then all records are told again. Both NULL: record keeps nothing.
@@ -72,6 +77,10 @@ int store_publish(struct store *s, struct err *err);
 /* log.close, commit, checkpoint, publish; the store takes nothing more (ERR_STATE). */
 int store_close(struct store *s, struct err *err);
 
+/* The newest checkpoint and its size; borrowed until the next one. */
+struct str store_head(const struct store *s, uint64_t *ret_size);
+/* Leaf hash of the record that was queued last. */
+struct hash store_leaf(const struct store *s);
 uint64_t store_size(const struct store *s);		    /* committed records */
 const struct tree_range *store_tree(const struct store *s); /* of the committed records */
 size_t store_pending(const struct store *s);		    /* bytes of lines and frames queued */

@@ -95,20 +95,35 @@ console(struct parse *p, const struct json *v, struct err *err)
 	return broker_console_parse(p->doc, v, &p->c->console, err);
 }
 
+/* The text as the courier gets it. */
 static int
-webhooks(struct parse *p, const struct json *v, struct err *err)
+copy_json(const struct json *v, char **ret, struct err *err)
 {
 	AUTO_BUF struct buf text = BUF(CONFIG_MAX);
 	struct jcs j;
-	int rc = webhooks_parse(p->doc, v, &p->c->webhooks, err);
+	int rc;
 
-	if (rc != 0 || p->c->webhooks.n == 0)
-		return rc;
 	jcs_init(&j, &text);
 	rc = jcs_value(&j, NULL, v, err);
 	if (rc == 0)
-		p->c->webhooks_json = buf_dup_z(&text);
+		*ret = buf_dup_z(&text);
 	return rc;
+}
+
+static int
+webhooks(struct parse *p, const struct json *v, struct err *err)
+{
+	int rc = webhooks_parse(p->doc, v, &p->c->webhooks, err);
+
+	return rc != 0 || p->c->webhooks.n == 0 ? rc : copy_json(v, &p->c->webhooks_json, err);
+}
+
+static int
+witnesses(struct parse *p, const struct json *v, struct err *err)
+{
+	int rc = webhooks_parse_witnesses(p->doc, v, &p->c->witnesses, err);
+
+	return rc != 0 || p->c->witnesses.n == 0 ? rc : copy_json(v, &p->c->witnesses_json, err);
 }
 
 static const struct {
@@ -123,6 +138,7 @@ static const struct {
     {"uid_base", false, uid_base},
     {"console", false, console},
     {"webhooks", false, webhooks},
+    {"witnesses", false, witnesses},
 };
 
 static int
@@ -203,6 +219,8 @@ broker_config_free(struct broker_config *c)
 	broker_console_free(&c->console);
 	free(c->webhooks_json);
 	webhooks_free(&c->webhooks);
+	free(c->witnesses_json);
+	webhooks_free(&c->witnesses);
 	*c = (struct broker_config){0};
 }
 

@@ -17,6 +17,8 @@ struct broker_config {
 	struct broker_console console; /* origin NULL: there is none */
 	struct webhooks webhooks;
 	char *webhooks_json; /* the same, as the courier gets it; NULL: none */
+	struct webhooks witnesses;
+	char *witnesses_json; /* likewise */
 };
 
 /* Reads broker.json beneath the state directory. Unknown keys are errors. */

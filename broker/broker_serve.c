@@ -62,6 +62,8 @@ prepare(struct broker *b, const char *path, struct err *err)
 	if (rc == 0)
 		rc = broker_webhooks_check(&b->state, &b->config.webhooks, err);
 	if (rc == 0)
+		rc = broker_webhooks_check(&b->state, &b->config.witnesses, err);
+	if (rc == 0)
 		rc = broker_state_lock(&b->state, err);
 	if (rc == 0)
 		rc = broker_state_hand_over(&b->state, &b->ids, err);
@@ -83,7 +85,7 @@ static bool
 is_wanted(const struct broker *b, enum ipc_role role)
 {
 	return role == IPC_ROLE_CONSOLE	  ? b->console >= 0
-	       : role == IPC_ROLE_COURIER ? b->config.webhooks.n != 0
+	       : role == IPC_ROLE_COURIER ? b->config.webhooks.n + b->config.witnesses.n != 0
 					  : true;
 }
 

@@ -62,8 +62,9 @@ broker_webhook_file(const struct broker_state *s, const struct webhooks *w, size
 	if (rc == 0)
 		rc = check(s, path, kinds[kind].max, fd, err);
 	if (rc != 0)
-		return err_wrap(err, "webhook \"%s\"", h->name);
-	*ret_name = xasprintf("%s:%s", kinds[kind].kind, h->name);
+		return err_wrap(err, "%s \"%s\"", h->key != NULL ? "witness" : "webhook", h->name);
+	*ret_name =
+	    xasprintf("%s%s:%s", h->key != NULL ? "witness-" : "", kinds[kind].kind, h->name);
 	*ret_fd = TAKE_FD(fd);
 	return 0;
 }

@@ -66,6 +66,16 @@ put_json_str(struct buf *b, const char *z)
 }
 
 static void
+put_witness_keys(struct buf *b, const struct webhooks *witnesses)
+{
+	for (size_t i = 0; i < witnesses->n; i++) {
+		buf_put_z(b, i == 0 ? ",\"witnesses\":[" : ",");
+		put_json_str(b, witnesses->v[i].key);
+	}
+	buf_put_c(b, ']');
+}
+
+static void
 send_config(struct child *c)
 {
 	const struct broker *b = c->b;
@@ -93,7 +103,11 @@ send_config(struct child *c)
 		    b->config.console.cert != NULL ? "true" : "false");
 	}
 	if (c->role == IPC_ROLE_COURIER)
-		buf_printf(&json, ",\"webhooks\":%s", b->config.webhooks_json);
+		buf_printf(&json, ",\"webhooks\":%s,\"witnesses\":%s",
+		    b->config.webhooks_json != NULL ? b->config.webhooks_json : "[]",
+		    b->config.witnesses_json != NULL ? b->config.witnesses_json : "[]");
+	if (c->role == IPC_ROLE_WRITER && b->config.witnesses.n != 0)
+		put_witness_keys(&json, &b->config.witnesses);
 	if (b->ids.root)
 		buf_printf(
 		    &json, ",\"uid\":%u,\"gid\":%u", b->ids.uid[c->role], b->ids.gid[c->role]);
@@ -234,12 +248,11 @@ send_core_only(struct child *core)
 	send_policy(core);
 }
 
-/* Secrets, addresses and CAs of its webhooks: "secret:NAME", ... */
+/* Secrets, addresses and CAs of its webhooks and witnesses: "secret:NAME", "witness-ca:NAME", ...
+ */
 static void
-send_courier_only(struct child *courier)
+send_courier_files(struct child *courier, const struct webhooks *w)
 {
-	const struct webhooks *w = &courier->b->config.webhooks;
-
 	for (size_t i = 0; i < w->n * BROKER_WEBHOOK_FILES; i++) {
 		AUTO_FREE char *name = NULL;
 		AUTO_FD int fd = -1;
@@ -250,6 +263,13 @@ send_courier_only(struct child *courier)
 		else if (fd >= 0)
 			send_fd(courier, name, fd);
 	}
+}
+
+static void
+send_courier_only(struct child *courier)
+{
+	send_courier_files(courier, &courier->b->config.webhooks);
+	send_courier_files(courier, &courier->b->config.witnesses);
 }
 
 static void

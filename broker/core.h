@@ -258,6 +258,7 @@ struct core {
 	int64_t last_us;	       /* the clock never goes behind it */
 	struct rates *rates;	       /* core_rate.c */
 	struct core_offhost *offhost;  /* NULL: nothing was told or waits */
+	struct core_witnesses *witnesses; /* NULL: nothing was told */
 	struct core_logins *logins;
 	struct vault *vault;
 	struct secret *vault_key, *fp_key;
@@ -284,6 +285,7 @@ struct core {
 
 	struct core_tickets tickets; /* appended, not yet durable; oldest first */
 	struct core_tickets unsent;  /* outcomes that must still get into the log */
+	struct core_tickets unwitnessed; /* durable, and waiting for cosignatures */
 	size_t ntickets;
 	uint64_t last_ticket;
 	struct loop_timer *ticket_timer;

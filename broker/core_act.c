@@ -14,6 +14,7 @@
 #include "broker/core_lease.h"
 #include "broker/core_preview.h"
 #include "broker/core_run.h"
+#include "broker/core_witness.h"
 #include "common/log.h"
 #include "common/pgwire.h"
 #include "common/xalloc.h"
@@ -60,6 +61,7 @@ core_act_free(struct core_act *act)
 	if (act->request != NULL)
 		core_approve_forget(act->request);
 	core_preview_free(act->preview);
+	free(act->unwitnessed);
 	core_txn_reset(&act->txn);
 	buf_free(&act->msgs);
 	free(act);
@@ -77,11 +79,17 @@ act_end(struct core_act *act)
 static void
 unrecorded(struct core_act *act)
 {
-	static const char message[] =
-	    "the decision log is not available: nothing passes unrecorded";
+	const char *message = act->unwitnessed != NULL
+				  ? act->unwitnessed
+				  : "the decision log is not available: nothing passes unrecorded";
 	struct core_conn *conn = act->conn;
 	bool whole = act->kind == CORE_ACT_QUERY || act->kind == CORE_ACT_SYNC;
 
+	/* Those whose own record is whole are not sent either. */
+	for (size_t i = 0; i < act->nactions; i++)
+		if (act->actions[i]->durable && act->actions[i]->d.verdict == VERDICT_ALLOW)
+			core_record_outcome(conn->from.run->core, conn->from.run->id,
+			    act->actions[i]->id, act->actions[i]->seq, "not_sent");
 	if (conn->txn.state == 'I' && !conn->pipeline && whole) {
 		core_stmts_rollback(&conn->stmts);
 		core_pg_send_refused(conn, act->id, false, "57P03", message, "", "");
@@ -118,6 +126,22 @@ outdated(const struct core_act *act)
 	return core_action_outdated(act->conn->from.run->core, act->actions[0]);
 }
 
+/* What waited for witnesses is looked at once more: that may have taken a while. */
+static bool
+overtaken(const struct core_act *act)
+{
+	const struct core *c = act->conn->from.run->core;
+
+	for (size_t i = 0; i < act->nactions; i++) {
+		const struct core_action *a = act->actions[i];
+
+		if (a->d.verdict == VERDICT_ALLOW && core_witness_needed(c, a->effects) != 0 &&
+		    !core_decide_holds(&act->conn->from, a))
+			return true;
+	}
+	return outdated(act);
+}
+
 static void record(struct core_act *act);
 
 /*
@@ -149,7 +173,7 @@ recorded(struct core_act *act)
 		unrecorded(act);
 		return;
 	}
-	if (!act->nothing_sent && outdated(act)) {
+	if (!act->nothing_sent && overtaken(act)) {
 		again(act);
 		return;
 	}
@@ -186,6 +210,9 @@ core_act_acked(void *arg, const struct core_ack *ack)
 		if (act->actions[i] == a)
 			act->tickets[i] = NULL;
 	a->seq = ack->seq;
+	a->durable = ack->code == 0;
+	if (ack->why != NULL && act->unwitnessed == NULL)
+		act->unwitnessed = xstrdup(ack->why);
 	one_ack(act, ack->code);
 }
 
@@ -204,12 +231,20 @@ record_action(struct core_act *act, size_t i)
 	struct core_action *a = act->actions[i];
 	struct core_run *run = act->conn->from.run;
 	bool allowed = a->d.verdict == VERDICT_ALLOW;
-	bool beyond = (a->effects & ~EFFECT_SET_DATA) != 0;
 	AUTO_BUF struct buf data = BUF(CORE_RECORD_DATA_MAX);
 	AUTO_BUF struct buf frame = BUF(CORE_RECORD_FRAMES_MAX);
+	struct core_append append = {.type = "action",
+	    .run = run->id,
+	    .data = &data,
+	    .frame = &frame,
+	    .dispatched = allowed ? a->id : NULL,
+	    .fn = core_act_acked,
+	    .arg = a};
 	struct blob_ref head;
 	struct err err;
 
+	if (allowed)
+		core_witness_ask(run->core, a->effects, &append);
 	if (core_act_head(run, a, &frame, &head, &err) != 0) {
 		log_error("action %s: %s", a->id, err.msg);
 		act->failed = true;
@@ -222,17 +257,9 @@ record_action(struct core_act *act, size_t i)
 		       .head = &head,
 		       .sent = allowed ? &act->sent : NULL,
 		       .wrap = allowed && act->wrap,
+		       .witnesses = append.witnesses,
 		       .poison = !allowed && act->poison[0] != '\0' ? act->poison : NULL});
-	act->tickets[i] =
-	    core_record(run->core, &(struct core_append){.type = "action",
-				       .run = run->id,
-				       .flags = allowed && beyond ? CORE_REC_CHECKPOINT : 0,
-				       .data = &data,
-				       .frame = &frame,
-				       .show = str_z(a->show),
-				       .dispatched = allowed ? a->id : NULL,
-				       .fn = core_act_acked,
-				       .arg = a});
+	act->tickets[i] = core_record(run->core, &append);
 	if (act->tickets[i] == NULL)
 		act->failed = true;
 	else

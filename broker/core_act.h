@@ -38,7 +38,8 @@ struct core_act {
 	struct core_preview *preview;	     /* owned; NULL: none under way */
 	struct core_txn txn;		     /* running, over the act */
 	uint32_t effects;		     /* of all allowed actions */
-	bool failed;			     /* a record could not be written */
+	bool failed;			     /* a record could not be written, or */
+	char *unwitnessed;		     /* too few witnesses have seen it: why; owned */
 	bool refused;			     /* the last action is */
 	bool nothing_sent;		     /* refused before anything ran: front answers alone */
 	size_t send;			     /* bytes of msgs that are leased */

@@ -53,6 +53,7 @@ core_new(struct loop *loop)
 	TAILQ_INIT(&c->kept);
 	TAILQ_INIT(&c->tickets);
 	TAILQ_INIT(&c->unsent);
+	TAILQ_INIT(&c->unwitnessed);
 	for (size_t i = 0; i < CORE_CONN_BUCKETS; i++) {
 		LIST_INIT(&c->conns[i]);
 		LIST_INIT(&c->https[i]);

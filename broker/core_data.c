@@ -191,6 +191,8 @@ put_dispatch(struct jcs *j, const struct core_data_action *d)
 	if (d->poison != NULL)
 		jcs_z(j, "poison", d->poison);
 	jcs_bool(j, "sent", sent);
+	if (sent && d->witnesses != 0)
+		jcs_int(j, "witnesses", d->witnesses);
 	if (sent && d->wrap)
 		jcs_bool(j, "wrap", true);
 	jcs_close(j);

@@ -22,6 +22,7 @@ struct core_data_action {
 	const struct blob_ref *head;
 	const struct hash *sent; /* NULL: nothing goes upstream */
 	bool wrap;
+	unsigned witnesses;	      /* that must have cosigned it first */
 	const char *poison;	      /* token that goes upstream instead; NULL none */
 	const char *cancels;	      /* the action that a cancel is for */
 	const struct core_http *http; /* NULL: PostgreSQL */

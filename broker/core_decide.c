@@ -104,6 +104,7 @@ core_action_free(struct core_action *a)
 	free(a->inner);
 	core_facts_unref(a->facts);
 	core_lift_beside_free(a->beside);
+	free(a->unwitnessed);
 	free(a->show);
 	free(a->preview);
 	free(a->unshown);
@@ -477,6 +478,27 @@ core_decide_unused(const struct core_from *f, struct core_action *a)
 	eval_with(f->run->core, &in, a, NULL, 0);
 	if (a->d.verdict != VERDICT_NEEDS_APPROVAL)
 		a->request = NULL;
+}
+
+bool
+core_decide_holds(const struct core_from *f, const struct core_action *a)
+{
+	struct core *c = f->run->core;
+	struct policy_input in = core_decide_input(f->run, str_z(core_from_target(f)), a),
+			    fresh = in;
+	AUTO_FREE struct decision *d = xcalloc(1, sizeof(*d));
+	struct core_beside *beside;
+
+	if (c->policy == NULL || core_action_outdated(c, a))
+		return false;
+	in.at = core_now(c);
+	beside = core_lift_beside(f->run, in.target, NULL, in.at);
+	core_lift_beside_input(beside, &fresh);
+	in.overlays = fresh.overlays;
+	in.noverlays = fresh.noverlays;
+	policy_judge(c->policy, &in, a->grants, a->ngrants, d);
+	core_lift_beside_free(beside);
+	return d->verdict == VERDICT_ALLOW;
 }
 
 void

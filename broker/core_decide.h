@@ -77,8 +77,9 @@ struct core_action {
 	struct str rels[CORE_ACTION_RELS];
 	char txn_state; /* before it */
 	uint32_t txn_effects;
-	bool commits;	  /* judged with the transaction's union */
-	int64_t began_us; /* of a transaction that this ends, and does nothing else; 0 */
+	bool commits;	   /* judged with the transaction's union */
+	int64_t began_us;  /* of a transaction that this ends, and does nothing else; 0 */
+	char *unwitnessed; /* refuse_why, where that is why; owned */
 	const char *refuse_state,
 	    *refuse_why; /* core itself cannot let it pass; an @escape effect says so too */
 	char *show;	 /* the action in full, as people are shown it */
@@ -106,6 +107,7 @@ struct core_action {
 	char *sqlstate, *message, *detail, *hint; /* of a refusal */
 
 	uint64_t seq; /* once durable */
+	bool durable;
 };
 struct core_act;
 struct core_action *core_action_new(enum core_op op);
@@ -134,6 +136,11 @@ void core_decide_refuse(const struct core_from *f, struct core_action *a,
     const struct core_txn *txn, const char *sqlstate, const char *why);
 /* What is armed is not used now: judged as if nobody had signed; the request stays as it is. */
 void core_decide_unused(const struct core_from *f, struct core_action *a);
+/*
+ * Would what was let through be so now? For who waited between verdict and dispatch: windows and
+ * emergency freezes may have begun. Signatures and lifts count as they did.
+ */
+bool core_decide_holds(const struct core_from *f, const struct core_action *a);
 void core_decide_finish(const struct core_from *f, struct core_action *a);
 /*
  * Behind it, once the target was asked, or could not be: a new request whose rule demands a preview

@@ -102,6 +102,7 @@ core_http_free(struct core_http *h)
 	free(h->sni);
 	free(h->fault);
 	free(h->why);
+	free(h->unwitnessed);
 	free(h->found.bound);
 	free(h->from.address);
 	free(h->from.credential);

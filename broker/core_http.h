@@ -100,6 +100,7 @@ struct core_http {
 	struct core_ticket *ticket;
 	struct core_request *request; /* whose approval.request is awaited */
 	unsigned waiting;
+	char *unwitnessed; /* why, where too few witnesses have seen its record; owned */
 	bool failed;
 	struct buf answer; /* of a refusal */
 	uint64_t sent_us;

@@ -10,6 +10,7 @@
 #include "broker/core_approve.h"
 #include "broker/core_lift.h"
 #include "broker/core_rate.h"
+#include "broker/core_witness.h"
 #include "common/xalloc.h"
 
 #include "common/banned.h"
@@ -349,6 +350,19 @@ refuse_late(struct core_http *h, unsigned status, const char *title, const char 
 	core_decide_refuse(&h->from, h->a, &no_txn, "42501", h->why);
 }
 
+/* Said before an approval is used up, where it is known that it would be for nothing. */
+static void
+unwitnessed(struct core_http *h)
+{
+	const struct core *c = h->from.run->core;
+	AUTO_FREE char *why = NULL;
+
+	if (h->a->d.verdict == VERDICT_ALLOW)
+		why = core_witness_short(c, core_witness_needed(c, h->a->effects));
+	if (why != NULL)
+		refuse_late(h, 503, "unwitnessed", why);
+}
+
 static void
 limits(struct core_http *h)
 {
@@ -358,6 +372,7 @@ limits(struct core_http *h)
 		refuse_late(h, 413, "too_large_to_show",
 		    "the request is over 65536 bytes as people would be shown it");
 	}
+	unwitnessed(h);
 	if (a->d.verdict != VERDICT_ALLOW || !h->hashed)
 		return;
 	/* Allowed meanwhile; but its body is gone. */

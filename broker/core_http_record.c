@@ -7,6 +7,7 @@
 #include "broker/core_approve.h"
 #include "broker/core_attempt.h"
 #include "broker/core_data.h"
+#include "broker/core_witness.h"
 #include "common/httplease.h"
 #include "common/log.h"
 #include "common/xalloc.h"
@@ -31,8 +32,11 @@ answer_end(struct core_http *h)
 static void
 unrecorded(struct core_http *h)
 {
-	core_http_answer_simple(h, 503, "log_unavailable",
-	    "the decision log is not available: nothing passes unrecorded");
+	if (h->unwitnessed != NULL)
+		core_http_answer_simple(h, 503, "unwitnessed", h->unwitnessed);
+	else
+		core_http_answer_simple(h, 503, "log_unavailable",
+		    "the decision log is not available: nothing passes unrecorded");
 	answer_end(h);
 }
 
@@ -68,6 +72,16 @@ recorded(struct core_http *h)
 		answer_end(h);
 		return;
 	}
+	if (core_witness_needed(h->from.run->core, h->a->effects) != 0 &&
+	    !core_decide_holds(&h->from, h->a)) {
+		core_record_outcome(
+		    h->from.run->core, h->from.run->id, h->a->id, h->a->seq, "not_sent");
+		core_http_answer_simple(h, 503, "send_again",
+		    "while witnesses were waited for it has ceased to be allowed: send it again to "
+		    "be told why");
+		answer_end(h);
+		return;
+	}
 	send(h);
 }
 
@@ -88,6 +102,8 @@ action_acked(void *arg, const struct core_ack *ack)
 
 	h->ticket = NULL;
 	h->a->seq = ack->seq;
+	if (ack->why != NULL)
+		h->unwitnessed = xstrdup(ack->why);
 	one_ack(h, ack->code);
 }
 
@@ -107,9 +123,18 @@ action_append(struct core_http *h)
 	bool allowed = h->a->d.verdict == VERDICT_ALLOW;
 	AUTO_BUF struct buf data = BUF(CORE_RECORD_DATA_MAX);
 	AUTO_BUF struct buf frame = BUF(CORE_RECORD_FRAMES_MAX);
+	struct core_append append = {.type = "action",
+	    .run = run->id,
+	    .data = &data,
+	    .frame = &frame,
+	    .dispatched = allowed ? h->a->id : NULL,
+	    .fn = action_acked,
+	    .arg = h};
 	struct blob_ref head;
 	struct err err;
 
+	if (allowed)
+		core_witness_ask(run->core, h->a->effects, &append);
 	if (core_http_head(h, &frame, &head, &err) != 0) {
 		log_error("action %s: %s", h->a->id, err.msg);
 		h->failed = true;
@@ -120,17 +145,9 @@ action_append(struct core_http *h)
 				    .kind = h->act == 0 ? "connect" : "request",
 				    .head = &head,
 				    .sent = allowed ? &h->sent : NULL,
+				    .witnesses = append.witnesses,
 				    .http = h});
-	h->ticket =
-	    core_record(run->core, &(struct core_append){.type = "action",
-				       .run = run->id,
-				       .flags = allowed && beyond(h) ? CORE_REC_CHECKPOINT : 0,
-				       .data = &data,
-				       .frame = &frame,
-				       .show = str_z(h->a->show),
-				       .dispatched = allowed ? h->a->id : NULL,
-				       .fn = action_acked,
-				       .arg = h});
+	h->ticket = core_record(run->core, &append);
 	if (h->ticket == NULL)
 		h->failed = true;
 	else

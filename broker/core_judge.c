@@ -11,6 +11,7 @@
 
 #include "broker/core_approve.h"
 #include "broker/core_lift.h"
+#include "broker/core_witness.h"
 #include "common/pgwire.h"
 #include "common/xalloc.h"
 
@@ -59,13 +60,28 @@ uncountable(const struct walk *w, const struct core_action *a)
 	return NULL;
 }
 
+/* Said before an approval is used up, where it is known that it would be for nothing. */
+static bool
+unwitnessed(struct walk *w, struct core_action *a)
+{
+	const struct core *c = w->conn->from.run->core;
+
+	if (a->d.verdict != VERDICT_ALLOW || a->unwitnessed != NULL)
+		return false;
+	a->unwitnessed = core_witness_short(c, core_witness_needed(c, a->effects));
+	if (a->unwitnessed == NULL)
+		return false;
+	core_decide_refuse(&w->conn->from, a, &w->act->txn, "57P03", a->unwitnessed);
+	return true;
+}
+
 static void
 limits(struct walk *w, struct core_action *a)
 {
 	struct core_act *act = w->act;
 	const char *why = NULL;
 
-	if (a->d.verdict == VERDICT_DENY)
+	if (a->d.verdict == VERDICT_DENY || unwitnessed(w, a))
 		return;
 	if (a->d.verdict == VERDICT_NEEDS_APPROVAL && copies_in(a)) {
 		core_decide_refuse(&w->conn->from, a, &act->txn, "0A000",

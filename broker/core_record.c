@@ -13,6 +13,7 @@
 #include "broker/core_console.h"
 #include "broker/core_doubt.h"
 #include "broker/core_watch.h"
+#include "broker/core_witness.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/xalloc.h"
@@ -34,6 +35,9 @@ struct core_ticket {
 	const char *type, *src; /* literals */
 	struct buf data, show;	/* kept of a run's, to be shown, and of outcomes */
 	size_t show_bytes;
+	unsigned witnesses; /* that must cosign it; then ack is what was said */
+	int64_t witness_s;
+	struct core_ack ack;
 };
 
 static void
@@ -52,6 +56,59 @@ ticket_call(struct core_ticket *t, const struct core_ack *ack)
 	t->fn = NULL;
 	if (fn != NULL)
 		fn(t->arg, ack);
+}
+
+/* --- witnesses ---------------------------------------------------------------------- */
+
+static void ack_late(struct core *c, const struct core_ticket *t, uint64_t seq, const char *why);
+
+/* Nobody waits for it any more, or not enough have cosigned: it is not sent, and the log says so.
+ */
+static void
+unwitnessed_end(struct core *c, struct core_ticket *t, int code, const char *why)
+{
+	bool told = !t->failed;
+
+	TAILQ_REMOVE(&c->unwitnessed, t, link);
+	t->ack.code = code;
+	t->ack.why = why;
+	if (t->failed || code != 0)
+		ack_late(c, t, t->ack.seq, why);
+	if (told)
+		ticket_call(t, &t->ack);
+	ticket_free(t);
+}
+
+static bool
+settled(struct core *c, struct core_ticket *t)
+{
+	AUTO_FREE char *why = NULL;
+
+	if (core_witness_covers(c, t->witnesses, t->ack.seq)) {
+		unwitnessed_end(c, t, 0, NULL);
+		return true;
+	}
+	if (t->failed || t->deadline_ms <= loop_now_ms(c->loop))
+		why = core_witness_missing(c, t->witnesses, t->ack.seq);
+	else
+		why = core_witness_refused(c, t->witnesses);
+	if (why != NULL)
+		unwitnessed_end(c, t, ERR_UNAVAILABLE, why);
+	return why != NULL;
+}
+
+void
+core_record_witnessed(struct core *c)
+{
+	struct core_ticket *t = TAILQ_FIRST(&c->unwitnessed);
+
+	while (t != NULL) {
+		struct core_ticket *next = TAILQ_NEXT(t, link);
+
+		if (settled(c, t))
+			next = TAILQ_FIRST(&c->unwitnessed); /* a callback may have ended others */
+		t = next;
+	}
 }
 
 /* --- deadlines ------------------------------------------------------------------- */
@@ -79,7 +136,9 @@ tick(void *arg)
 		t->failed = true;
 		ticket_call(t, &(struct core_ack){.code = ERR_TIMEOUT});
 	}
-	if (c->ticket_timer == NULL && (!TAILQ_EMPTY(&c->tickets) || !TAILQ_EMPTY(&c->unsent)))
+	core_record_witnessed(c);
+	if (c->ticket_timer == NULL && (!TAILQ_EMPTY(&c->tickets) || !TAILQ_EMPTY(&c->unsent) ||
+					   !TAILQ_EMPTY(&c->unwitnessed)))
 		c->ticket_timer = loop_timer_add(c->loop, TICK_MS, tick, c);
 }
 
@@ -96,7 +155,7 @@ static void
 frame_put(struct buf *b, const struct core_ticket *t, const struct core_append *a)
 {
 	buf_u64(b, t->id);
-	buf_u8(b, a->flags);
+	buf_u8(b, a->witnesses != 0 ? a->flags | CORE_REC_CHECKPOINT | CORE_REC_WITNESS : a->flags);
 	buf_lz(b, a->type);
 	buf_lz(b, a->src != NULL ? a->src : "broker");
 	buf_lz(b, a->run);
@@ -143,6 +202,8 @@ ticket_new(struct core *c, const struct core_append *a)
 	t->id = ++c->last_ticket;
 	t->fn = a->fn;
 	t->arg = a->arg;
+	t->witnesses = a->witnesses;
+	t->witness_s = a->witness_s;
 	t->shows = strcmp(a->type, "action") != 0 && strcmp(a->type, "outcome") != 0;
 	t->deadline_ms = loop_now_ms(c->loop) + CORE_RECORD_MS;
 	buf_init(&t->data, CORE_RECORD_DATA_MAX);
@@ -202,11 +263,11 @@ core_record_forget(struct core_ticket *t)
 	t->failed = true;
 }
 
-void
-core_record_outcome(
-    struct core *c, const char *run, const char *action, uint64_t seq, const char *status)
+static void
+outcome_why(struct core *c, const char *run, const char *action, uint64_t seq, const char *status,
+    const char *why)
 {
-	AUTO_BUF struct buf b = BUF(1024);
+	AUTO_BUF struct buf b = BUF(16384);
 	struct jcs j;
 
 	jcs_init(&j, &b);
@@ -220,9 +281,18 @@ core_record_outcome(
 	jcs_z(&j, "sqlstate", "");
 	jcs_z(&j, "status", status);
 	jcs_z(&j, "tag", "");
+	if (why != NULL)
+		jcs_str_lossy(&j, "why", str_z(why));
 	jcs_close(&j);
 	(void)core_record(c,
 	    &(struct core_append){.type = "outcome", .run = run, .data = &b, .outcome_of = action});
+}
+
+void
+core_record_outcome(
+    struct core *c, const char *run, const char *action, uint64_t seq, const char *status)
+{
+	outcome_why(c, run, action, seq, status, NULL);
 }
 
 static bool
@@ -246,10 +316,10 @@ core_record_keeps(const struct core *c, const char *action)
 
 /* The ack came after the action had been refused: it was never sent, and the log says so. */
 static void
-ack_late(struct core *c, const struct core_ticket *t, uint64_t seq)
+ack_late(struct core *c, const struct core_ticket *t, uint64_t seq, const char *why)
 {
 	if (t->dispatched[0] != '\0')
-		core_record_outcome(c, t->run, t->dispatched, seq, "not_sent");
+		outcome_why(c, t->run, t->dispatched, seq, "not_sent", why);
 }
 
 static void
@@ -287,6 +357,17 @@ watch(struct core *c, const struct core_ticket *t, uint64_t seq)
 					 .show_bytes = t->show_bytes});
 }
 
+/* Durable and signed. What came too late is not waited for. */
+static void
+await_witnesses(struct core *c, struct core_ticket *t, const struct core_ack *ack)
+{
+	t->ack = *ack;
+	t->deadline_ms = loop_now_ms(c->loop) + (uint64_t)t->witness_s * 1000;
+	TAILQ_INSERT_TAIL(&c->unwitnessed, t, link);
+	tick_start(c);
+	(void)settled(c, t);
+}
+
 int
 core_record_on_ack(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err)
 {
@@ -294,16 +375,18 @@ core_record_on_ack(struct core_peer *p, struct rd *body, int *fds, size_t nfds, 
 	struct core_ack ack = {.code = 0};
 	struct core_ticket *t;
 	uint64_t id = rd_u64(body);
-	struct str root;
+	struct str root, leaf;
 
 	(void)fds;
 	(void)nfds;
 	ack.seq = rd_u64(body);
 	ack.size = rd_u64(body);
 	root = rd_bytes(body, HASH_LEN);
+	leaf = rd_bytes(body, HASH_LEN);
 	if (!rd_end(body))
 		return err_set(err, ERR_PROTOCOL, "W_ACK has a wrong length");
 	memcpy(ack.root.b, root.p, HASH_LEN);
+	memcpy(ack.leaf.b, leaf.p, HASH_LEN);
 	t = ticket_find(c, id);
 	if (t == NULL)
 		return err_set(err, ERR_PROTOCOL, "W_ACK for ticket %llu, which is not waiting",
@@ -315,12 +398,16 @@ core_record_on_ack(struct core_peer *p, struct rd *body, int *fds, size_t nfds, 
 	if (t->outcome_of[0] != '\0')
 		outcome_is_durable(c, t, ack.seq);
 	watch(c, t, ack.seq);
-	if (t->failed)
-		ack_late(c, t, ack.seq);
-	else
-		ticket_call(t, &ack);
 	if (t->shows)
 		core_console_changed(c);
+	if (t->witnesses != 0) {
+		await_witnesses(c, t, &ack);
+		return 0;
+	}
+	if (t->failed)
+		ack_late(c, t, ack.seq, NULL);
+	else
+		ticket_call(t, &ack);
 	ticket_free(t);
 	return 0;
 }
@@ -341,7 +428,9 @@ core_record_writer_gone(struct core *c)
 	struct core_tickets all;
 	struct core_ticket *t;
 
+	core_witness_writer_gone(c);
 	TAILQ_INIT(&all);
+	TAILQ_CONCAT(&all, &c->unwitnessed, link);
 	TAILQ_CONCAT(&all, &c->tickets, link);
 	c->ntickets = 0;
 	while ((t = TAILQ_FIRST(&all)) != NULL) {
@@ -408,6 +497,11 @@ core_record_free_all(struct core *c)
 		TAILQ_REMOVE(&c->unsent, t, link);
 		ticket_free(t);
 	}
+	while ((t = TAILQ_FIRST(&c->unwitnessed)) != NULL) {
+		TAILQ_REMOVE(&c->unwitnessed, t, link);
+		ticket_free(t);
+	}
+	core_witness_free(c);
 	loop_timer_del(c->ticket_timer);
 	c->ticket_timer = NULL;
 }

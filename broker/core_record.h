@@ -12,17 +12,21 @@
 #define CORE_RECORD_FRAMES_MAX ((size_t)3 << 20)
 
 struct core_ack {
-	int code; /* 0 durable; ERR_UNAVAILABLE, ERR_TIMEOUT: not known to be */
+	int code;	 /* 0 durable; ERR_UNAVAILABLE, ERR_TIMEOUT: not known to be */
+	const char *why; /* durable, but not witnessed: who is missing; else NULL */
 	uint64_t seq, size;
 	struct hash root; /* of the tree up to and with seq; only with CORE_REC_ROOT */
+	struct hash leaf; /* of the record */
 };
 typedef void core_ack_fn(void *arg, const struct core_ack *ack);
 
-enum { CORE_REC_CHECKPOINT = 1, CORE_REC_ROOT = 2 }; /* flags of W_APPEND */
+enum { CORE_REC_CHECKPOINT = 1, CORE_REC_ROOT = 2, CORE_REC_WITNESS = 4 }; /* of W_APPEND */
 struct core_append {
 	const char *type, *src; /* src NULL: "broker" */
 	const char *run;	/* NULL: none */
 	uint8_t flags;
+	unsigned witnesses;	 /* so many must cosign it before the callback */
+	int64_t witness_s;	 /* so long that is waited for */
 	const struct buf *data;	 /* canonical JSON object */
 	const struct buf *frame; /* one sealed blob, or NULL */
 	struct str show;	 /* what is sealed, for who watches the run; may be empty */
@@ -49,6 +53,8 @@ bool core_record_keeps(const struct core *c, const char *action);
 
 int core_record_on_ack(
     struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
+/* Witnesses have cosigned more, or refuse: whoever waits for that is answered. */
+void core_record_witnessed(struct core *c);
 /* The writer's wire is gone: everything that waits fails now. */
 void core_record_writer_gone(struct core *c);
 /* The live records are known: settle doubtful actions (core_live.c calls it). */

@@ -6,6 +6,7 @@
 
 #include "broker/core_doubt.h"
 #include "broker/core_lift.h"
+#include "broker/core_witness.h"
 #include "policy/calendar.h"
 
 #include "common/banned.h"
@@ -246,5 +247,6 @@ core_status_verb(struct core_call *call, struct err *err)
 	    : c->upstream == NULL || c->front == NULL ? "starting"
 	    : c->policy == NULL			      ? "no policy"
 						      : "serving");
+	core_witness_status(j, c);
 	return 0;
 }

@@ -20,6 +20,7 @@
 #include "broker/core_pg.h"
 #include "broker/core_preview.h"
 #include "broker/core_record.h"
+#include "broker/core_witness.h"
 #include "broker/core_run.h"
 
 #include "common/banned.h"
@@ -50,6 +51,7 @@ const struct core_row core_table[] = {
     {MSG_W_ACK, IPC_ROLE_WRITER, CORE_S_OPEN, CORE_MANY, 256, core_record_on_ack},
     {MSG_W_DAMAGE, IPC_ROLE_WRITER, CORE_S_OPEN, CORE_MANY, 1024, core_live_on_damage},
     {MSG_W_DELIVERED, IPC_ROLE_WRITER, CORE_S_OPEN, CORE_MANY, 1024, core_offhost_on_delivered},
+    {MSG_W_WITNESSES, IPC_ROLE_WRITER, CORE_S_OPEN, CORE_MANY, 8192, core_witness_on_told},
     {MSG_A_OPEN, IPC_ROLE_AGENT, CORE_S_NEW, CORE_ONCE, 65536, core_agent_on_open},
     {MSG_A_RESUME, IPC_ROLE_AGENT, CORE_S_NEW, CORE_ONCE, 256, core_agent_on_resume},
     {MSG_A_LISTEN, IPC_ROLE_AGENT, CORE_S_PLAN | CORE_S_RUN, CORE_MANY, 64, core_agent_on_listen},

@@ -75,6 +75,7 @@ struct hook {
 	struct hook_count count;
 	uint64_t told_from, told_through; /* what the writer was told last */
 	char told_why[COURIER_WHY_MAX];
+	uint64_t carry; /* of a witness: the request that body is */
 };
 
 struct courier {
@@ -83,7 +84,10 @@ struct courier {
 	struct webhooks conf;
 	size_t nhooks;
 	struct hook hooks[WEBHOOKS_MAX];
-	int dir; /* courier/, -1: not here yet */
+	struct webhooks witnesses_conf;
+	size_t nwitnesses;
+	struct hook *witnesses; /* their state is HOOK_BROKEN, SENDING or IDLE */
+	int dir;		/* courier/, -1: not here yet */
 	bool loaded;
 	uint64_t size; /* of the log, as last told */
 	struct ipc *writer;
@@ -101,6 +105,12 @@ void courier_delivered(struct hook *h, const char *why, uint64_t retry_after_ms)
 void courier_stop(struct courier *c);
 /* How long to wait before try n + 1, from 1; random says where between half of it and all. */
 uint64_t courier_back_off(unsigned tries, uint32_t random);
+
+/* --- courier_witness.c: what the writer asks of witnesses, and what they answer ------------ */
+
+int courier_witness_on_carry(struct courier *c, struct rd *body, struct err *err);
+/* An answer came (status), or none (0, why). */
+void courier_witness_done(struct hook *h, unsigned status, struct str body, const char *why);
 
 /* --- courier_start.c: configuration, files ------------------------------------------------ */
 

@@ -82,7 +82,22 @@ finish(struct delivery *d, const char *why, uint64_t retry_after_ms)
 	export_words(&b, str_z(why), sizeof(text) - 8);
 	(void)snprintf(text, sizeof(text), "%.*s", STR_ARG(buf_str(&b)));
 	courier_http_drop(h);
-	courier_delivered(h, text, retry_after_ms);
+	if (h->conf->key != NULL)
+		courier_witness_done(h, 0, STR(""), text);
+	else
+		courier_delivered(h, text, retry_after_ms);
+}
+
+/* What it says is the writer's to judge, whatever the status is. */
+static void
+witness_answered(struct delivery *d, long status)
+{
+	AUTO_BUF struct buf content = BUF(COURIER_ANSWER_MAX);
+	struct hook *h = d->h;
+
+	buf_put_str(&content, buf_str(&h->answer));
+	courier_http_drop(h);
+	courier_witness_done(h, (unsigned)status, buf_str(&content), "");
 }
 
 static void
@@ -94,6 +109,10 @@ answered(struct delivery *d)
 
 	(void)curl_easy_getinfo(d->easy, CURLINFO_RESPONSE_CODE, &status);
 	(void)curl_easy_getinfo(d->easy, CURLINFO_RETRY_AFTER, &after);
+	if (d->h->conf->key != NULL) {
+		witness_answered(d, status);
+		return;
+	}
 	d->h->http_status = status;
 	if (status >= 200 && status < 300) {
 		finish(d, "", 0);
@@ -195,14 +214,14 @@ take(char *p UNUSED, size_t size, size_t count, void *arg)
 	return 0;
 }
 
-/* The content of an answer of OTLP says what was refused. */
+/* What answers of OTLP and of witnesses say is looked at. */
 static size_t
 take_content(char *p, size_t size, size_t count, void *arg)
 {
 	struct delivery *d = arg;
 	size_t n = take(p, size, count, d);
 
-	if (d->h->conf->otlp)
+	if (d->h->conf->otlp || d->h->conf->key != NULL)
 		buf_put(&d->h->answer, p, n);
 	return n;
 }
@@ -252,6 +271,12 @@ set_fields(struct delivery *d, struct str id)
 
 	if (h->conf->otlp)
 		return set_otlp_fields(d);
+	if (h->conf->key != NULL) {
+		d->fields = curl_slist_append(NULL, "Expect:");
+		return d->fields != NULL && add_field(d, "Content-Type", STR("text/plain")) &&
+		       add_field(d, "User-Agent", STR("cofferdam-courier/1")) &&
+		       SET(d, CURLOPT_HTTPHEADER, d->fields);
+	}
 	buf_printf(&at, "%lld", (long long)now);
 	courier_sign(h->secrets, h->nsecrets, id, now, buf_str(&h->body), &sig);
 	ok = add_field(d, "Content-Type", STR("application/json")) &&
@@ -307,6 +332,8 @@ set_place(struct delivery *d)
 	AUTO_FREE char *url =
 	    xasprintf(v6 ? "https://[%s]:%u/" : "https://%s:%u/", h->url.host, h->url.port);
 	AUTO_FREE char *via = xasprintf("::hook-%u:%u", h->i, h->url.port);
+	AUTO_FREE char *target = xasprintf(h->conf->key != NULL ? "%s/add-checkpoint" : "%s",
+	    h->conf->key != NULL && strcmp(h->url.target, "/") == 0 ? "" : h->url.target);
 	AUTO_BUF struct buf addrs = BUF(1024);
 
 	buf_printf(&addrs, "+hook-%u:%u:", h->i, h->url.port);
@@ -321,8 +348,8 @@ set_place(struct delivery *d)
 	d->via = curl_slist_append(NULL, via);
 	d->resolve = curl_slist_append(NULL, (const char *)addrs.p);
 	return d->via != NULL && d->resolve != NULL && SET(d, CURLOPT_URL, url) &&
-	       SET(d, CURLOPT_REQUEST_TARGET, h->url.target) &&
-	       SET(d, CURLOPT_CONNECT_TO, d->via) && SET(d, CURLOPT_RESOLVE, d->resolve);
+	       SET(d, CURLOPT_REQUEST_TARGET, target) && SET(d, CURLOPT_CONNECT_TO, d->via) &&
+	       SET(d, CURLOPT_RESOLVE, d->resolve);
 }
 
 static void
@@ -411,7 +438,7 @@ courier_http_new(struct courier *c, struct err *err)
 		return rc;
 	if (curl_global_init(CURL_GLOBAL_ALL) != CURLE_OK)
 		return err_set(err, ERR_SYSTEM, "libcurl cannot start");
-	return multi_init(&x->multi, c->loop, on_done, WEBHOOKS_MAX, err);
+	return multi_init(&x->multi, c->loop, on_done, WEBHOOKS_MAX + WITNESSES_MAX, err);
 }
 
 void

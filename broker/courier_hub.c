@@ -341,8 +341,9 @@ static int
 on_msg(void *arg, struct ipc *w UNUSED, uint16_t type, struct rd *body, int *fds UNUSED,
     size_t nfds UNUSED, struct err *err)
 {
-	int rc = type == MSG_W_SOME ? on_some(arg, body, err)
-				    : err_set(err, ERR_PROTOCOL, "not expected here");
+	int rc = type == MSG_W_SOME    ? on_some(arg, body, err)
+		 : type == MSG_W_CARRY ? courier_witness_on_carry(arg, body, err)
+				       : err_set(err, ERR_PROTOCOL, "not expected here");
 
 	if (rc != 0)
 		(void)err_wrap(err, "%s", ipc_msg_name(type));

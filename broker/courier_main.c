@@ -6,8 +6,11 @@
  */
 #include "broker/courier.h"
 
+#include <stdlib.h>
+
 #include "common/log.h"
 #include "common/proc.h"
+#include "common/xalloc.h"
 
 #include "common/banned.h"
 
@@ -57,7 +60,7 @@ on_stop(void *arg)
 int
 main(void)
 {
-	struct courier c = {.loop = loop_new(), .dir = -1};
+	struct courier *c = xcalloc(1, sizeof(*c));
 	const struct proc_ops ops = {.self = IPC_ROLE_COURIER,
 	    .name = "courier",
 	    .config = on_config,
@@ -66,9 +69,14 @@ main(void)
 	    .wire = on_wire,
 	    .stop = on_stop,
 	    .syscalls = courier_syscalls};
-	int rc = proc_main(&ops, c.loop, &c);
+	struct loop *loop = loop_new();
+	int rc;
 
-	courier_free(&c);
-	loop_free(c.loop);
+	c->loop = loop;
+	c->dir = -1;
+	rc = proc_main(&ops, loop, c);
+	courier_free(c);
+	free(c);
+	loop_free(loop);
 	return rc;
 }

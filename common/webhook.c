@@ -27,10 +27,10 @@ static const char *const types[] = {"approval.armed", "approval.consumed", "appr
     "breakglass.rejected", "breakglass.request", "breakglass.review", "breakglass.sign",
     "exception.begin", "exception.end", "exception.rejected", "exception.request", "exception.sign",
     "exception.use", "freeze.begin", "freeze.end", "freeze.rejected", "freeze.request",
-    "freeze.sign", "log.close", "log.damage", "log.full", "log.heartbeat", "log.open",
-    "log.recovered", "log.segment", "policy.load", "policy.refused", "policy.unload", "run.alarm",
-    "run.end", "run.message", "run.pause", "run.resume", "run.revoke", "run.start", "run.stop",
-    "run.targets", "run.watch"};
+    "freeze.sign", "log.close", "log.conflict", "log.damage", "log.full", "log.heartbeat",
+    "log.open", "log.recovered", "log.segment", "policy.load", "policy.refused", "policy.unload",
+    "run.alarm", "run.end", "run.message", "run.pause", "run.resume", "run.revoke", "run.start",
+    "run.stop", "run.targets", "run.watch"};
 
 /* Of the form otlp alone: a log store takes everything, people do not. */
 static const char *const wide[] = {WEBHOOK_EVENT_ALL, "action", "agent.*", "clock.step",
@@ -38,13 +38,14 @@ static const char *const wide[] = {WEBHOOK_EVENT_ALL, "action", "agent.*", "cloc
 
 /* What somebody should look at now. */
 static const char *const alarms[] = {"approval.rejected", "breakglass.begin", "breakglass.rejected",
-    "breakglass.review", "exception.rejected", "freeze.rejected", "log.damage", "log.full",
-    "log.recovered", "policy.refused", "policy.unload", "run.alarm"};
+    "breakglass.review", "exception.rejected", "freeze.rejected", "log.conflict", "log.damage",
+    "log.full", "log.recovered", "policy.refused", "policy.unload", "run.alarm"};
 
 struct parse {
 	const struct json_doc *doc;
 	const struct json *at;
 	struct webhook *h;
+	bool witness;
 };
 
 /* --- events ------------------------------------------------------------------------- */
@@ -129,6 +130,20 @@ read_name(struct parse *p, struct str s, struct err *err)
 	if (!ok)
 		return no(p, err, "name must be 1 to 32 of a-z, 0-9 and '-'");
 	p->h->name = str_dup(s);
+	return 0;
+}
+
+/* What it is called by is the name in it. */
+static int
+read_key(struct parse *p, struct str s, struct err *err)
+{
+	struct str name;
+	const char *why = webhook_witness_key(s, &name);
+
+	if (why != NULL)
+		return no(p, err, why);
+	p->h->key = str_dup(s);
+	p->h->name = str_dup(name);
 	return 0;
 }
 
@@ -230,6 +245,7 @@ static const struct {
     {"ca_file", read_ca_file},
     {"header_file", read_header_file},
     {"from", read_from},
+    {"key", read_key},
     {"link", read_link},
     {"form", read_form},
     {"show", read_show},
@@ -284,10 +300,22 @@ read_seconds(struct parse *p, const struct json *v, int64_t max, int64_t *ret, s
 	return 0;
 }
 
+/* Each of the two has its own. */
+static bool
+key_known(const struct parse *p, struct str key)
+{
+	static const char *const witness[] = {"key", "url", "ca_file", "networks", "timeout"};
+
+	return p->witness ? is_one_of(key, witness, ARRAY_LEN(witness)) : !str_eqz(key, "key");
+}
+
 static int
 member(struct parse *p, struct str key, const struct json *v, struct err *err)
 {
 	p->at = v;
+	if (!key_known(p, key))
+		return json_err(p->doc, v, err, ERR_CONFIG, "unknown key \"%.*s\" of a %s",
+		    STR_ARG(key), p->witness ? "witness" : "webhook");
 	if (str_eqz(key, "events"))
 		return read_events(p, v, err);
 	if (str_eqz(key, "networks"))
@@ -314,11 +342,15 @@ check_whole(struct parse *p, const struct json *v, const struct webhooks *all, s
 	const struct webhook *h = p->h;
 
 	p->at = v;
+	if (p->witness && (h->key == NULL || h->url == NULL))
+		return no(p, err, "a witness needs \"key\" and \"url\"");
 	if (h->name == NULL)
 		return no(p, err, "a webhook needs \"name\"");
 	for (size_t i = 0; i < all->n; i++)
 		if (strcmp(all->v[i].name, h->name) == 0)
-			return no(p, err, "two webhooks have this name");
+			return no(p, err, "two of them have this name");
+	if (p->witness)
+		return 0;
 	if ((h->url == NULL) == (h->url_file == NULL))
 		return no(p, err, "a webhook needs either \"url\" or \"url_file\"");
 	if (h->nevents == 0)
@@ -344,8 +376,8 @@ check_whole(struct parse *p, const struct json *v, const struct webhooks *all, s
 static void
 webhook_free(struct webhook *h)
 {
-	char *const own[] = {
-	    h->name, h->url, h->url_file, h->secret_file, h->ca_file, h->link, h->header_file};
+	char *const own[] = {h->name, h->url, h->url_file, h->secret_file, h->ca_file, h->link,
+	    h->header_file, h->key};
 
 	for (size_t i = 0; i < ARRAY_LEN(own); i++)
 		free(own[i]);
@@ -357,11 +389,12 @@ webhook_free(struct webhook *h)
 }
 
 static int
-read_one(const struct json_doc *doc, const struct json *v, struct webhooks *all, struct err *err)
+read_one(const struct json_doc *doc, const struct json *v, bool witness, struct webhooks *all,
+    struct err *err)
 {
 	struct webhook h = {.retry_for_s = -1, .timeout_s = TIMEOUT_DEFAULT_S};
-	struct parse p = {doc, v, &h};
-	int rc = json_type(v) == JSON_OBJECT ? 0 : no(&p, err, "a webhook is an object");
+	struct parse p = {doc, v, &h, witness};
+	int rc = json_type(v) == JSON_OBJECT ? 0 : no(&p, err, "must be an object");
 
 	for (size_t i = 0; rc == 0 && i < json_count(v); i++)
 		rc = member(&p, json_key(v, i), json_at(v, i), err);
@@ -375,24 +408,40 @@ read_one(const struct json_doc *doc, const struct json *v, struct webhooks *all,
 	return 0;
 }
 
-int
-webhooks_parse(
-    const struct json_doc *doc, const struct json *v, struct webhooks *ret, struct err *err)
+static int
+read_all(const struct json_doc *doc, const struct json *v, bool witness, struct webhooks *ret,
+    struct err *err)
 {
+	size_t max = witness ? WITNESSES_MAX : WEBHOOKS_MAX;
 	struct webhooks all = {0};
 	int rc = 0;
 
-	if (json_type(v) != JSON_ARRAY || json_count(v) > WEBHOOKS_MAX)
+	if (json_type(v) != JSON_ARRAY || json_count(v) > max)
 		return json_err(doc, v, err, ERR_CONFIG,
-		    "webhooks must be an array of at most %d objects", WEBHOOKS_MAX);
+		    "%s must be an array of at most %zu objects",
+		    witness ? "witnesses" : "webhooks", max);
 	for (size_t i = 0; rc == 0 && i < json_count(v); i++)
-		rc = read_one(doc, json_at(v, i), &all, err);
+		rc = read_one(doc, json_at(v, i), witness, &all, err);
 	if (rc != 0) {
 		webhooks_free(&all);
 		return rc;
 	}
 	*ret = all;
 	return 0;
+}
+
+int
+webhooks_parse(
+    const struct json_doc *doc, const struct json *v, struct webhooks *ret, struct err *err)
+{
+	return read_all(doc, v, false, ret, err);
+}
+
+int
+webhooks_parse_witnesses(
+    const struct json_doc *doc, const struct json *v, struct webhooks *ret, struct err *err)
+{
+	return read_all(doc, v, true, ret, err);
 }
 
 void

@@ -9,6 +9,7 @@
 #include "common/json.h"
 
 #define WEBHOOKS_MAX 16
+#define WITNESSES_MAX 8
 #define WEBHOOK_EVENTS_MAX 32
 #define WEBHOOK_NETS_MAX 16
 #define WEBHOOK_NAME_MAX 32
@@ -17,7 +18,8 @@
 #define WEBHOOK_TYPES_MAX 64 /* of all events of one webhook, an alarm counted by its types */
 
 struct webhook {
-	char *name;			  /* [a-z0-9-] */
+	char *name;			  /* [a-z0-9-]; of a witness that of its key */
+	char *key;			  /* a witness' verifier key; NULL: a webhook */
 	char *url, *url_file;		  /* one of the two; the file has the URL in one line */
 	char *secret_file, *ca_file;	  /* beneath the state directory; NULL: none */
 	char *header_file;		  /* of OTLP: one field, sent with each request */
@@ -38,6 +40,14 @@ struct webhooks {
 /* The array "webhooks"; ERR_CONFIG names key, value and limit. */
 int webhooks_parse(
     const struct json_doc *doc, const struct json *v, struct webhooks *ret, struct err *err);
+/*
+ * The array "witnesses": where heads of the log are shown (C2SP tlog-witness). A key is
+ * NAME+ID+BASE64, Ed25519 cosigner's (type 4): docs/format-witness.md 1.
+ */
+int webhooks_parse_witnesses(
+    const struct json_doc *doc, const struct json *v, struct webhooks *ret, struct err *err);
+/* NULL, and its name, which is borrowed; else what is not right with it. */
+const char *webhook_witness_key(struct str s, struct str *ret_name);
 void webhooks_free(struct webhooks *w);
 
 /* Does a record of that type go to it? */

@@ -63,6 +63,19 @@ struct policy_attempts {
 };
 struct policy_attempts policy_attempts(const struct policy *p);
 
+/*
+ * What the log must have before an action with these effects is sent: its record durable always,
+ * signed, and cosigned by so many witnesses.
+ */
+#define POLICY_WITNESSES_MAX 8
+struct policy_requires {
+	bool checkpoint;
+	unsigned witnesses; /* 0: none */
+	int64_t within_s;   /* so long they are waited for */
+};
+struct policy_requires policy_requires(const struct policy *p, uint32_t effects);
+uint32_t policy_requires_said(const struct policy *p); /* effects that it speaks of */
+
 /* A rule that matches once its condition (but for the rate) matched over `over` times in a window.
  */
 enum policy_rate_per { RATE_NONE = 0, RATE_RUN, RATE_OWNER, RATE_AGENT, RATE_TARGET };

@@ -362,6 +362,7 @@ policy_emit(const struct policy *p, struct buf *out)
 		put_calendar(&j, &p->calendars[i]);
 	jcs_close(&j);
 	jcs_z(&j, "clock", p->clock == CLOCK_MODE_TRUSTED ? "trusted" : "kernel-sync");
+	policy_emit_requires(p, &j);
 	policy_emit_emergency(p, &j);
 	jcs_str(&j, "engine", p->engine);
 	put_owners(&j, &p->owners);

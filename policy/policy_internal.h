@@ -118,6 +118,14 @@ struct emergency {
 	int64_t glass_offhost_s;
 };
 
+/* "effect_requires", by effect; said: those that it names. */
+struct requires
+{
+	uint32_t said, checkpoint;
+	uint8_t witnesses[EFFECT_COUNT];
+	int64_t within_s;
+};
+
 struct policy {
 	struct arena *mem;
 	struct str name, tzdata, engine; /* engine: of the effects, when it was built */
@@ -127,6 +135,7 @@ struct policy {
 	struct policy_owners owners;
 	struct policy_attempts attempts; /* as given; 0: not given */
 	bool attempts_given;
+	struct requires requires;
 	struct strs watch; /* roles */
 	bool opaque_keys;  /* a case file's fingerprints: can be judged, never built */
 	size_t ntargets, npeople, ncalendars, nrules, nrates;
@@ -244,7 +253,8 @@ extern const struct section policy_targets_section, policy_people_section, polic
     policy_rules_section, policy_prove_section, policy_cases_section;
 /* Members that source and bundle share, for read_object. */
 read_fn policy_read_serial, policy_read_clock, policy_read_attempts, policy_read_rate,
-    policy_read_owners;
+    policy_read_owners, policy_read_requires;
+void policy_emit_requires(const struct policy *p, struct jcs *j);
 int policy_check_owners(struct reader *r, struct err *err);
 /* policy_target_http.c: the keys of kind http alone; an origin's parts; what holds among targets.
  */

@@ -51,6 +51,7 @@ static const struct read_field bundle_fields[] = {
     {"author", read_id, offsetof(struct policy, author), false},
     {"calendars", read_ignore, 0, true},
     {"clock", policy_read_clock, 0, true},
+    {"effect_requires", policy_read_requires, 0, false},
     {"emergency", policy_read_emergency, 0, false},
     {"engine", read_text, offsetof(struct policy, engine), true},
     {"owners", policy_read_owners, 0, false},

@@ -29,6 +29,7 @@ static const struct read_field source_fields[] = {
     {"author", read_id, offsetof(struct policy, author), false},
     {"owners", policy_read_owners, 0, false},
     {"watch", read_ids, offsetof(struct policy, watch), false},
+    {"effect_requires", policy_read_requires, 0, false},
     {"$schema", read_ignore, 0, false}, /* for editors: docs/policy.schema.json */
     {"include", read_ignore, 0, false},
     {"targets", read_ignore, 0, false},

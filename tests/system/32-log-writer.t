@@ -133,7 +133,7 @@ class Writer:
         if m is None or m[0] != W_ACK:
             return None
         t, seq, size = struct.unpack(">QQQ", m[1][:24])
-        return {"ticket": t, "seq": seq, "size": size, "root": m[1][24:]}
+        return {"ticket": t, "seq": seq, "size": size, "root": m[1][24:56], "leaf": m[1][56:]}
 
     def end(self, how=None):
         """Exit status; with `how` a signal is sent, without P_STOP."""
@@ -276,7 +276,7 @@ for what, args in [
         break
 kinds = [r["type"] for r in records(d)[good:]]
 tap.eq(set(kinds), {"log.open"}, "and leaves nothing in the log but the next start")
-w.core.send(W_ACK, bytes(56))
+w.core.send(W_ACK, bytes(88))
 m = w.parent.recv(1)
 w.core = w.wire(CORE)
 tap.ok(w.greeting()[1] is not None, "a frame that core may not send ends that wire; a new one is served")

@@ -147,6 +147,7 @@ ack(struct world *w, const struct record *r)
 	buf_u64(&b, w->seq);
 	buf_u64(&b, ++w->seq);
 	buf_put(&b, root, 32);
+	buf_put(&b, root, 32);
 	say(&w->writer, MSG_W_ACK, &b);
 }
 

@@ -86,7 +86,7 @@ a_message_over_its_limit_is_refused(void **state)
 
 	assert_int_equal(
 	    dispatch(w->c->writer, MSG_W_ACK, str_mem(big, sizeof(big))), ERR_TOO_LARGE);
-	assert_int_equal(dispatch(w->c->writer, MSG_W_ACK, str_mem(big, 56)),
+	assert_int_equal(dispatch(w->c->writer, MSG_W_ACK, str_mem(big, 88)),
 	    ERR_PROTOCOL); /* a ticket that is not waiting */
 }
 

@@ -138,6 +138,32 @@ consistency_holds_between_all_sizes_and_not_with_a_changed_hash(void **state)
 	}
 }
 
+/* As a writer has it: the tree at m, and leaves as they come. */
+static void
+a_span_makes_the_same_proof_without_leaves(void **state)
+{
+	struct hash want[TREE_PROOF_MAX], got[TREE_PROOF_MAX];
+	struct tree_range at = {0};
+	struct tree_span s;
+
+	(void)state;
+	for (uint64_t m = 0; m <= N_MAX; m++) {
+		tree_span_begin(&s, &at);
+		assert_int_equal(tree_span_proof(&s, got), 0);
+		for (uint64_t n = m + 1; n <= N_MAX; n++) {
+			tree_span_push(&s, &leaves[n - 1]);
+			if (m != 0) {
+				size_t k = tree_consistency(leaves, n, m, want);
+
+				assert_int_equal(tree_span_proof(&s, got), k);
+				assert_memory_equal(got, want, k * sizeof(got[0]));
+			}
+		}
+		if (m < N_MAX)
+			tree_push(&at, &leaves[m]);
+	}
+}
+
 int
 main(void)
 {
@@ -146,6 +172,7 @@ main(void)
 	    cmocka_unit_test(the_root_at_every_size_is_the_naive_one),
 	    cmocka_unit_test(inclusion_holds_at_its_own_place_only),
 	    cmocka_unit_test(consistency_holds_between_all_sizes_and_not_with_a_changed_hash),
+	    cmocka_unit_test(a_span_makes_the_same_proof_without_leaves),
 	};
 
 	for (size_t i = 0; i < N_MAX; i++)

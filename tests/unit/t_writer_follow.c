@@ -81,7 +81,7 @@ setup(void **state)
 	assert_int_equal(signer_new(f->seed, &key, &f->signer, NULL), 0);
 	assert_int_equal(store_open(f->dir, f->signer, &o, &f->store, NULL), 0);
 	f->loop = loop_new();
-	f->follow = follow_new(f->loop, f->dir, f->store, on_took, f);
+	f->follow = follow_new(f->loop, f->dir, f->store, on_took, f, NULL);
 	wire(f);
 	*state = f;
 	return 0;
