@@ -12,7 +12,7 @@
 #include "common/banned.h"
 
 #define WORDS_MAX 256
-#define PARTS_MAX 64 /* of one name between dots */
+#define PART_MAX 64 /* of one name between dots */
 
 /* In the order of their names; docs/format-log.md 7. */
 static const struct {
@@ -193,7 +193,7 @@ export_text(struct jcs *j, const char *key, struct str s)
 const struct canon_node *
 export_at(const struct canon_node *data, const char *name)
 {
-	char part[PARTS_MAX];
+	char part[PART_MAX];
 	struct str rest = str_z(name), s;
 
 	while (data != NULL && rest.n != 0) {
@@ -224,15 +224,44 @@ may_leave(const struct canon_node *v)
 	return is_scalar(v) || v->count == 0 || is_scalar(canon_first(v));
 }
 
+/* Names that begin alike stand together: what they begin with is looked for once. */
+struct group {
+	const char *name;
+	size_t n;
+	const struct canon_node *at;
+};
+
+static const struct canon_node *
+member_at(const struct canon_node *data, const char *name, struct group *g)
+{
+	const char *dot = strchr(name, '.');
+	size_t n = dot != NULL ? (size_t)(dot - name) : 0;
+	char part[PART_MAX];
+
+	if (dot == NULL)
+		return canon_member(data, name);
+	if (n != g->n || memcmp(name, g->name, n) != 0) {
+		assert(n < sizeof(part));
+		memcpy(part, name, n);
+		part[n] = '\0';
+		*g = (struct group){name, n, canon_member(data, part)};
+	}
+	if (g->at == NULL || g->at->type != CANON_OBJECT)
+		return NULL;
+	return export_at(g->at, dot + 1);
+}
+
 void
 export_each(const struct export *e, export_fn *fn, void *arg)
 {
+	struct group g = {0};
+
 	for (size_t i = 0; i < ARRAY_LEN(members); i++) {
 		const struct canon_node *v;
 
 		if (members[i].class == EXPORT_TEXT && !e->o->text)
 			continue;
-		v = export_at(e->data, members[i].name);
+		v = member_at(e->data, members[i].name, &g);
 		if (may_leave(v))
 			fn(arg, members[i].name, members[i].class, v);
 	}

@@ -24,8 +24,8 @@
 
 #include "common/banned.h"
 
-#define CHUNK_RECORDS 1000 /* written, synced, and then the cursor */
-#define CHUNK_BYTES ((size_t)1 << 20)
+#define CHUNK_RECORDS 5000 /* written, synced, and then the cursor */
+#define CHUNK_BYTES ((size_t)4 << 20)
 #define OTLP_RECORDS 200 /* of one line, which is one request */
 #define POLL_MS 200
 #define TELL_US INT64_C(5000000)

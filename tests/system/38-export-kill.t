@@ -47,7 +47,7 @@ def whole(state, out):
     return "".join("record %d has another hash\n" % e["seq"] for e in seen if log[e["seq"]] != e["hash"])
 
 
-state = make("a", 2500)
+state = make("a", 5500)
 kills, worst, n = 0, "", 80  # before it the program is only being loaded
 while True:
     n += 3
@@ -97,7 +97,7 @@ os.makedirs(less + "/export")
 shutil.copy(temp.path + "/a/export/k", less + "/export/k")
 r = run([CLI, *export(less, temp.path + "/d.json")])
 tap.ok(r.returncode and "older state" in r.stdout, "ahead of the log: refused", r.stdout)
-same = make("e", 2600)
+same = make("e", 5600)
 os.makedirs(same + "/export")
 shutil.copy(temp.path + "/a/export/k", same + "/export/k")
 r = run([CLI, *export(same, temp.path + "/e.json")])
