@@ -69,7 +69,8 @@ answered(struct hook *h, const struct webhook *conf, uint32_t n, long status, co
 {
 	*h = (struct hook){.conf = conf, .batch_n = n, .http_status = status, .answer = BUF(4096)};
 	h->since_us = clock_wall_us();
-	buf_put_z(&h->answer, text);
+	if (text[0] != '\0')
+		buf_put_z(&h->answer, text); /* the caller frees it */
 }
 
 static void
