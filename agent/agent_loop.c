@@ -42,12 +42,12 @@ record_model(struct course *k, const struct model_turn *t, struct err *err)
 }
 
 static int
-finish(const struct loop_config *c, const char *status, char *text, struct loop_end *ret,
-    struct err *err)
+finish(
+    const struct course *k, const char *status, char *text, struct loop_end *ret, struct err *err)
 {
-	int rc = broker_end_spent(c->broker, status, text, "", err);
+	int rc = broker_end_spent(k->c->broker, status, text, "", err);
 
-	*ret = (struct loop_end){.status = status, .text = text};
+	*ret = (struct loop_end){.status = status, .text = text, .tokens = k->tokens};
 	return rc;
 }
 
@@ -102,15 +102,15 @@ agent_loop(const struct loop_config *c, struct loop_end *ret, struct err *err)
 
 	for (k.turn = 1;; k.turn++) {
 		if ((over = budget_spent(&k, &status)) != NULL)
-			return finish(c, status, over, ret, err);
+			return finish(&k, status, over, ret, err);
 		rc = one_turn(&k, &e);
 		if (rc == ERR_TIMEOUT && budget_left_seconds(&k) == 0)
 			continue; /* says which budget */
 		if (rc != 0 && c->steer != NULL && c->steer->stop != NULL)
-			return finish(c, "stopped", xstrdup(c->steer->stop), ret, err);
+			return finish(&k, "stopped", xstrdup(c->steer->stop), ret, err);
 		if (rc != 0)
-			return finish(c, "error", xstrdup(e.msg), ret, err);
+			return finish(&k, "error", xstrdup(e.msg), ret, err);
 		if (k.finished != NULL)
-			return finish(c, k.outcome, xstrdup(k.finished), ret, err);
+			return finish(&k, k.outcome, xstrdup(k.finished), ret, err);
 	}
 }

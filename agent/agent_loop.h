@@ -13,6 +13,26 @@
 #define LOOP_HEAD 16384	      /* bytes of output that the model and the record get */
 #define LOOP_TAIL 16384
 
+struct loop_end {
+	const char *status; /* what A_END takes: done, not_done, error, budget:turns ... */
+	char *text;
+	uint64_t tokens; /* that it used */
+};
+
+/* A child run, as a model asks for it: nothing in it is more than its parent has. */
+struct loop_child {
+	const char *task;
+	struct str targets, effects;	 /* commas between; empty: all of the parent's */
+	uint64_t turns, seconds, tokens; /* tokens 0: no limit */
+};
+struct loop_config;
+/*
+ * Runs one to its end. ERR_*: it could not be begun, and the parent goes on. The caller frees
+ * ret->text.
+ */
+typedef int loop_child_fn(void *arg, const struct loop_config *parent, const struct loop_child *c,
+    struct loop_end *ret, struct err *err);
+
 struct loop_config {
 	struct broker *broker;
 	struct sandbox *sandbox;
@@ -20,14 +40,11 @@ struct loop_config {
 	struct model *model;
 	struct agent_steer *steer; /* NULL: nobody can tell it anything */
 	struct transcript out;
+	loop_child_fn *child; /* NULL: it can have none */
+	void *child_arg;
 	const char *task;
 	uint64_t max_turns, max_time_s, exec_s; /* 0: the default */
 	uint64_t max_tokens;			/* 0: no limit */
-};
-
-struct loop_end {
-	const char *status; /* what A_END takes: done, not_done, error, budget:turns ... */
-	char *text;
 };
 
 /* Runs to an end and records it, also when it is an error. The caller frees ret->text. */

@@ -12,6 +12,7 @@
 #include "common/jcs.h"
 #include "common/log.h"
 #include "common/xalloc.h"
+#include "agent/agent_budget.h"
 #include "agent/agent_hold.h"
 #include "agent/agent_loop.h"
 #include "agent/agent_prompt.h"
@@ -97,28 +98,31 @@ loop_of(const struct agent_options *o, struct agent_steer *steer)
 	    .max_tokens = o->max_tokens};
 }
 
+static loop_child_fn child_run;
+
 static int
 loop_run(const struct agent_options *o, struct broker *b, const struct agent_change *change,
-    struct agent_steer *steer, struct model *m, int *status, struct err *err)
+    struct agent_steer *steer, struct model *m, struct loop_end *ret, struct err *err)
 {
 	struct loop_config c = loop_of(o, steer);
-	struct loop_end end = {0};
 	int rc;
 
 	c.broker = b;
 	c.sandbox = change->sandbox;
 	c.env = &change->env;
 	c.model = m;
+	if (o->model != NULL) {
+		c.child = child_run;
+		c.child_arg = (void *)(uintptr_t)o;
+	}
 	transcript_head(&c.out, broker_plan(b)->run, broker_plan(b)->owner,
 	    o->agent != NULL ? o->agent : "cofferdam", o->task);
-	rc = agent_loop(&c, &end, err);
-	if (end.status != NULL) {
-		transcript_line(&c.out, "-- %s", end.status);
-		if (strcmp(end.status, "done") != 0)
-			log_error("run %s: %s: %s", broker_plan(b)->run, end.status, end.text);
-		*status = strcmp(end.status, "done") == 0 ? 0 : 1;
-		free(end.text);
-	}
+	rc = agent_loop(&c, ret, err);
+	if (ret->status == NULL)
+		return rc;
+	transcript_line(&c.out, "-- %s", ret->status);
+	if (strcmp(ret->status, "done") != 0)
+		log_error("run %s: %s: %s", broker_plan(b)->run, ret->status, ret->text);
 	return rc;
 }
 
@@ -171,45 +175,119 @@ spec_of(const struct agent_options *o)
 	return s;
 }
 
-static int
-run_inside(const struct agent_options *o, const struct sandbox_workspace *ws, struct model *m,
-    int *status, struct err *err)
+static struct agent_hold_ask
+hold_of(const struct agent_options *o, const struct sandbox_workspace *ws, const char *path,
+    const char *budget, struct agent_steer *steer)
 {
-	AUTO_FREE char *path = agent_hold_socket(o->socket, o->state);
-	AUTO_TRANSCRIPT struct transcript out = {.fd = -1};
-	AUTO_STEER struct agent_steer steer = {.out = &out};
-	AUTO_HOLD struct agent_hold h = AGENT_HOLD;
-	struct agent_hold_ask ask = {.broker = {.socket = path,
-					 .agent = o->agent != NULL ? o->agent : "cofferdam",
-					 .task = o->task != NULL ? o->task : o->command[0],
-					 .targets = o->targets,
-					 .ntargets = o->ntargets,
-					 .parent = o->parent,
-					 .effects = o->effects,
-					 .neffects = o->neffects,
-					 .steer = &steer,
-					 .loop = o->model != NULL},
+	return (struct agent_hold_ask){.broker = {.socket = path,
+					   .agent = o->agent != NULL ? o->agent : "cofferdam",
+					   .task = o->task != NULL ? o->task : o->command[0],
+					   .targets = o->targets,
+					   .ntargets = o->ntargets,
+					   .parent = o->parent,
+					   .effects = o->effects,
+					   .neffects = o->neffects,
+					   .budget = budget,
+					   .steer = steer,
+					   .loop = o->model != NULL},
 	    .spec = spec_of(o),
 	    .ws = ws};
-	AUTO(model) struct model *remote = NULL;
-	struct err e = {0};
-	int rc;
+}
 
-	/* A command has the terminal for itself. */
-	if (!o->quiet && o->command == NULL)
-		transcript_open(&out, STDOUT_FILENO, o->json);
-	if ((rc = agent_hold_begin(&ask, &h, err)) != 0)
+/* What the loop will keep to, for the record, and for its children; of a command nothing. */
+static char *
+budget_json(const struct agent_options *o)
+{
+	const struct loop_config c = {
+	    .max_turns = o->max_turns, .max_time_s = o->max_time_s, .max_tokens = o->max_tokens};
+	const struct budget b = budget_of(&c);
+	AUTO_BUF struct buf out = BUF(512);
+	struct jcs j;
+
+	if (o->command != NULL)
+		return xstrdup("");
+	jcs_init(&j, &out);
+	jcs_open(&j, NULL);
+	jcs_int(&j, "seconds", (int64_t)b.time_s);
+	if (b.tokens != 0)
+		jcs_int(&j, "tokens", (int64_t)b.tokens);
+	jcs_int(&j, "turns", (int64_t)b.turns);
+	jcs_close(&j);
+	return buf_dup_z(&out);
+}
+
+/* One run; out is the stream that it shares with its parent, if it has one. ret: of a loop. */
+static int
+run_inside(const struct agent_options *o, const struct sandbox_workspace *ws, struct model *m,
+    struct transcript *out, struct loop_end *ret, int *status, struct err *err)
+{
+	AUTO_FREE char *path = agent_hold_socket(o->socket, o->state), *budget = budget_json(o);
+	AUTO_STEER struct agent_steer steer = {.out = out};
+	AUTO_HOLD struct agent_hold h = AGENT_HOLD;
+	struct agent_hold_ask ask = hold_of(o, ws, path, budget, &steer);
+	AUTO(model) struct model *remote = NULL;
+	char prefix[11];
+	struct err e = {0};
+	int rc = agent_hold_begin(&ask, &h, err);
+
+	if (rc != 0)
 		return rc;
 	steer.sandbox = h.sandbox;
-	out.look.run = broker_plan(h.broker)->run;
+	if (out->look.run == NULL)
+		out->look.run = broker_plan(h.broker)->run;
+	else if (snprintf(prefix, sizeof(prefix), "%s", broker_plan(h.broker)->run) > 0)
+		out->prefix = prefix;
 	if (o->model != NULL && (rc = remote_open(o, h.broker, &steer, &h.loop, &remote, err)) == 0)
 		m = remote;
 	if (rc == 0)
-		rc = m != NULL ? loop_run(o, h.broker, &h.change, &steer, m, status, err)
+		rc = m != NULL ? loop_run(o, h.broker, &h.change, &steer, m, ret, err)
 			       : command_run(o, h.broker, &steer, status, err);
 	if (rc != 0)
 		(void)broker_end(h.broker, "error", err->msg, &e);
 	return rc;
+}
+
+/* --- children -------------------------------------------------------------------- */
+
+static int
+names_cut(
+    struct str list, const char **names, size_t *n, size_t most, char **ret_text, struct err *err)
+{
+	char *at = *ret_text = str_dup(list), *save = NULL;
+
+	*n = list.n == 0 ? *n : 0;
+	for (char *w = list.n != 0 ? strtok_r(at, ", ", &save) : NULL; w != NULL;
+	     w = strtok_r(NULL, ", ", &save)) {
+		if (*n == most)
+			return err_set(err, ERR_TOO_LARGE, "more than %zu names", most);
+		names[(*n)++] = w;
+	}
+	return 0;
+}
+
+/* As its parent was asked for, but for what the model said; in a sandbox of its own. */
+static int
+child_run(void *arg, const struct loop_config *parent, const struct loop_child *c,
+    struct loop_end *ret, struct err *err)
+{
+	struct agent_options own = *(const struct agent_options *)arg;
+	struct transcript out = parent->out;
+	AUTO_FREE char *targets = NULL, *effects = NULL;
+	int status = 0, rc;
+
+	own.parent = broker_plan(parent->broker)->run;
+	own.task = c->task;
+	own.workspace = NULL;
+	own.max_turns = c->turns;
+	own.max_time_s = c->seconds;
+	own.max_tokens = c->tokens;
+	own.ntargets = own.neffects = 0;
+	if ((rc = names_cut(
+		 c->targets, own.targets, &own.ntargets, AGENT_TARGETS_MAX, &targets, err)) != 0 ||
+	    (rc = names_cut(
+		 c->effects, own.effects, &own.neffects, AGENT_EFFECTS_MAX, &effects, err)) != 0)
+		return rc;
+	return run_inside(&own, NULL, NULL, &out, ret, &status, err);
 }
 
 static int
@@ -243,9 +321,11 @@ agent_run(const struct agent_options *o)
 	struct sandbox_spec given = {
 	    .workspace = o->workspace, .binds = o->binds, .nbinds = o->nbinds};
 	struct agent_options judged = *o;
+	AUTO_TRANSCRIPT struct transcript out = {.fd = -1};
 	AUTO(model) struct model *m = NULL;
+	struct loop_end end = {0};
 	struct err e = {0};
-	int status = 1;
+	int status = 1, rc;
 
 	/* As it was given: the real paths behind it have no dots and are never relative. */
 	if (options_check(o, &e) != 0 || sandbox_spec_check(&given, &e) != 0 ||
@@ -258,9 +338,15 @@ agent_run(const struct agent_options *o)
 		log_warn("%s", warning);
 	sandbox_workspace_apply(&ws, judged.binds, &given);
 	judged.workspace = given.workspace;
-	if (run_inside(&judged, &ws, m, &status, &e) != 0) {
-		log_error("%s", e.msg);
-		return status != 0 ? status : 1;
-	}
-	return status;
+	/* A command has the terminal for itself. */
+	if (!o->quiet && o->command == NULL)
+		transcript_open(&out, STDOUT_FILENO, o->json);
+	rc = run_inside(&judged, &ws, m, &out, &end, &status, &e);
+	if (end.status != NULL)
+		status = strcmp(end.status, "done") == 0 ? 0 : 1;
+	free(end.text);
+	if (rc == 0)
+		return status;
+	log_error("%s", e.msg);
+	return status != 0 ? status : 1;
 }

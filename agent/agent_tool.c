@@ -24,6 +24,10 @@ static const struct {
 	{                                                                   \
 		.name = n, .type = TOOL_STRING, .required = true, .what = w \
 	}
+#define OPTIONAL(n, w)                                    \
+	{                                                 \
+		.name = n, .type = TOOL_STRING, .what = w \
+	}
 #define ONE_OF(n, list, must, w)                                                            \
 	{                                                                                   \
 		.name = n, .type = TOOL_STRING, .values = list, .required = must, .what = w \
@@ -75,6 +79,18 @@ static const struct tool tools[] = {
 	"action, once.",
 	{TEXT("id", "The id of the request, as the refusal names it."),
 	    NUMBER("timeout_s", 0, 86400, "Seconds to wait; 60 unless given.")}},
+    {TOOL_SUBAGENT, "subagent",
+	"Have a part of the task done by a run of its own: a model like you, in a fresh sandbox "
+	"without your files, which knows only the task you give it. It ends before this call "
+	"does, and its closing words come back. It can do nothing that you cannot, what it spends "
+	"is yours, and what it is refused counts as tried by you.",
+	{TEXT("task", "All that it must know."),
+	    OPTIONAL("targets", "Names of targets, commas between; all of yours unless given."),
+	    OPTIONAL("effects", "What it may do at most, as \"read\" or \"@data\", commas between; "
+				"all that you may unless given."),
+	    NUMBER("turns", 1, 10000, "At most; what you have left unless given."),
+	    NUMBER("seconds", 1, 86400, "At most; what you have left unless given."),
+	    NUMBER("tokens", 1, INT64_C(1) << 40, "At most; what you have left unless given.")}},
     {TOOL_FINISH, "finish", "End the run: the task is done, or cannot be done.",
 	{TEXT("answer", "The outcome in a few plain words."),
 	    ONE_OF("outcome", outcomes, false, "done unless given.")}},

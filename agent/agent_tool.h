@@ -18,6 +18,7 @@ enum tool_id {
 	TOOL_WRITE_FILE,
 	TOOL_ASK,
 	TOOL_WAIT_APPROVAL,
+	TOOL_SUBAGENT, /* a run of its own, with a part of this one's */
 	TOOL_FINISH
 };
 

@@ -173,6 +173,7 @@ static const struct {
     {TOOL_WRITE_FILE, tool_write_file},
     {TOOL_ASK, tool_ask},
     {TOOL_WAIT_APPROVAL, tool_wait_approval},
+    {TOOL_SUBAGENT, tool_subagent},
     {TOOL_FINISH, finish},
 };
 

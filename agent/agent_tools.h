@@ -31,5 +31,6 @@ typedef int tool_fn(
 tool_fn tool_run_code, tool_run_command; /* agent_tool_code.c */
 tool_fn tool_ask, tool_wait_approval;	 /* agent_tool_ask.c */
 tool_fn tool_read_file, tool_write_file; /* agent_tool_file.c */
+tool_fn tool_subagent;			 /* agent_tool_child.c */
 
 #endif

@@ -22,6 +22,7 @@
 
 #define END_WAIT_MS 2000
 #define EVENT_TEXT_MAX ((size_t)16384)
+#define MARK_MAX 96
 #define EVENT_MAX ((size_t)1 << 20)
 
 struct transcript_queue {
@@ -157,14 +158,24 @@ tone_of(const char *mark)
 	return STREAM_PLAIN;
 }
 
+static const char *
+marked(const struct transcript *t, const char *mark, char room[MARK_MAX])
+{
+	if (t->prefix == NULL)
+		return mark;
+	(void)snprintf(room, MARK_MAX, "%s %s", t->prefix, mark);
+	return room;
+}
+
 void
 transcript_text(const struct transcript *t, const char *mark, struct str text)
 {
 	AUTO_BUF struct buf b = BUF((size_t)16 << 20);
+	char room[MARK_MAX];
 
 	if (t->fd < 0 || t->json)
 		return;
-	stream_text(&t->look, tone_of(mark), mark, text, &b);
+	stream_text(&t->look, tone_of(mark), marked(t, mark, room), text, &b);
 	put(t, buf_str(&b));
 }
 
@@ -172,7 +183,7 @@ void
 transcript_line(const struct transcript *t, const char *fmt, ...)
 {
 	AUTO_BUF struct buf b = BUF(65536);
-	char text[4096];
+	char text[4096], room[MARK_MAX];
 	va_list ap;
 	int n;
 
@@ -183,7 +194,7 @@ transcript_line(const struct transcript *t, const char *fmt, ...)
 	va_end(ap);
 	if (n <= 0)
 		return;
-	stream_line(&t->look, text[0] == '=' ? STREAM_QUIET : STREAM_PLAIN, "",
+	stream_line(&t->look, text[0] == '=' ? STREAM_QUIET : STREAM_PLAIN, marked(t, "", room),
 	    str_mem(text, (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1), &b);
 	put(t, buf_str(&b));
 }

@@ -14,6 +14,7 @@ struct transcript {
 	int fd; /* -1: silent */
 	bool json;
 	struct stream_look look;
+	const char *prefix;		/* of each line, for a child's; NULL: none */
 	struct transcript_queue *queue; /* NULL: fd takes all at once, as a file does */
 };
 

@@ -153,6 +153,16 @@ send(const struct core_run *run, enum how how, uint64_t seq, const char *by, con
 }
 
 /* Children stand still and go on with their parent. */
+/* Of the run's own kin below it. */
+static bool
+is_below(const struct core_run *r, const struct core_run *run)
+{
+	while ((r = core_child_parent(r)) != NULL)
+		if (r == run)
+			return true;
+	return false;
+}
+
 static void
 hold(struct core_run *run, bool on, const char *by)
 {
@@ -161,11 +171,10 @@ hold(struct core_run *run, bool on, const char *by)
 	run->paused = on;
 	send(run, on ? HOW_PAUSE : HOW_RESUME, 0, by, "");
 	TAILQ_FOREACH (r, &run->core->runs, link)
-		for (const struct core_run *up = r; (up = core_child_parent(up)) != NULL;)
-			if (up == run && r->paused != on) {
-				r->paused = on;
-				send(r, on ? HOW_PAUSE : HOW_RESUME, 0, by, "");
-			}
+		if (is_below(r, run) && r->paused != on) {
+			r->paused = on;
+			send(r, on ? HOW_PAUSE : HOW_RESUME, 0, by, "");
+		}
 }
 
 static void
@@ -184,12 +193,17 @@ stop(struct core_run *run, const char *by, const char *reason)
 {
 	AUTO_FREE char *text =
 	    xasprintf("stopped by %s%s%s", by, reason[0] != '\0' ? ": " : "", reason);
+	const struct core_run *r;
 
 	if (run->peer == NULL) { /* nobody who could do it in order */
 		core_run_end(run, "stopped", str_z(text), false);
 		return;
 	}
 	send(run, HOW_STOP, 0, by, text);
+	/* Its agent may wait for one of them. */
+	TAILQ_FOREACH (r, &run->core->runs, link)
+		if (is_below(r, run))
+			send(r, HOW_STOP, 0, by, text);
 	loop_timer_del(run->until);
 	run->until = loop_timer_add(run->core->loop, CORE_STOP_MS, not_stopped, run);
 }

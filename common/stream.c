@@ -157,14 +157,15 @@ tell_action(struct told *t)
 {
 	const struct json *d = json_get(t->data, "decision"), *rq = json_get(t->data, "request");
 	const struct json *in = json_get(rq, "input");
-	struct str verdict = json_str(json_get(d, "verdict"));
+	struct str verdict = json_str(json_get(d, "verdict")), show;
 	bool allow = str_eqz(verdict, "allow"), waits = str_eqz(verdict, "needs_approval");
 	AUTO_BUF struct buf b = BUF(65536);
 
 	buf_printf(&b, "%.*s: ", STR_ARG(verdict));
 	put_list(&b, json_get(in, "effects"));
 	buf_printf(&b, " on %.*s: ", STR_ARG(json_str(json_get(in, "target"))));
-	buf_put_str(&b, first_line(json_str(json_get(t->event, "text"))));
+	show = json_str(json_get(t->event, "text"));
+	buf_put_str(&b, first_line(show.n != 0 ? show : json_str(json_get(rq, "operation"))));
 	say(t, allow ? STREAM_GOOD : waits ? STREAM_WAIT : STREAM_BAD, "! ", buf_str(&b));
 	if (!allow)
 		say(t, waits ? STREAM_WAIT : STREAM_BAD, "!   ", json_str(json_get(d, "reason")));

@@ -4,6 +4,7 @@
 // SCRIPT: {"steps": [STEP, ...], "errors": [ERROR, ...], "key": "..."}
 // STEP:   {"text": "...", "tools": [{"tool": "regex of its name", "input": {...}}], "thinking": "...", "stop": "..."}
 //         A value "${REGEX}" of an input is filled in from the conversation: the first group of its last match.
+//         Of a conversation whose task has the words of a key of "tasks": {"words": [STEP, ...]} its steps instead.
 //         The step is picked by the assistant messages so far, so that a request that is tried again gets the same one.
 // ERROR:  {"at": N} for request N with one of
 //         "status": 529 with "headers", "body"; "sse": "overloaded_error" after a 200; in the middle "cut": true,
@@ -32,7 +33,9 @@ function filled(input, messages) {
 
 function stepFor(messages, toolNames) {
   const said = messages.filter((m) => m.role === 'assistant').length;
-  const step = script.steps[Math.min(said, script.steps.length - 1)];
+  const task = JSON.stringify(messages.find((m) => m.role === 'user') || '');
+  const steps = Object.entries(script.tasks || {}).find(([words]) => task.includes(words))?.[1] || script.steps;
+  const step = steps[Math.min(said, steps.length - 1)];
   const tools = (step.tools || []).map((t) => {
     const name = toolNames.find((n) => new RegExp(t.tool).test(n));
     return name ? { name, input: filled(t.input, messages) } : null;
