@@ -87,7 +87,7 @@ for words, bad in (("https://", dict(GOOD, url="http://127.0.0.1/")), ("not know
                    ("No such file", dict(GOOD, secret_file="keys/webhook/none")), ("..", dict(GOOD, secret_file="../x")),
                    ("unknown key", dict(GOOD, retries=3)), ("604800", dict(GOOD, retry_for=604801))):
     tap.has(start_says(bad), words, "refused at start: %s" % words)
-tap.has(start_says(GOOD, GOOD), "two webhooks", "refused at start: one name twice")
+tap.has(start_says(GOOD, GOOD), "two of them have this name", "refused at start: one name twice")
 put("siem", "whsec_%s\nwhsec_%s\n" % (KEY, OLD), 0o644)
 tap.has(start_says(GOOD), "mode is 0644, must be 0600", "refused at start: a secret that others can read")
 put("siem", "whsec_%s\nwhsec_%s\n" % (KEY, OLD))
