@@ -356,6 +356,27 @@ judge_on_http(const struct policy_target *t, const struct http_request *r, struc
 		judge_on_target(t, r, v);
 }
 
+/*
+ * Documentation, a search API: it is read, or the request is opaque, which no policy can permit.
+ * What its method claims stands beside that.
+ */
+static void
+judge_on_reference(const struct policy_target *t, const struct http_request *r, struct http_view *v)
+{
+	bool search =
+	    str_eqz(r->method, "POST") && listed_exactly(t->read_posts, t->nread_posts, r->path);
+
+	v->effects = search ? EFFECT_read : method_effects(r->method);
+	doubt_request(r, v);
+	if (v->fault != NULL)
+		return;
+	if (search)
+		form_post(r, v);
+	else if (!is_get(r) || has_body(r) || r->form == HTTP_ASTERISK)
+		effects_http_doubt(v, EFFECT_opaque,
+		    "a reference is only read: GET and HEAD, and POST of what read_posts names");
+}
+
 /* Protocols of their own: what the method would claim elsewhere counts for nothing. */
 static void
 judge_on_kind(const struct policy_target *t, const struct http_request *r, struct http_view *v)
@@ -377,6 +398,7 @@ judge_on_kind(const struct policy_target *t, const struct http_request *r, struc
 	case TARGET_MCP: effects_mcp(r, v); break;
 	case TARGET_POSTGRES:
 	case TARGET_HTTP:
+	case TARGET_REFERENCE:
 	case TARGET_REDIS: break;
 	}
 	v->effects |= doubts.effects;
@@ -391,6 +413,8 @@ effects_http(const struct policy_target *t, const struct http_request *r, struct
 
 	if (t == NULL || t->kind == TARGET_HTTP)
 		judge_on_http(t, r, &v);
+	else if (t->kind == TARGET_REFERENCE)
+		judge_on_reference(t, r, &v);
 	else
 		judge_on_kind(t, r, &v);
 	*ret = v;
@@ -459,6 +483,8 @@ effects_http_body(const struct policy_target *t, enum http_api api, const struct
 		effects_mcp_message(t, facts, view);
 	else
 		effects_http_doubt(view, EFFECT_opaque, NOT_JUDGED);
+	if (t != NULL && t->kind == TARGET_REFERENCE && view->effects != EFFECT_read)
+		effects_http_doubt(view, EFFECT_opaque, "a form that does more than read");
 }
 
 void

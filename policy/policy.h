@@ -103,7 +103,9 @@ enum target_kind {
 	TARGET_K8S,
 	TARGET_AWS,
 	TARGET_REDIS,
-	TARGET_MCP
+	TARGET_MCP,
+	TARGET_REFERENCE, /* what is only read, whatever a rule says */
+	TARGET_KIND_LAST = TARGET_REFERENCE
 };
 enum target_model { TARGET_MODEL_NONE = 0, TARGET_MODEL_ANTHROPIC, TARGET_MODEL_OPENAI };
 

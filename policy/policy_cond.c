@@ -176,7 +176,7 @@ check_owners(struct reader *r, const struct json *v, const struct cond *c, struc
 static bool
 kind_is_known(struct str s)
 {
-	for (int k = TARGET_POSTGRES; k <= TARGET_MCP; k++)
+	for (int k = TARGET_POSTGRES; k <= TARGET_KIND_LAST; k++)
 		if (str_eqz(s, target_kind_name((enum target_kind)k)))
 			return true;
 	return false;

@@ -221,12 +221,12 @@ targets(struct space *s)
 
 	for (size_t i = 0; i < n; i++)
 		total += p[i]->ntargets;
-	space_room(s, SPACE_TARGET, total + TARGET_MCP);
+	space_room(s, SPACE_TARGET, total + TARGET_KIND_LAST);
 	for (size_t i = n; i-- > 0;)
 		for (size_t k = 0; k < p[i]->ntargets; k++)
 			space_value_add(s, SPACE_TARGET,
 			    policy_input_for(p[i], p[i]->targets[k].pub.id), false);
-	for (int k = TARGET_POSTGRES; k <= TARGET_MCP; k++)
+	for (int k = TARGET_POSTGRES; k <= TARGET_KIND_LAST; k++)
 		space_value_add(s, SPACE_TARGET,
 		    (struct policy_input){.target = STR(FUTURE),
 			.env = STR(FUTURE),

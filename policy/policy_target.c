@@ -14,7 +14,8 @@
 #define K8S (1u << TARGET_K8S)
 #define AWS (1u << TARGET_AWS)
 #define MCP (1u << TARGET_MCP)
-#define HTTP_KINDS (1u << TARGET_HTTP | GIT | K8S | AWS | MCP)
+#define REFERENCE (1u << TARGET_REFERENCE)
+#define HTTP_KINDS (1u << TARGET_HTTP | GIT | K8S | AWS | MCP | REFERENCE)
 
 static const struct {
 	const char *name;
@@ -28,6 +29,7 @@ static const struct {
     {"aws", TARGET_AWS, 443},
     {"redis", TARGET_REDIS, 6379},
     {"mcp", TARGET_MCP, 443},
+    {"reference", TARGET_REFERENCE, 443},
 };
 
 const char *
@@ -60,7 +62,7 @@ read_kind(struct reader *r, const struct json *v, void *out, struct err *err)
 		}
 	}
 	return json_err(r->doc, v, err, ERR_INVALID,
-	    "kind must be postgres, http, git, k8s, aws, redis or mcp, is \"%.*s\"",
+	    "kind must be postgres, http, git, k8s, aws, redis, mcp or reference, is \"%.*s\"",
 	    STR_ARG(json_str(v)));
 }
 
@@ -269,7 +271,7 @@ static const struct {
     {"repositories", GIT},
     {"services", AWS},
     {"tools", MCP},
-    {"read_posts", 1u << TARGET_HTTP | K8S},
+    {"read_posts", 1u << TARGET_HTTP | K8S | REFERENCE},
     {"unsafe_gets", 1u << TARGET_HTTP},
     {"model", 1u << TARGET_HTTP},
     {"networks", HTTP_KINDS},
