@@ -13,7 +13,7 @@
 
 #include "common/banned.h"
 
-enum kind { POLICY, RUN, TARGETS, ACTION, LIFT, DOUBT, REFUSED, PAUSE };
+enum kind { POLICY, RUN, TARGETS, ACTION, LIFT, DOUBT, REFUSED, PAUSE, ALARM };
 
 struct node {
 	struct node *prev, *next; /* by age */
@@ -326,6 +326,10 @@ live_record(struct live *l, const struct record *r, const struct tree_range *tre
 		drop(l, TARGETS, r->run);
 		drop(l, REFUSED, r->run);
 		drop(l, PAUSE, r->run);
+		drop(l, ALARM, r->run);
+	} else if (str_eqz(r->type, "run.alarm")) {
+		drop_oldest(l, ALARM, r->run, LIVE_ALARMS_RUN);
+		add(l, ALARM, r->run, r, tree);
 	} else if (str_eqz(r->type, "run.pause") || str_eqz(r->type, "run.resume")) {
 		drop(l, PAUSE, r->run);
 		add(l, PAUSE, r->run, r, tree);
@@ -411,7 +415,7 @@ live_restore(struct live *l, struct rd *in)
 		struct str key = rd_lstr(in), body = rd_lstr(in), at = rd_bytes(in, HASH_LEN);
 		struct hash root;
 
-		ok = kind <= PAUSE && !in->bad;
+		ok = kind <= ALARM && !in->bad;
 		if (!ok)
 			break;
 		memcpy(root.b, at.p, HASH_LEN);

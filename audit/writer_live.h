@@ -13,6 +13,7 @@
 
 #define LIVE_DOUBTS_MAX 4096 /* older ones are forgotten here; the log has them */
 #define LIVE_REFUSED_RUN 256 /* of one run; core remembers as many */
+#define LIVE_ALARMS_RUN 16
 #define LIVE_REFUSED_NAMES 16
 #define LIVE_REFUSED_MAX ((size_t)64 << 10)
 

@@ -155,10 +155,10 @@ struct core_run {
 	enum core_run_state state;
 	char id[CORE_ID_SIZE];
 	char *agent, *owner, *login;
-	char *task;		     /* until run.start is recorded */
-	char *said;		     /* the agent's last words, for approvers */
-	struct hash words;	     /* of what its model was last told of the policy */
-	struct buf told;	     /* refusals that it is still to be told of; core_words.c */
+	char *task;			/* until run.start is recorded */
+	char *said;			/* the agent's last words, for approvers */
+	struct hash words;		/* of what its model was last told of the policy */
+	struct buf told;		/* refusals that it is still to be told of; core_words.c */
 	struct core_question *question; /* NULL: none */
 	int64_t nquestions;
 	size_t untold;		     /* that did not fit */
@@ -180,6 +180,7 @@ struct core_run {
 	size_t nrefused;	   /* ever; the ring keeps the last */
 	struct core_unmet *unmet;  /* CORE_UNMET_MAX; NULL: none yet */
 	size_t nunmet;		   /* ever; the ring keeps the last */
+	unsigned alarms;	   /* of tries, since it began */
 	struct loop_timer *over;   /* it tried too often, and ends */
 	unsigned tries;		   /* so often */
 	char parent[CORE_ID_SIZE]; /* "": a person started it; core_child.c */
@@ -201,7 +202,7 @@ struct core_run {
 	struct loop_timer *timer;
 	struct core_ticket *ticket; /* run.start, run.end */
 	char *end_status, *end_text;
-	char *spent; /* what its agent says that it used, JSON; NULL: not said */
+	char *spent;		     /* what its agent says that it used, JSON; NULL: not said */
 	bool parser_asked, recorded; /* recorded: its run.start may be in the log */
 	bool seen;		     /* in the live records that the writer is telling */
 	bool rebuilt;		     /* from those, which are not all told yet */
@@ -251,13 +252,13 @@ struct core {
 	bool last_policy_known;
 	struct hash last_policy;
 	int64_t last_policy_serial;
-	unsigned last_policy_owners;   /* signatures that its successor needs */
-	struct policy *policy_before;  /* that one, where it is not in force; may be another */
-	struct succession *signatures; /* beside policy_next; NULL: none came */
-	char *policy_refused;	       /* content of a record that is still to be written */
-	int64_t last_us;	       /* the clock never goes behind it */
-	struct rates *rates;	       /* core_rate.c */
-	struct core_offhost *offhost;  /* NULL: nothing was told or waits */
+	unsigned last_policy_owners;	  /* signatures that its successor needs */
+	struct policy *policy_before;	  /* that one, where it is not in force; may be another */
+	struct succession *signatures;	  /* beside policy_next; NULL: none came */
+	char *policy_refused;		  /* content of a record that is still to be written */
+	int64_t last_us;		  /* the clock never goes behind it */
+	struct rates *rates;		  /* core_rate.c */
+	struct core_offhost *offhost;	  /* NULL: nothing was told or waits */
 	struct core_witnesses *witnesses; /* NULL: nothing was told */
 	struct core_logins *logins;
 	struct vault *vault;
@@ -283,8 +284,8 @@ struct core {
 	uint32_t last_listener;
 	uint64_t last_ask;
 
-	struct core_tickets tickets; /* appended, not yet durable; oldest first */
-	struct core_tickets unsent;  /* outcomes that must still get into the log */
+	struct core_tickets tickets;	 /* appended, not yet durable; oldest first */
+	struct core_tickets unsent;	 /* outcomes that must still get into the log */
 	struct core_tickets unwitnessed; /* durable, and waiting for cosignatures */
 	size_t ntickets;
 	uint64_t last_ticket;

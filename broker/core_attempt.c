@@ -226,7 +226,7 @@ run_over(void *arg)
 }
 
 static void
-alarm_record(const struct core_run *run, struct str target, const struct core_action *a)
+alarm_record(struct core_run *run, struct str target, const struct core_action *a)
 {
 	AUTO_BUF struct buf b = BUF(1024);
 	struct jcs j;
@@ -238,6 +238,7 @@ alarm_record(const struct core_run *run, struct str target, const struct core_ac
 	jcs_int(&j, "link", (int64_t)a->link);
 	jcs_str_lossy(&j, "target", target);
 	jcs_close(&j);
+	run->alarms++;
 	log_warn("run %s of %s: %u tries at what was refused", run->id, run->owner, a->attempt);
 	if (core_record(run->core,
 		&(struct core_append){.type = "run.alarm", .run = run->id, .data = &b}) == NULL)
@@ -245,8 +246,7 @@ alarm_record(const struct core_run *run, struct str target, const struct core_ac
 }
 
 static void
-count(
-    struct core_run *run, const struct core_run *of, struct str target, const struct core_action *a)
+count(struct core_run *run, struct core_run *of, struct str target, const struct core_action *a)
 {
 	struct policy_attempts most = {0};
 

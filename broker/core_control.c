@@ -92,6 +92,7 @@ verb_runs(struct core_call *call, struct err *err)
 	TAILQ_FOREACH (run, &call->core->runs, link) {
 		jcs_open(j, NULL);
 		jcs_str_lossy(j, "agent", str_z(run->agent));
+		jcs_int(j, "alarms", run->alarms);
 		jcs_int(j, "connections", (int64_t)run->nconns);
 		jcs_z(j, "id", run->id);
 		jcs_z(j, "owner", run->owner);

@@ -249,6 +249,15 @@ on_approval(struct rec *r, const char *type, struct err *err)
 	return 0;
 }
 
+static void
+on_alarm(const struct rec *r)
+{
+	struct core_run *run = core_run_find(r->core, r->run);
+
+	if (run != NULL && run->rebuilt)
+		run->alarms++;
+}
+
 static int
 on_refused(struct rec *r, struct err *err)
 {
@@ -353,6 +362,8 @@ dispatch(struct rec *r, struct str type, struct err *err)
 	if (strcmp(z, "run.message") == 0 || strcmp(z, "run.pause") == 0 ||
 	    strcmp(z, "run.resume") == 0)
 		return on_run(r, core_steer_kept(r->core, r->run, z, r->seq, r->data), err);
+	if (strcmp(z, "run.alarm") == 0)
+		on_alarm(r);
 	if (strcmp(z, "action") == 0)
 		return on_action(r, err);
 	if (strcmp(z, "outcome") == 0)

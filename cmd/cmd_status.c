@@ -82,6 +82,22 @@ print_json(const struct json *o, struct err *err)
 	return rc;
 }
 
+/* What somebody should look at, or know. */
+static void
+print_more(const struct json *r)
+{
+	AUTO_FREE char *parent = control_text(r, "parent");
+
+	if (parent[0] != '\0')
+		(void)printf("      child of %s\n", parent);
+	if (json_bool(json_get(r, "paused")))
+		(void)printf("      paused by a person\n");
+	if (json_int(json_get(r, "alarms")) != 0)
+		(void)printf("      ALARM: it goes on trying at what was refused (%" PRId64
+			     " times told)\n",
+		    json_int(json_get(r, "alarms")));
+}
+
 static void
 print_runs(const struct json *o)
 {
@@ -96,6 +112,7 @@ print_runs(const struct json *o)
 			     " pending\n",
 		    id, state, owner, agent, json_int(json_get(r, "connections")),
 		    json_int(json_get(r, "pending")));
+		print_more(r);
 	}
 }
 

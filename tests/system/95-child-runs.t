@@ -96,6 +96,12 @@ tap.eq([a["decision"].get("attempt") for a in st.acts(verdict="deny") if "drop" 
        "tries at what was refused are counted whoever of the kin makes them")
 alarm = wait_for(lambda: [r for r in st.records("run.alarm") if r["data"]["target"] == "other-db"], 10)
 tap.eq([(r["run"], r["data"]["attempts"]) for r in alarm], [(arms[1].id, 2)], "the alarm names who made the last")
+tap.has(st.cli("status").stdout, "ALARM: it goes on trying at what was refused (1 times told)", "status shows it")
+tap.has(st.cli("status").stdout, "child of %s" % busy.id, "and whose child a run is")
+core = st.child("core")
+os.kill(core, signal.SIGKILL)
+wait_for(lambda: st.child("core") not in (0, core), 20)
+tap.ok(wait_for(lambda: "(1 times told)" in st.cli("status").stdout, 20), "also when core was killed")
 for i in range(3):
     conn(arms[2], "other-db").query("TRUNCATE orders; DROP TABLE orders -- again %d" % i)
     if i < 2:
