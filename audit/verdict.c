@@ -7,8 +7,11 @@
 #include <inttypes.h>
 
 #include "audit/canon.h"
+#include "common/clock.h"
 
 #include "common/banned.h"
+
+#define TIME_MAX_S UINT64_C(253402300800) /* the year 10000: what a clock text can say */
 
 void
 verdict_fault(struct verdict *v, const struct log_fault *f)
@@ -19,11 +22,25 @@ verdict_fault(struct verdict *v, const struct log_fault *f)
 		v->faults[v->nfaults++] = *f;
 }
 
+static void
+own_witnesses(struct verdict *v, struct str list)
+{
+	struct str one;
+	size_t at = 0;
+
+	v->own.n = 0;
+	while (list.n != 0 && v->own.n < COSIGNERS_MAX && canon_next(list, &at, &one))
+		if (cosigner_parse(canon_plain(one), &v->own.key[v->own.n], NULL) == 0)
+			v->own.n++;
+}
+
 void
 verdict_adopted(struct verdict *v, const struct record *r)
 {
 	uint64_t n = 0;
 
+	if (str_eqz(r->type, "log.open"))
+		own_witnesses(v, canon_get(r->data, "witnesses"));
 	if (!str_eqz(r->type, "log.open") || !canon_u64(canon_get(r->data, "unsigned"), &n) ||
 	    n == 0 || n > r->batch)
 		return;
@@ -77,6 +94,23 @@ put_adopted(struct buf *out, const struct verdict *v)
 		buf_printf(out, "and %zu starts more adopted records unsigned\n", v->more_adopted);
 }
 
+static void
+put_witnessed(struct buf *out, const struct verdict *v)
+{
+	for (size_t i = 0; i < v->nwitnessed; i++) {
+		const struct witnessed *w = &v->witnessed[i];
+		char at[CLOCK_TEXT_SIZE];
+
+		if (w->size == 0) {
+			buf_printf(out, "not witnessed by %s", w->name);
+		} else {
+			clock_format_s((int64_t)(w->time_s % TIME_MAX_S) * 1000000, at);
+			buf_printf(out, "witnessed at %" PRIu64 " by %s, %s", w->size, w->name, at);
+		}
+		buf_put_z(out, v->own_word ? ", by the log's own word\n" : "\n");
+	}
+}
+
 void
 verdict_put(struct buf *out, const struct verdict *v)
 {
@@ -96,6 +130,7 @@ verdict_put(struct buf *out, const struct verdict *v)
 	if (v->erasures != 0)
 		buf_printf(
 		    out, "content of %zu runs is erased, by %zu records\n", v->erased, v->erasures);
+	put_witnessed(out, v);
 	buf_printf(out, "%" PRIu64 " checkpoints and %" PRIu64 " blobs hold\n", v->heads, v->blobs);
 	if (v->nfaults != 0) {
 		buf_printf(out, "TAMPER, %zu findings", v->nfaults + v->more);

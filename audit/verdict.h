@@ -3,7 +3,7 @@
 #define AUDIT_VERDICT_H
 
 #include "audit/chain.h"
-#include "audit/checkpoint.h"
+#include "audit/cosign.h"
 
 #define VERIFY_FAULTS_MAX 32
 #define VERIFY_ADOPTED_MAX 16
@@ -11,6 +11,12 @@
 /* What a start found behind the newest checkpoint and went on from, by its log.open. */
 struct adopted {
 	uint64_t seq, first, n; /* of the log.open; the first record adopted, and how many */
+};
+
+/* How far a witness saw the log: the largest size it cosigned of what holds. */
+struct witnessed {
+	char name[ORIGIN_MAX + 1];
+	uint64_t size, time_s; /* size 0: not at all */
 };
 
 struct verdict {
@@ -26,6 +32,10 @@ struct verdict {
 	struct log_fault faults[VERIFY_FAULTS_MAX];
 	uint64_t unread;	 /* asked to look deep: contents and signatures that could not be */
 	size_t erased, erasures; /* runs whose keys were destroyed, and records that say so */
+	struct cosigners own;	 /* witnesses by the log's own word: of its last log.open */
+	bool own_word;		 /* `witnessed` rests on that */
+	size_t nwitnessed;
+	struct witnessed witnessed[COSIGNERS_MAX];
 	size_t nadopted, more_adopted;
 	struct adopted adopted[VERIFY_ADOPTED_MAX];
 	char config[ERR_MSG_MAX +
@@ -35,7 +45,7 @@ struct verdict {
 
 /* A finding; beyond the table it is only counted. */
 void verdict_fault(struct verdict *v, const struct log_fault *f);
-/* What a log.open says that it adopted unsigned; of other records nothing. */
+/* What a log.open says: of adopted records and of witnesses. Of other records nothing. */
 void verdict_adopted(struct verdict *v, const struct record *r);
 /* 0 verified, 1 tamper, 2 configuration, 3 whole but with an unsigned or torn end. */
 int verdict_status(const struct verdict *v);

@@ -156,29 +156,42 @@ read_keys(struct verify *y, struct err *err)
 }
 
 static int
-read_heads(struct verify *y, const struct pin *pins, size_t npins, struct err *err)
+read_heads_in(struct verify *y, const char *sub, struct err *err)
 {
-	AUTO_LOG_FILES struct log_files files = {0}, root = {0};
+	AUTO_LOG_FILES struct log_files files = {0};
 	AUTO_FD int dir = -1;
-	int r = log_open_dir(y->logdir, LOG_CP, &dir, err);
+	int r = log_open_dir(y->logdir, sub, &dir, err);
 
 	if (r == 0)
-		r = read_keys(y, err);
-	if (r == 0)
-		r = log_root_list(y->logdir, &root, err);
-	if (r == 0)
-		r = log_files_list(y->logdir, LOG_CP, "", NULL, &files, err);
+		r = log_files_list(y->logdir, sub, "", NULL, &files, err);
 	if (r != 0)
 		return r;
-	foreign(y, "the log directory", &root);
-	foreign(y, LOG_CP, &files);
+	foreign(y, sub, &files);
 	for (size_t i = 0; i < files.n[0]; i++) {
 		char name[LOG_NAME_SIZE], shown[48];
 
 		log_name(name, files.number[0][i], "");
-		(void)snprintf(shown, sizeof(shown), "cp/%s", name);
+		(void)snprintf(shown, sizeof(shown), "%s/%s", sub, name);
 		read_head(y, dir, name, shown, files.number[0][i], true);
 	}
+	return 0;
+}
+
+static int
+read_heads(struct verify *y, const struct pin *pins, size_t npins, struct err *err)
+{
+	AUTO_LOG_FILES struct log_files root = {0};
+	int r = read_keys(y, err);
+
+	if (r == 0)
+		r = log_root_list(y->logdir, &root, err);
+	if (r == 0)
+		r = read_heads_in(y, LOG_CP, err);
+	if (r == 0 && faccessat(y->logdir, LOG_WIT, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		r = read_heads_in(y, LOG_WIT, err);
+	if (r != 0)
+		return r;
+	foreign(y, "the log directory", &root);
 	if (faccessat(y->logdir, LOG_CHECKPOINT, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 		read_head(y, y->logdir, LOG_CHECKPOINT, LOG_CHECKPOINT, 0, false);
 	for (size_t i = 0; i < npins; i++)
@@ -457,13 +470,6 @@ read_records(struct verify *y, struct err *err)
 		chain_end(y, c);
 	chain_free(c);
 	return r;
-}
-
-int
-verify_log(int logdir, const struct vkeys *keys, const struct pin *pins, size_t npins,
-    struct verdict *ret, struct err *err)
-{
-	return verify_log_told(logdir, keys, pins, npins, NULL, NULL, ret, err);
 }
 
 int

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "audit/verify.h"
+#include "audit/verify_witness.h"
 #include "cmd/cmd.h"
 #include "cmd/cmd_log.h"
 #include "cmd/cmd_log_deep.h"
@@ -96,9 +97,23 @@ found(void *arg, const struct log_fault *f)
 	verdict_fault(arg, f);
 }
 
+/* Keys of witnesses stand beside those of the log. */
+static int
+read_witnesses(const struct verify_args *a, struct cosigners *ret, struct err *err)
+{
+	AUTO_BUF struct buf text = BUF((size_t)1 << 16);
+	int r;
+
+	*ret = (struct cosigners){0};
+	if (a->vkey == NULL)
+		return 0;
+	r = file_read(AT_FDCWD, a->vkey, &text, err);
+	return r != 0 ? r : cosigners_parse(buf_str(&text), a->vkey, ret, err);
+}
+
 static int
 judge(const struct cmd_place *place, const struct vkeys *keys, const struct pin *pins,
-    const struct verify_args *a, struct verdict *v, struct err *err)
+    const struct cosigners *who, const struct verify_args *a, struct verdict *v, struct err *err)
 {
 	bool any = false;
 	int r = verify_log_told(place->logdir, keys, pins, a->npins,
@@ -106,7 +121,7 @@ judge(const struct cmd_place *place, const struct vkeys *keys, const struct pin 
 
 	if (any)
 		(void)fprintf(stderr, "\r%60s\r", "");
-	return r;
+	return r != 0 ? r : verify_witnesses(place->logdir, keys, who, v, err);
 }
 
 int
@@ -116,6 +131,7 @@ cmd_log_verify(int argc, char **argv)
 	AUTO_BUF struct buf out = BUF(65536);
 	struct verify_args a = {0};
 	struct pin pins[PINS_MAX];
+	struct cosigners who;
 	struct verdict v;
 	struct vkeys keys;
 	struct err err = {0};
@@ -129,8 +145,8 @@ cmd_log_verify(int argc, char **argv)
 	}
 	if (cmd_place_open(a.state, a.dir, &place, &err) != 0 ||
 	    cmd_place_keys(&place, a.vkey, &keys, &err) != 0 ||
-	    open_pins(&a, &keys, pins, &err) != 0 ||
-	    judge(&place, &keys, pins, &a, &v, &err) != 0 ||
+	    read_witnesses(&a, &who, &err) != 0 || open_pins(&a, &keys, pins, &err) != 0 ||
+	    judge(&place, &keys, pins, &who, &a, &v, &err) != 0 ||
 	    (a.deep && log_deep(&place, v.size, found, &v, &out, &v.unread, &err) != 0))
 		return log_fail(&err);
 	verdict_put(&out, &v);

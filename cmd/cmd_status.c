@@ -145,6 +145,30 @@ print_standing(const struct json *o)
 		    json_int(json_get(o, "reviews")));
 }
 
+/* How far each witness has seen the log. */
+static void
+print_witnesses(const struct json *o)
+{
+	const struct json *list = json_get(o, "witnesses");
+
+	for (size_t i = 0; i < json_count(list); i++) {
+		const struct json *w = json_at(list, i);
+		AUTO_FREE char *name = control_text(w, "name"), *error = control_text(w, "error"),
+			       *conflict = control_text(w, "conflict"),
+			       *since = control_text(w, "since");
+
+		(void)printf("witness  %s: cosigned size %" PRId64 ", %" PRId64 " records behind",
+		    name, json_int(json_get(w, "size")), json_int(json_get(w, "behind")));
+		if (since[0] != '\0')
+			(void)printf(", missing since %s", since);
+		if (conflict[0] != '\0')
+			(void)printf("\n         IT REFUSES THIS LOG (%s)", conflict);
+		if (error[0] != '\0')
+			(void)printf("\n         %s", error);
+		(void)printf("\n");
+	}
+}
+
 static bool
 serving(const struct json *o)
 {
@@ -174,6 +198,7 @@ print_status(const struct look_args *a, const struct json *o, struct err *err)
 	    json_int(json_get(o, "pending")), json_int(json_get(o, "runs")));
 	print_runs(json_root(runs));
 	print_standing(o);
+	print_witnesses(o);
 	log_print_doubts(o);
 	return 0;
 }

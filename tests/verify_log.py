@@ -22,7 +22,7 @@ MAX_INT = 2**53 - 1
 TORN_MAX = 1 << 20
 ZERO = bytes(32)
 ROOT_FILES = ("LOCK", "ballast", "checkpoint")
-ROOT_DIRS = ("seg", "cp", "blob", "torn", "live", "key", "lost+found")
+ROOT_DIRS = ("seg", "cp", "blob", "torn", "live", "key", "wit", "evidence", "lost+found")
 OF_START = ("log.open", "log.segment", "log.recovered", "log.full", "log.key")
 
 # --- Ed25519, verification only (RFC 8032 5.1) -----------------------------------------
@@ -153,6 +153,24 @@ def is_witness(text):
     fields = text.split(b"+", 2)
     blob = unbase64(fields[2]) if len(fields) == 3 else None
     return blob is not None and len(blob) == 33 and blob[0] == 4 and name_ok(fields[0])
+
+
+def witness_key(text):
+    """(NAME, ID, public key) of a cosigner, or None."""
+    fields = text.split(b"+", 2)
+    if not is_witness(text):
+        return None
+    blob = unbase64(fields[2])
+    kid = sha(fields[0] + b"\n" + blob)[:4]
+    return (fields[0], kid, blob[1:]) if fields[1] == kid.hex().encode() else None
+
+
+def read_witnesses(path):
+    lines = [x.split(b" ")[0] for x in open(path, "rb").read().split(b"\n") if x and not x.startswith(b"#")]
+    keys = [witness_key(x) for x in lines if is_witness(x)]
+    if None in keys:
+        raise Config("%s: the ID of a witness' key is not that of its key" % path)
+    return keys
 
 
 def read_keys(path):
@@ -388,14 +406,16 @@ def content(path):
 
 
 class Log:
-    def __init__(self, path, keys, pins):
+    def __init__(self, path, keys, pins, witnesses=()):
         self.path, self.keys, self.findings, self.config = path, keys, [], None
+        self.given, self.named, self.notes = list(witnesses), [], []
         self.heads = []
         self.follow()
         self.read_heads([open_pin(x, self.keys) for x in pins])
         self.newest = max([h[0] for h in self.heads], default=0)
         self.read_records()
         self.read_packs()
+        self.read_cosignatures()
 
     def found(self, seq, word, text):
         self.findings.append((seq, word, text))
@@ -442,6 +462,7 @@ class Log:
             if numbered and size != number:
                 raise Bad("is for size %d" % size)
             self.heads.append((size, root))
+            return True
         except (Bad, OSError) as e:
             self.found(number, "checkpoint", "%s: %s" % (path, e))
         except Config as e:
@@ -453,9 +474,52 @@ class Log:
         self.foreign("cp", foreign)
         for n in numbers[""]:
             self.read_head(self.sub("cp", "%020d" % n), n, True)
+        if os.path.lexists(self.sub("wit")):
+            numbers, foreign = listing(self.sub("wit"), [""])
+            self.foreign("wit", foreign)
+            for n in numbers[""]:
+                if self.read_head(self.sub("wit", "%020d" % n), n, True):
+                    self.notes.append(n)
         if os.path.lexists(self.sub("checkpoint")):
             self.read_head(self.sub("checkpoint"), 0, False)
         self.heads += pins
+
+    # witnesses
+    def cosigned(self, n, text, line):
+        """Time and witness of one signature line, or None."""
+        m = re.fullmatch("— ".encode() + rb"([^ ]+) ([^ ]+)", line)
+        blob = unbase64(m[2])
+        for w in self.witnesses:
+            if (m[1], blob[:4]) != w[:2]:
+                continue
+            at = int.from_bytes(blob[4:12], "big")
+            message = b"cosignature/v1\ntime %d\n" % at + text
+            if len(blob) != 76 or at >= 2**63 or not signed_by(w[2], message, blob[12:]):
+                self.found(n, "checkpoint", "wit/%d: a cosignature does not hold" % n)
+                continue
+            return w, at
+        return None
+
+    def read_cosignatures(self):
+        self.witnesses = self.given or self.named
+        self.seen = {}
+        for n in self.notes if self.witnesses else []:
+            note = content(self.sub("wit", "%020d" % n))
+            cut = note.rfind(b"\n\n")
+            for line in note[cut + 2 :].split(b"\n")[:-1]:
+                got = self.cosigned(n, note[: cut + 1], line)
+                if got and n <= self.verified:
+                    self.seen[got[0][:2]] = (n, got[1])
+
+    def say_witnesses(self):
+        own = "" if self.given else ", by the log's own word"
+        for name, kid, _ in self.witnesses:
+            n, at = self.seen.get((name, kid), (0, 0))
+            if n == 0:
+                print("not witnessed by %s%s" % (name.decode(), own))
+                continue
+            when = datetime.datetime.fromtimestamp(at % 253402300800, datetime.timezone.utc)
+            print("witnessed at %d by %s, %s%s" % (n, name.decode(), when.strftime("%Y-%m-%dT%H:%M:%SZ"), own))
 
     def check_heads(self):
         """All heads of the size reached."""
@@ -555,6 +619,10 @@ class Log:
             self.ended = True
         if (kind == "log.segment" and seq != segment) or (seq == segment != 0 and not start):
             self.found(seq, "resplit", "record %d is in segment %d" % (seq, segment))
+        if kind == "log.open":
+            listed = r["data"].get("witnesses", [])
+            keys = [witness_key(x.encode()) for x in listed if isinstance(x, str)] if isinstance(listed, list) else []
+            self.named = [k for k in keys if k]
         n = r["data"].get("unsigned") if kind == "log.open" else None
         if type(n) is int and 0 < n <= r["batch"]:
             self.adopted.append((n, r["batch"] - n, seq))
@@ -654,6 +722,7 @@ class Log:
             print("%d records from seq %d on were adopted unsigned at seq %d after a crash" % a)
         if self.erasures:
             print("content of %d runs is erased, by %d records" % (len(self.erased), self.erasures))
+        self.say_witnesses()
         print("%d checkpoints and %d blobs hold" % (self.held, self.blobs))
         size = self.tree.size
         end = " to size %d" % self.verified if self.verified else ""
@@ -715,7 +784,7 @@ def main(argv):
         if argv[1] == "--proof":
             return verify_proof(argv[2], read_keys(argv[3]))
         keys = read_keys(argv[2])
-        return Log(argv[1], keys, argv[3:]).verdict()
+        return Log(argv[1], keys, argv[3:], read_witnesses(argv[2])).verdict()
     except Bad as e:
         print("TAMPER: %s" % e)
         return 1

@@ -125,6 +125,7 @@ for target in ("orders", "api", "code", "cluster"):
 tap.eq(wrong, [], "a key of another kind of target is refused by both")
 CHANGES = [
     (("serial",), 0), (("serial",), "1"), (("policy",), "a b"), (("clock",), "ntp"), (("schema",), "cofferdam-policy/2"),
+    (("effect_requires", "drop"), "durable"), (("effect_requires", "fly"), "checkpoint"), (("effect_requires", "drop"), "witness(9)"), (("effect_requires", "within"), "ever"),
     (("attempts", "alarm"), 0), (("owners", "count"), 10), (("owners", "people"), []), (("include",), []), (("include",), "../x.json"),
     (("targets", "orders", "kind"), "mysql"), (("targets", "orders", "port"), 65536), (("targets", "orders", "tls"), "on"),
     (("targets", "orders", "max_connections"), 0), (("targets", "orders", "preview"), "look"), (("targets", "api", "preview"), "plan"), (("targets", "api", "model"), "other"), (("targets", "api", "graphql", "effects"), {"x": ["read"]}),
