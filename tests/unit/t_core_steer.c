@@ -1,0 +1,227 @@
+/* What people tell a run, who may, whose words exclude them, what an agent that comes back hears;
+ * children. */
+#include "tests/unit/core_run_help.h"
+
+#include "broker/core_child.h"
+#include "broker/core_peer.h"
+#include "broker/core_steer.h"
+#include "broker/core_watch.h"
+#include "common/banned.h"
+
+#define DANA 61001
+#define STRANGER 61999
+
+/* code (positive), by a person of that uid, on a connection of its own. */
+static unsigned
+call(struct world *w, unsigned uid, const char *verb, const char *more)
+{
+	AUTO_BUF struct buf b = BUF(1 << 18);
+	AUTO_FREE char *args = xasprintf("{\"run\":\"%s\"%s}", w->run->id, more);
+	struct rd r;
+
+	end_close(&w->cli);
+	(void)core_peer_new(w->c, IPC_ROLE_CLI, end_open(&w->cli, IPC_ROLE_CLI), uid);
+	buf_u32(&b, IPC_VERSION);
+	buf_lz(&b, verb);
+	buf_lz(&b, args);
+	say(&w->cli, MSG_Q_CALL, &b);
+	settle(w);
+	r = heard(&w->cli, MSG_Q_REPLY);
+	return rd_u32(&r);
+}
+
+static void
+agent_is_back(struct world *w, uint64_t had_heard)
+{
+	AUTO_BUF struct buf b = BUF(256);
+
+	if (w->run->peer != NULL) { /* as after a restart of core */
+		w->run->peer->run = NULL;
+		w->run->peer = NULL;
+	}
+	agent_connects(w, getuid());
+	buf_u32(&b, IPC_VERSION);
+	buf_lz(&b, w->run->id);
+	buf_u64(&b, had_heard);
+	buf_u8(&b, 1);
+	say(&w->agent, MSG_A_RESUME, &b);
+	settle(w);
+	(void)heard(&w->agent, MSG_A_STARTED);
+}
+
+static void
+assert_told(struct world *w, uint8_t how, const char *who, const char *text, uint64_t *ret_seq)
+{
+	struct rd r = heard(&w->agent, MSG_A_STEER);
+	uint64_t seq;
+
+	assert_int_equal(rd_u8(&r), how);
+	seq = rd_u64(&r);
+	assert_state(rd_lstr(&r), who);
+	assert_state(rd_lstr(&r), text);
+	assert_true(rd_end(&r));
+	if (ret_seq != NULL)
+		*ret_seq = seq;
+}
+
+static void
+words_reach_the_agent_when_they_are_durable(void **state)
+{
+	struct world *w = *state;
+	AUTO(json) struct json_doc *d = NULL;
+	uint64_t seq = 0;
+
+	w->seq = 7; /* 0 is the log's own first record */
+	agent_is_back(w, 0);
+	assert_int_equal(call(w, getuid(), "run-message", ",\"text\":\"go on\""), 0);
+	assert_told(w, 4, "olivia", "go on", &seq);
+	assert_true(seq != 0);
+	d = last(w, "run.message");
+	assert_state(json_str(json_get(json_root(d), "by")), "olivia");
+	assert_true(silent(&w->agent, MSG_A_STEER));
+	/* What it has heard it is not told again; what it has not, it is. */
+	agent_is_back(w, seq);
+	assert_true(silent(&w->agent, MSG_A_STEER));
+	agent_is_back(w, 0);
+	assert_told(w, 4, "olivia", "go on", NULL);
+}
+
+static void
+a_log_that_is_away_keeps_words_from_the_agent(void **state)
+{
+	struct world *w = *state;
+
+	agent_is_back(w, 0);
+	w->c->live = false;
+	assert_int_equal(call(w, getuid(), "run-message", ",\"text\":\"go on\""), -ERR_UNAVAILABLE);
+	assert_int_equal(call(w, getuid(), "run-pause", ""), -ERR_UNAVAILABLE);
+	w->c->live = true;
+	assert_true(silent(&w->agent, MSG_A_STEER));
+	assert_false(w->run->paused);
+}
+
+static void
+strangers_and_other_people_may_not_watch_or_talk_but_people_may_pause(void **state)
+{
+	struct world *w = *state;
+
+	agent_is_back(w, 0);
+	assert_int_equal(call(w, STRANGER, "run-watch", ""), -ERR_UNAUTHORISED);
+	assert_int_equal(call(w, STRANGER, "run-stop", ""), -ERR_UNAUTHORISED);
+	assert_int_equal(call(w, DANA, "run-watch", ""), -ERR_UNAUTHORISED);
+	assert_int_equal(call(w, DANA, "run-message", ",\"text\":\"x\""), -ERR_UNAUTHORISED);
+	assert_int_equal(call(w, DANA, "run-resume", ""), -ERR_UNAUTHORISED);
+	assert_int_equal(call(w, DANA, "run-pause", ""), 0);
+	assert_told(w, 1, "dana", "", NULL);
+	assert_true(w->run->paused);
+	assert_int_equal(call(w, getuid(), "run-resume", ""), 0);
+	assert_told(w, 2, "olivia", "", NULL);
+	assert_int_equal(count(w, "run.watch"), 0);
+}
+
+static void
+a_message_has_an_author_a_size_and_is_text(void **state)
+{
+	struct world *w = *state;
+	AUTO_BUF struct buf big = BUF(8192);
+
+	buf_put_z(&big, ",\"text\":\"");
+	for (int i = 0; i < CORE_SAY_MAX + 1; i++)
+		buf_put_c(&big, 'x');
+	buf_put_z(&big, "\"");
+	buf_put_c(&big, '\0');
+	assert_int_equal(call(w, getuid(), "run-message", (const char *)big.p), -ERR_INVALID);
+	assert_int_equal(call(w, getuid(), "run-message", ""), -ERR_INVALID);
+	assert_int_equal(call(w, getuid(), "run-message", ",\"text\":\"x\""), 0);
+}
+
+static struct core_run *
+child_of(struct world *w, struct core_run *up)
+{
+	struct core_run *run;
+	struct err err;
+
+	if (core_run_new(w->c, NULL, &run, &err) != 0)
+		fail_msg("%s", err.msg);
+	run->agent = xstrdup("tester");
+	run->owner = xstrdup("olivia");
+	run->login = xstrdup("unix:olivia");
+	assert_int_equal(core_child_join(run, str_z(up->id), &err), 0);
+	run->state = CORE_RUN_LIVE;
+	return run;
+}
+
+static void
+who_gave_words_to_a_child_is_excluded_for_all_its_kin(void **state)
+{
+	struct world *w = *state;
+	struct core_run *kid = child_of(w, w->run), *other = child_of(w, w->run), *top = w->run;
+	struct policy_input in = {.owner = str_z(top->owner)};
+	AUTO(json) struct json_doc *d = NULL, *dana = NULL;
+	struct err err;
+
+	w->run = kid;
+	assert_int_equal(call(w, getuid(), "run-message", ",\"text\":\"x\""), 0);
+	assert_false(core_steer_gave_words(top, STR("olivia"))); /* as the owner, anyway */
+	d = last(w, "run.message");
+	assert_state(json_str(json_get(json_root(d), "to")), kid->id);
+	/* As the log tells it of another person. */
+	assert_int_equal(json_parse(STR("{\"by\":\"dana\"}"), "record", &dana, &err), 0);
+	assert_null(core_steer_kept(w->c, str_z(top->id), "run.message", 99, json_root(dana)));
+	assert_true(core_steer_gave_words(kid, STR("dana")));
+	core_steer_words(other, &in);
+	assert_state(in.kin, top->id);
+	assert_true(policy_input_own(&in, STR("dana")));
+	assert_true(policy_input_own(&in, STR("olivia")));
+	assert_false(policy_input_own(&in, STR("omar")));
+	w->run = top;
+}
+
+static void
+a_child_needs_its_parents_owner_login_and_name(void **state)
+{
+	struct world *w = *state;
+	struct core_run *run;
+	struct err err;
+
+	assert_int_equal(core_run_new(w->c, NULL, &run, &err), 0);
+	run->agent = xstrdup("tester");
+	run->owner = xstrdup("dana");
+	run->login = xstrdup("unix:dana");
+	assert_int_equal(core_child_join(run, str_z(w->run->id), &err), ERR_UNAUTHORISED);
+	free(run->owner);
+	free(run->login);
+	run->owner = xstrdup("olivia");
+	run->login = xstrdup("unix:olivia");
+	free(run->agent);
+	run->agent = xstrdup("stronger");
+	assert_int_equal(core_child_join(run, str_z(w->run->id), &err), ERR_DENIED);
+	free(run->agent);
+	run->agent = xstrdup("tester");
+	assert_int_equal(core_child_join(run, STR("r-none"), &err), ERR_NOT_FOUND);
+	assert_int_equal(core_child_join(run, str_z(w->run->id), &err), 0);
+	assert_ptr_equal(core_child_root(run), w->run);
+	assert_true(core_child_has(run, STR("db")));
+	assert_false(core_child_has(run, STR("other")));
+	run->state = CORE_RUN_LIVE;
+	core_run_revoke(w->run, "unix:olivia", STR("enough"));
+	settle(w);
+	assert_null(core_run_find(w->c, str_z(w->run->id)));
+	assert_int_equal(w->c->nruns, 0);
+	w->run = NULL;
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    world_test(words_reach_the_agent_when_they_are_durable),
+	    world_test(a_log_that_is_away_keeps_words_from_the_agent),
+	    world_test(strangers_and_other_people_may_not_watch_or_talk_but_people_may_pause),
+	    world_test(a_message_has_an_author_a_size_and_is_text),
+	    world_test(who_gave_words_to_a_child_is_excluded_for_all_its_kin),
+	    world_test(a_child_needs_its_parents_owner_login_and_name),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
