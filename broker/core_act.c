@@ -237,6 +237,7 @@ record_action(struct core_act *act, size_t i)
 	    .run = run->id,
 	    .data = &data,
 	    .frame = &frame,
+	    .show = str_z(a->show),
 	    .dispatched = allowed ? a->id : NULL,
 	    .fn = core_act_acked,
 	    .arg = a};

@@ -127,6 +127,7 @@ action_append(struct core_http *h)
 	    .run = run->id,
 	    .data = &data,
 	    .frame = &frame,
+	    .show = str_z(h->a->show),
 	    .dispatched = allowed ? h->a->id : NULL,
 	    .fn = action_acked,
 	    .arg = h};
