@@ -144,7 +144,7 @@ broker_on_change(struct broker *b, broker_change_fn *fn, void *arg)
 static bool
 shows(const struct agent_steer *s)
 {
-	return s != NULL && s->out != NULL && s->out->fd >= 0;
+	return s != NULL && ((s->out != NULL && s->out->fd >= 0) || s->nlimits != 0);
 }
 
 static void

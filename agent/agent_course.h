@@ -9,14 +9,22 @@
 /* What the run may use; 0: no limit. */
 struct budget {
 	uint64_t turns, time_s, tokens;
+	uint64_t cost;	 /* millionths of the currency */
+	uint64_t output; /* bytes of one call */
+};
+
+struct spent {
+	uint64_t turns, calls, tokens_in, tokens_out;
+	uint64_t cost;	 /* millionths of millionths */
+	uint64_t output; /* bytes of the call that wrote most */
 };
 
 struct course {
 	const struct loop_config *c;
 	struct budget may;
-	uint64_t begin_us, turn, tokens;
-	size_t call;	/* of the turn's calls, from 1; 0: it has only one */
-	uint64_t calls; /* of the run */
+	struct spent spent;
+	uint64_t begin_us, turn;
+	size_t call; /* of the turn's calls, from 1; 0: it has only one */
 	struct model_answer *answers;
 	size_t nanswers;
 	struct {

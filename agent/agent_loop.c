@@ -35,20 +35,59 @@ record_model(struct course *k, const struct model_turn *t, struct err *err)
 	jcs_init(&j, &fields);
 	jcs_open(&j, NULL);
 	jcs_bool(&j, "done", t->done);
+	if (t->left_out != 0)
+		jcs_int(&j, "left_out", (int64_t)t->left_out);
 	jcs_z(&j, "model", k->c->model->name);
+	jcs_int(&j, "tokens_in", (int64_t)t->tokens_in);
+	jcs_int(&j, "tokens_out", (int64_t)t->tokens_out);
 	jcs_int(&j, "turn", (int64_t)k->turn);
 	jcs_close(&j);
-	return broker_event(k->c->broker, "model", buf_str(&fields), t->words, err);
+	/* What the model did not write itself is not told as if it had. */
+	return broker_event(k->c->broker, t->left_out != 0 && !t->by_model ? "note" : "model",
+	    buf_str(&fields), t->words, err);
 }
 
 static int
-finish(
-    const struct course *k, const char *status, char *text, struct loop_end *ret, struct err *err)
+finish(struct course *k, const char *status, char *text, struct loop_end *ret, struct err *err)
 {
-	int rc = broker_end_spent(k->c->broker, status, text, "", err);
+	AUTO_BUF struct buf spent = BUF(512);
+	AUTO_FREE char *json = NULL;
+	int rc;
 
-	*ret = (struct loop_end){.status = status, .text = text, .tokens = k->tokens};
+	budget_json(k, &spent);
+	json = buf_dup_z(&spent);
+	rc = broker_end_spent(k->c->broker, status, text, json, err);
+	*ret = (struct loop_end){.status = status,
+	    .text = text,
+	    .used = budget_words(k),
+	    .tokens_in = k->spent.tokens_in,
+	    .tokens_out = k->spent.tokens_out,
+	    .cost = k->spent.cost};
+	for (size_t i = 0; k->c->steer != NULL && i < k->c->steer->nlimits; i++)
+		ret->seen[i] = k->c->steer->limits[i].seen;
 	return rc;
+}
+
+/* The model's next turn; room that is made in the conversation before it is on the record first. */
+static int
+answer_get(struct course *k, struct model_ask *ask, struct model_turn *t, struct err *err)
+{
+	for (;;) {
+		int rc = k->c->model->next(k->c->model, ask, t, err);
+
+		if (rc != 0)
+			return rc;
+		context_answers_drop(k);
+		if (t->left_out == 0)
+			return 0;
+		budget_turn(k, t);
+		transcript_line(&k->c->out,
+		    "-- room is made: %zu answers of the model are left out", t->left_out);
+		transcript_text(&k->c->out, "| ", t->words);
+		if ((rc = record_model(k, t, err)) != 0)
+			return rc;
+		*ask = (struct model_ask){.until_us = ask->until_us};
+	}
 }
 
 /* Words of the model's end the run, when it says that they do; or finish did. */
@@ -71,12 +110,12 @@ one_turn(struct course *k, struct err *err)
 	buf_put_str(&said, str_z(note));
 	steer_words(steer, &said);
 	ask.note = buf_str(&said);
-	if ((rc = k->c->model->next(k->c->model, &ask, &t, err)) != 0)
+	if ((rc = answer_get(k, &ask, &t, err)) != 0)
 		return rc;
-	context_answers_drop(k);
 	if (steer != NULL)
 		steer_given(steer);
-	k->tokens += t.tokens;
+	k->spent.turns++;
+	budget_turn(k, &t);
 	transcript_turn(&k->c->out, (unsigned)k->turn);
 	transcript_text(&k->c->out, "| ", t.words);
 	if ((rc = record_model(k, &t, err)) != 0)
@@ -104,6 +143,8 @@ agent_loop(const struct loop_config *c, struct loop_end *ret, struct err *err)
 		if ((over = budget_spent(&k, &status)) != NULL)
 			return finish(&k, status, over, ret, err);
 		rc = one_turn(&k, &e);
+		if (rc != 0 && (over = budget_calls_over(&k, &status)) != NULL)
+			return finish(&k, status, over, ret, err);
 		if (rc == ERR_TIMEOUT && budget_left_seconds(&k) == 0)
 			continue; /* says which budget */
 		if (rc != 0 && c->steer != NULL && c->steer->stop != NULL)

@@ -3,6 +3,8 @@
 #define AGENT_AGENT_LOOP_H
 
 #include "agent/agent_broker.h"
+#include "agent/agent_prices.h"
+#include "agent/agent_steer.h"
 #include "agent/model.h"
 #include "agent/sandbox/sandbox.h"
 #include "agent/transcript.h"
@@ -15,8 +17,9 @@
 
 struct loop_end {
 	const char *status; /* what A_END takes: done, not_done, error, budget:turns ... */
-	char *text;
-	uint64_t tokens; /* that it used */
+	char *text, *used;  /* used: what it spent, in words */
+	uint64_t tokens_in, tokens_out, cost; /* as struct spent has it */
+	uint64_t seen[CALL_LIMITS_MAX];	      /* actions on the targets whose calls are limited */
 };
 
 /* A child run, as a model asks for it: nothing in it is more than its parent has. */
@@ -24,11 +27,12 @@ struct loop_child {
 	const char *task;
 	struct str targets, effects;	 /* commas between; empty: all of the parent's */
 	uint64_t turns, seconds, tokens; /* tokens 0: no limit */
+	uint64_t cost;			 /* millionths; 0: no limit */
 };
 struct loop_config;
 /*
  * Runs one to its end. ERR_*: it could not be begun, and the parent goes on. The caller frees
- * ret->text.
+ * text and used.
  */
 typedef int loop_child_fn(void *arg, const struct loop_config *parent, const struct loop_child *c,
     struct loop_end *ret, struct err *err);
@@ -45,9 +49,12 @@ struct loop_config {
 	const char *task;
 	uint64_t max_turns, max_time_s, exec_s; /* 0: the default */
 	uint64_t max_tokens;			/* 0: no limit */
+	uint64_t max_cost;			/* millionths of the currency; 0: no limit */
+	uint64_t max_call_output;		/* bytes; 0: no limit */
+	struct prices prices;
 };
 
-/* Runs to an end and records it, also when it is an error. The caller frees ret->text. */
+/* Runs to an end and records it, also when it is an error. The caller frees text and used. */
 int agent_loop(const struct loop_config *c, struct loop_end *ret, struct err *err);
 /* The fields of an event about a program, canonical JSON. */
 void loop_result_fields(const struct sandbox_result *r, uint64_t turn, struct buf *out);

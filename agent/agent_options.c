@@ -12,7 +12,7 @@
 
 #include "common/banned.h"
 
-enum kind { TEXT, NUMBER, NUMBER32, FLAG, TARGET, EFFECT, BIND };
+enum kind { TEXT, NUMBER, NUMBER32, FLAG, TARGET, EFFECT, BIND, CALLS, AMOUNT };
 
 static const struct row {
 	const char *name;
@@ -30,7 +30,7 @@ static const struct row {
     {"--script", TEXT, offsetof(struct agent_options, script), 0, 0, "FILE",
 	"the model's recorded conversation, for the built-in loop"},
     {"--model", TEXT, offsetof(struct agent_options, model), 0, 0, "PROVIDER:NAME",
-	"the loop's model: anthropic:NAME or openai:NAME"},
+	"the loop's model: anthropic:NAME, openai:NAME or openai-responses:NAME"},
     {"--base-url", TEXT, offsetof(struct agent_options, base_url), 0, 0, "URL",
 	"where the model's API is (default: the provider's own)"},
     {"--max-retries", NUMBER, offsetof(struct agent_options, max_retries), 0, 20, "N",
@@ -39,6 +39,16 @@ static const struct row {
 	"the run's tokens, read and written, of all turns (default: no limit)"},
     {"--max-output-tokens", NUMBER, offsetof(struct agent_options, max_output_tokens), 1, 10000000,
 	"N", "tokens of one answer (default: 16384, or the server's own)"},
+    {"--context-tokens", NUMBER, offsetof(struct agent_options, context_tokens), 1000, 100000000,
+	"N", "tokens that the model takes (default: as the price table or its provider says)"},
+    {"--config", TEXT, offsetof(struct agent_options, config), 0, 0, "FILE",
+	"prices of models (default: " PRICES_FILE ", if it is there)"},
+    {"--max-cost", AMOUNT, offsetof(struct agent_options, max_cost), 0, 0, "AMOUNT",
+	"what the model may cost, in the currency of the prices (default: no limit)"},
+    {"--max-calls", CALLS, 0, 0, 0, "TARGET=N",
+	"actions on that target that are let through; may be repeated (default: no limit)"},
+    {"--max-call-output", NUMBER, offsetof(struct agent_options, max_call_output), 1, UINT32_MAX,
+	"N", "bytes that one call may write; more ends the run (default: no limit)"},
     {"--agent", TEXT, offsetof(struct agent_options, agent), 0, 0, "NAME",
 	"the agent's name for the policy (default: cofferdam)"},
     {"--target", TARGET, 0, 0, 0, "T", "ask for this target alone; may be repeated"},
@@ -112,6 +122,22 @@ bind_add(struct agent_options *o, const char *value, struct err *err)
 }
 
 static int
+calls_add(struct agent_options *o, const char *value, struct err *err)
+{
+	const char *eq = strrchr(value, '=');
+	uint64_t n;
+
+	if (o->ncalls == CALL_LIMITS_MAX)
+		return err_set(err, ERR_INVALID, "--max-calls: at most %d", CALL_LIMITS_MAX);
+	if (eq == NULL || eq == value || !str_to_u64(str_z(eq + 1), UINT32_MAX, &n) || n == 0)
+		return err_set(err, ERR_INVALID,
+		    "--max-calls must be TARGET=N with N above 0, is \"%s\"", value);
+	o->calls[o->ncalls++] =
+	    (struct call_limit){.target = str_dup(str_mem(value, (size_t)(eq - value))), .most = n};
+	return 0;
+}
+
+static int
 number_take(const struct row *r, const char *value, uint64_t *ret, struct err *err)
 {
 	uint64_t v;
@@ -149,6 +175,14 @@ value_take(struct agent_options *o, const struct row *r, const char *value, stru
 		o->effects[o->neffects++] = value;
 		return 0;
 	case BIND: return bind_add(o, value, err);
+	case CALLS: return calls_add(o, value, err);
+	case AMOUNT:
+		if (!prices_amount(str_z(value), (uint64_t *)(void *)field) ||
+		    *(uint64_t *)(void *)field == 0)
+			return err_set(err, ERR_INVALID,
+			    "%s must be an amount above 0 of at most six decimals, is \"%s\"",
+			    r->name, value);
+		return 0;
 	}
 	return err_set(err, ERR_INTERNAL, "%s", r->name);
 }
@@ -196,4 +230,6 @@ agent_options_free(struct agent_options *o)
 {
 	for (size_t i = 0; i < o->nbinds; i++)
 		free(o->bind_text[i]);
+	for (size_t i = 0; i < o->ncalls; i++)
+		free(o->calls[i].target);
 }

@@ -3,6 +3,8 @@
 #define AGENT_AGENT_OPTIONS_H
 
 #include "common/err.h"
+#include "agent/agent_prices.h"
+#include "agent/agent_steer.h"
 #include "agent/sandbox/sandbox.h"
 #include "agent/sandbox/sandbox_workspace.h"
 
@@ -12,12 +14,17 @@
 
 struct agent_options {
 	const char *socket, *state; /* one of them: where the broker's agent socket is */
-	const char *task, *script, *model, *base_url, *agent, *workspace;
+	const char *task, *script, *model, *base_url, *config, *agent, *workspace;
 	const char *targets[AGENT_TARGETS_MAX];
 	size_t ntargets;
 	const char *parent, *effects[AGENT_EFFECTS_MAX];
 	size_t neffects;
 	uint64_t max_turns, max_time_s, timeout_s, max_tokens, max_output_tokens;
+	uint64_t max_cost; /* millionths of the currency */
+	uint64_t max_call_output, context_tokens;
+	struct call_limit calls[CALL_LIMITS_MAX]; /* targets are owned */
+	size_t ncalls;
+	struct prices prices; /* of the model, from the file */
 	uint64_t max_retries; /* MODEL_RETRIES_DEFAULT unless given */
 	struct sandbox_limits limits;
 	struct sandbox_bind binds[SANDBOX_BINDS_MAX];

@@ -74,8 +74,8 @@ file_make(struct course *k, struct output *o, const char *path, struct err *err)
 {
 	if (o->lost || o->fd < 0 || lseek(o->fd, 0, SEEK_SET) != 0)
 		return err_set(err, ERR_SYSTEM, "no room to keep it");
-	if (k->calls > OUTPUT_FILES_MAX) {
-		AUTO_FREE char *old = path_of(k->calls - OUTPUT_FILES_MAX);
+	if (k->spent.calls > OUTPUT_FILES_MAX) {
+		AUTO_FREE char *old = path_of(k->spent.calls - OUTPUT_FILES_MAX);
 		struct err ignored;
 
 		(void)sandbox_file_remove(k->c->sandbox, old, false, &ignored);
@@ -86,7 +86,7 @@ file_make(struct course *k, struct output *o, const char *path, struct err *err)
 static void
 left_out(struct course *k, struct output *o, const struct sandbox_result *r, struct buf *out)
 {
-	AUTO_FREE char *path = path_of(k->calls);
+	AUTO_FREE char *path = path_of(k->spent.calls);
 	uint64_t kept = r->head.n + r->tail.n;
 	struct err e = {0};
 

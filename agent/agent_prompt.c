@@ -9,6 +9,7 @@
 
 #include "common/xalloc.h"
 #include "agent/agent_budget.h"
+#include "agent/agent_steer.h"
 
 #include "common/banned.h"
 
@@ -38,6 +39,16 @@ budgets_put(const struct loop_config *c, struct buf *out)
 	    (unsigned long long)b.turns, (unsigned long long)b.time_s);
 	if (b.tokens != 0)
 		buf_printf(out, ", %llu tokens", (unsigned long long)b.tokens);
+	if (b.cost != 0) {
+		AUTO_FREE char *amount = prices_words(b.cost, c->prices.currency);
+
+		buf_printf(out, ", %s", amount);
+	}
+	if (b.output != 0)
+		buf_printf(out, ", %llu bytes of output in one call", (unsigned long long)b.output);
+	for (size_t i = 0; c->steer != NULL && i < c->steer->nlimits; i++)
+		buf_printf(out, ", %llu calls of %s", (unsigned long long)c->steer->limits[i].most,
+		    c->steer->limits[i].target);
 	buf_put_z(out, "; then it is over.\n");
 }
 

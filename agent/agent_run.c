@@ -95,7 +95,10 @@ loop_of(const struct agent_options *o, struct agent_steer *steer)
 	    .max_turns = o->max_turns,
 	    .max_time_s = o->max_time_s,
 	    .exec_s = o->timeout_s,
-	    .max_tokens = o->max_tokens};
+	    .max_tokens = o->max_tokens,
+	    .max_cost = o->max_cost,
+	    .max_call_output = o->max_call_output,
+	    .prices = o->prices};
 }
 
 static loop_child_fn child_run;
@@ -121,6 +124,7 @@ loop_run(const struct agent_options *o, struct broker *b, const struct agent_cha
 	if (ret->status == NULL)
 		return rc;
 	transcript_line(&c.out, "-- %s", ret->status);
+	transcript_line(&c.out, "   %s", ret->used);
 	if (strcmp(ret->status, "done") != 0)
 		log_error("run %s: %s: %s", broker_plan(b)->run, ret->status, ret->text);
 	return rc;
@@ -144,6 +148,7 @@ remote_open(const struct agent_options *o, struct broker *b, struct agent_steer 
 	    .system = system,
 	    .retries = o->max_retries,
 	    .max_output = o->max_output_tokens,
+	    .context = o->context_tokens != 0 ? o->context_tokens : o->prices.context,
 	    .http = {.connect = loop_connect,
 		.connect_arg = loop,
 		.watch_fd = broker_fd(b),
@@ -196,10 +201,12 @@ hold_of(const struct agent_options *o, const struct sandbox_workspace *ws, const
 
 /* What the loop will keep to, for the record, and for its children; of a command nothing. */
 static char *
-budget_json(const struct agent_options *o)
+budget_asked(const struct agent_options *o)
 {
-	const struct loop_config c = {
-	    .max_turns = o->max_turns, .max_time_s = o->max_time_s, .max_tokens = o->max_tokens};
+	const struct loop_config c = {.max_turns = o->max_turns,
+	    .max_time_s = o->max_time_s,
+	    .max_tokens = o->max_tokens,
+	    .max_cost = o->max_cost};
 	const struct budget b = budget_of(&c);
 	AUTO_BUF struct buf out = BUF(512);
 	struct jcs j;
@@ -208,6 +215,8 @@ budget_json(const struct agent_options *o)
 		return xstrdup("");
 	jcs_init(&j, &out);
 	jcs_open(&j, NULL);
+	if (b.cost != 0)
+		jcs_int(&j, "cost", (int64_t)b.cost);
 	jcs_int(&j, "seconds", (int64_t)b.time_s);
 	if (b.tokens != 0)
 		jcs_int(&j, "tokens", (int64_t)b.tokens);
@@ -221,16 +230,17 @@ static int
 run_inside(const struct agent_options *o, const struct sandbox_workspace *ws, struct model *m,
     struct transcript *out, struct loop_end *ret, int *status, struct err *err)
 {
-	AUTO_FREE char *path = agent_hold_socket(o->socket, o->state), *budget = budget_json(o);
-	AUTO_STEER struct agent_steer steer = {.out = out};
+	AUTO_FREE char *path = agent_hold_socket(o->socket, o->state), *budget = budget_asked(o);
+	AUTO_STEER struct agent_steer steer = {.out = out, .nlimits = o->ncalls};
 	AUTO_HOLD struct agent_hold h = AGENT_HOLD;
 	struct agent_hold_ask ask = hold_of(o, ws, path, budget, &steer);
 	AUTO(model) struct model *remote = NULL;
 	char prefix[11];
 	struct err e = {0};
-	int rc = agent_hold_begin(&ask, &h, err);
+	int rc;
 
-	if (rc != 0)
+	memcpy(steer.limits, o->calls, sizeof(steer.limits));
+	if ((rc = agent_hold_begin(&ask, &h, err)) != 0)
 		return rc;
 	steer.sandbox = h.sandbox;
 	if (out->look.run == NULL)
@@ -281,6 +291,9 @@ child_run(void *arg, const struct loop_config *parent, const struct loop_child *
 	own.max_turns = c->turns;
 	own.max_time_s = c->seconds;
 	own.max_tokens = c->tokens;
+	own.max_cost = c->cost;
+	for (size_t i = 0; i < own.ncalls; i++)
+		own.calls[i].most -= parent->steer->limits[i].seen;
 	own.ntargets = own.neffects = 0;
 	if ((rc = names_cut(
 		 c->targets, own.targets, &own.ntargets, AGENT_TARGETS_MAX, &targets, err)) != 0 ||
@@ -304,6 +317,18 @@ options_check(const struct agent_options *o, struct err *err)
 	if (o->model == NULL && (o->base_url != NULL || o->max_output_tokens != 0))
 		return err_set(err, ERR_INVALID, "--base-url and --max-output-tokens need --model");
 	return o->model != NULL ? model_remote_check(o->model, o->base_url, err) : 0;
+}
+
+/* A budget of money needs prices: without them nothing would be counted. */
+static int
+prices_take(struct agent_options *o, struct err *err)
+{
+	int rc = prices_read(o->config, o->model, &o->prices, err);
+
+	if (rc == 0 && o->max_cost != 0 && !o->prices.known)
+		rc = err_set(err, ERR_CONFIG, "--max-cost: %s has no price for %s",
+		    o->config != NULL ? o->config : PRICES_FILE, o->model);
+	return rc;
 }
 
 int
@@ -338,6 +363,10 @@ agent_run(const struct agent_options *o)
 		log_warn("%s", warning);
 	sandbox_workspace_apply(&ws, judged.binds, &given);
 	judged.workspace = given.workspace;
+	if (o->model != NULL && prices_take(&judged, &e) != 0) {
+		log_error("%s", e.msg);
+		return 2;
+	}
 	/* A command has the terminal for itself. */
 	if (!o->quiet && o->command == NULL)
 		transcript_open(&out, STDOUT_FILENO, o->json);
@@ -345,6 +374,7 @@ agent_run(const struct agent_options *o)
 	if (end.status != NULL)
 		status = strcmp(end.status, "done") == 0 ? 0 : 1;
 	free(end.text);
+	free(end.used);
 	if (rc == 0)
 		return status;
 	log_error("%s", e.msg);

@@ -69,6 +69,31 @@ steer_take(struct agent_steer *s, struct str body, struct err *err)
 	return 0;
 }
 
+/* The broker's own record of an action that it let through. */
+static void
+calls_count(struct agent_steer *s, const struct json *event)
+{
+	const struct json *data = json_get(event, "data");
+	struct str target = json_str(json_get(json_get(data, "request"), "target"));
+
+	if (!str_eqz(json_str(json_get(event, "type")), "action") ||
+	    !str_eqz(json_str(json_get(json_get(data, "decision"), "verdict")), "allow"))
+		return;
+	for (size_t i = 0; i < s->nlimits; i++)
+		s->limits[i].seen += str_eqz(target, s->limits[i].target);
+	if (s->stop == NULL && steer_calls_over(s) != NULL)
+		s->stop = xstrdup("a budget of calls is spent");
+}
+
+const struct call_limit *
+steer_calls_over(const struct agent_steer *s)
+{
+	for (size_t i = 0; i < s->nlimits; i++)
+		if (s->limits[i].seen >= s->limits[i].most)
+			return &s->limits[i];
+	return NULL;
+}
+
 int
 steer_seen(struct agent_steer *s, struct str body, struct err *err)
 {
@@ -78,6 +103,7 @@ steer_seen(struct agent_steer *s, struct str body, struct err *err)
 
 	if (!rd_end(&r) || json_parse(text, "event", &doc, err) != 0)
 		return err_set(err, ERR_PROTOCOL, "broker: malformed A_SEEN");
+	calls_count(s, json_root(doc));
 	if (s->out != NULL)
 		transcript_event(s->out, text, json_root(doc));
 	return 0;

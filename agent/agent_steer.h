@@ -13,6 +13,13 @@ struct agent_said {
 	struct str by, text;
 };
 
+/* So many actions on a target may be let through. */
+#define CALL_LIMITS_MAX 32
+struct call_limit {
+	char *target;
+	uint64_t most, seen;
+};
+
 struct agent_steer {
 	struct transcript *out;	 /* records go there; NULL: nowhere */
 	struct sandbox *sandbox; /* stands still while the run is paused; NULL: none yet */
@@ -21,11 +28,15 @@ struct agent_steer {
 	uint64_t heard;		 /* the record of the last words */
 	struct agent_said *said; /* words that the model has not been given */
 	size_t nsaid;
+	struct call_limit limits[CALL_LIMITS_MAX]; /* targets are borrowed */
+	size_t nlimits;
 };
 
 /* A_STEER, A_SEEN: ERR_PROTOCOL when malformed. */
 int steer_take(struct agent_steer *s, struct str body, struct err *err);
 int steer_seen(struct agent_steer *s, struct str body, struct err *err);
+/* The first budget of calls that is spent; NULL: none. */
+const struct call_limit *steer_calls_over(const struct agent_steer *s);
 /* For the model, in words that say whose they are; nothing if nobody said anything. */
 void steer_words(const struct agent_steer *s, struct buf *out);
 /* The model has been given what was said. */

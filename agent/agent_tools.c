@@ -242,13 +242,14 @@ call_run(struct course *k, const struct model_call *call, struct err *err)
 	struct tool_done d = {.text = BUF((size_t)1 << 20), .cause = "ok"};
 	int rc = record_exec(k, call, err);
 
-	k->calls++;
+	budget_call(k);
 	if (rc == 0)
 		rc = call_do(k, call, &d, err);
 	/* What was ended from outside has no result: the run is over. */
 	if (rc == 0 && broker_killed(k->c->broker) != NULL)
 		rc = err_set(err, ERR_STATE, "%s", broker_killed(k->c->broker));
 	if (rc == 0) {
+		budget_output(k, d.total);
 		answer_show(k, &d);
 		rc = record_result(k, &d, err);
 	}

@@ -93,7 +93,8 @@ request_put(struct jcs *w, const struct json *v)
 	AUTO_BUF struct buf how = BUF(512);
 	struct str id = json_str(json_get(v, "id"));
 
-	buf_printf(&how, "cofferdam show %.*s; cofferdam approve %.*s --as NAME", STR_ARG(id), STR_ARG(id));
+	buf_printf(&how, "cofferdam show %.*s; cofferdam approve %.*s --as NAME", STR_ARG(id),
+	    STR_ARG(id));
 	jcs_open(w, NULL);
 	copy(w, v, "approve_by");
 	copy(w, v, "grants");

@@ -27,7 +27,12 @@ struct model_turn {
 	struct str words; /* may be empty */
 	const struct model_call *calls;
 	size_t ncalls;
-	uint64_t tokens; /* that the turn cost, read and written */
+	/* Read and written; of those read so many came from, or went into, the provider's cache. */
+	uint64_t tokens_in, tokens_out, cache_read, cache_write;
+	/* No turn: room was made in the conversation. `words` stand for so many answers of the
+	 * model from now on; by_model: it wrote them itself. To be asked again, without answers. */
+	size_t left_out;
+	bool by_model;
 };
 
 struct model_ask {

@@ -33,8 +33,11 @@ usage_take(struct reply *r, const struct json *usage)
 	if (json_type(usage) != JSON_OBJECT)
 		return;
 	r->usage = true;
-	if (in != 0)
+	if (in != 0) {
 		r->tokens_in = in;
+		r->cache_read = count(usage, "cache_read_input_tokens");
+		r->cache_write = count(usage, "cache_creation_input_tokens");
+	}
 	if (out != 0)
 		r->tokens_out = out;
 }
@@ -216,6 +219,18 @@ message_close(struct jcs *j, const char *role)
 	jcs_array_end(j);
 	jcs_z(j, "role", role);
 	jcs_close(j);
+}
+
+static void
+words(struct buf *out, struct str text)
+{
+	struct jcs j;
+
+	if (out->n != 0)
+		buf_put_c(out, ',');
+	message_open(&j, out);
+	text_block(&j, text, false);
+	message_close(&j, "user");
 }
 
 static void
@@ -414,6 +429,7 @@ static const struct http_field fields[] = {
 
 const struct model_provider model_anthropic = {.name = "anthropic",
     .default_base = "https://api.anthropic.com",
+    .context = 200000,
     .path = path,
     .fields = fields,
     .nfields = ARRAY_LEN(fields),
@@ -422,4 +438,5 @@ const struct model_provider model_anthropic = {.name = "anthropic",
     .event = anthropic_event,
     .said = said,
     .answers = answers,
+    .words = words,
     .error = error};

@@ -15,13 +15,15 @@ static void
 usage_take(struct reply *r, const struct json *usage)
 {
 	int64_t in = json_int(json_get(usage, "prompt_tokens"));
-	int64_t out = json_int(json_get(usage, "completion_tokens"));
+	int64_t out = json_int(json_get(usage, "completion_tokens")), cached;
 
 	if (json_type(usage) != JSON_OBJECT)
 		return;
 	r->usage = true;
 	r->tokens_in = in > 0 ? (uint64_t)in : 0;
 	r->tokens_out = out > 0 ? (uint64_t)out : 0;
+	cached = json_int(json_get(json_get(usage, "prompt_tokens_details"), "cached_tokens"));
+	r->cache_read = cached > 0 ? (uint64_t)cached : 0;
 }
 
 static struct reply_block *
@@ -189,6 +191,12 @@ message(struct buf *out, const char *role, struct str text, const char *call)
 }
 
 static void
+words(struct buf *out, struct str text)
+{
+	message(out, "user", text, NULL);
+}
+
+static void
 task(struct model_talk *t, struct str text)
 {
 	message(model_talk_next(t), "system", str_z(t->system), NULL);
@@ -294,8 +302,8 @@ answers(struct model_talk *t, const struct reply *r, const struct model_ask *ask
 		message(out, "user", note, NULL);
 }
 
-static bool
-error(struct str body, char **ret_type, char **ret_text, bool *ret_final)
+bool
+openai_error(struct str body, char **ret_type, char **ret_text, bool *ret_final)
 {
 	static const char *const spent[] = {
 	    "insufficient_quota", "billing_hard_limit_reached", "enforced_spend_limit_reached"};
@@ -311,7 +319,8 @@ error(struct str body, char **ret_type, char **ret_text, bool *ret_final)
 	code = json_str(json_get(e, "code"));
 	if (json_type(e) != JSON_OBJECT && json_type(e) != JSON_STRING)
 		return false;
-	reply_set(ret_type, type.n != 0 ? type : code);
+	/* The code says more, where there is one. */
+	reply_set(ret_type, str_eqz(code, "context_length_exceeded") || type.n == 0 ? code : type);
 	reply_set(
 	    ret_text, json_type(e) == JSON_STRING ? json_str(e) : json_str(json_get(e, "message")));
 	for (size_t i = 0; i < ARRAY_LEN(spent); i++)
@@ -321,10 +330,12 @@ error(struct str body, char **ret_type, char **ret_text, bool *ret_final)
 
 const struct model_provider model_openai = {.name = "openai",
     .default_base = "https://api.openai.com/v1",
+    .context = 128000,
     .path = path,
     .task = task,
     .request = request,
     .event = openai_event,
     .said = said,
     .answers = answers,
-    .error = error};
+    .words = words,
+    .error = openai_error};

@@ -24,6 +24,7 @@ model_talk_free(struct model_talk *t)
 	buf_free(&t->past);
 	buf_free(&t->last);
 	buf_free(&t->last_marked);
+	free(t->said);
 }
 
 static void
@@ -38,10 +39,47 @@ joined(struct buf *out, const struct buf *more)
 struct buf *
 model_talk_next(struct model_talk *t)
 {
+	if (t->last_said) {
+		t->said = xreallocarray(t->said, t->nsaid + 1, sizeof(*t->said));
+		t->said[t->nsaid++] = t->past.n + (t->past.n != 0 ? 1 : 0);
+	}
 	joined(&t->past, &t->last);
+	if (t->after_task == 0)
+		t->after_task = t->past.n;
 	t->last.n = 0;
 	t->last_marked.n = 0;
+	t->last_said = false;
 	return &t->last;
+}
+
+void
+model_talk_said(struct model_talk *t)
+{
+	t->last_said = true;
+}
+
+size_t
+model_talk_drop(struct model_talk *t, size_t keep, struct str words)
+{
+	size_t drop = t->nsaid > keep ? t->nsaid - keep : 0, from, shift;
+	struct buf past = BUF(MODEL_REQUEST_MAX);
+
+	if (drop == 0)
+		return 0;
+	from = drop < t->nsaid ? t->said[drop] : t->past.n;
+	buf_put(&past, t->past.p, t->after_task);
+	buf_put_c(&past, ',');
+	buf_put_str(&past, words);
+	if (from < t->past.n)
+		buf_put_c(&past, ',');
+	shift = past.n;
+	buf_put(&past, t->past.p + from, t->past.n - from);
+	for (size_t i = drop; i < t->nsaid; i++)
+		t->said[i - drop] = t->said[i] - from + shift;
+	t->nsaid -= drop;
+	buf_free(&t->past);
+	t->past = past;
+	return drop;
 }
 
 void

@@ -16,30 +16,14 @@
 #include "agent/model_anthropic.h"
 #include "agent/model_call.h"
 #include "agent/model_openai.h"
+#include "agent/model_remote_int.h"
+#include "agent/model_responses.h"
 #include "agent/model_retry.h"
-#include "agent/model_url.h"
 
 #include "common/banned.h"
 
-struct remote {
-	struct model model; /* first: the vtable's object is this one */
-	const struct model_provider *provider;
-	struct model_http http;
-	struct model_url url;
-	char *name, *task, *system, *path;
-	uint64_t retries;
-	struct model_talk talk;
-	struct reply reply; /* the newest answer */
-	struct buf words;
-	struct model_call *calls; /* of it */
-	struct json_doc **args;	  /* that the calls borrow from */
-	size_t ncalls;
-	struct buf note; /* goes with the next answers */
-	bool begun;
-	uint64_t asked; /* bytes of the request */
-};
-
-static const struct model_provider *const providers[] = {&model_anthropic, &model_openai};
+static const struct model_provider *const providers[] = {
+    &model_anthropic, &model_openai, &model_responses};
 
 #define CUT_NOTE                                                                                \
 	STR("Your answer was cut off at the limit of its length; what was cut is lost. Go on, " \
@@ -95,8 +79,22 @@ stream_take(void *arg, struct str bytes, struct err *err)
 /* What is to be done about a try that failed; the error says why it did. */
 enum next_step { STEP_FINAL = 0, STEP_AGAIN };
 
+/* Each server has its own way to say that a conversation does not fit its model. */
+static bool
+says_full(const char *type, const char *text)
+{
+	static const char *const words[] = {"context_length_exceeded", "exceed_context_size",
+	    "prompt is too long", "maximum context length", "context window", "context size"};
+
+	for (size_t i = 0; i < ARRAY_LEN(words); i++)
+		if ((type != NULL && strstr(type, words[i]) != NULL) ||
+		    (text != NULL && strstr(text, words[i]) != NULL))
+			return true;
+	return false;
+}
+
 static enum next_step
-status_error(const struct remote *r, const struct model_http_answer *a, struct err *err)
+status_error(struct remote *r, const struct model_http_answer *a, struct err *err)
 {
 	AUTO_FREE char *type = NULL, *text = NULL, *what = NULL;
 	const struct http_field *f =
@@ -109,6 +107,7 @@ status_error(const struct remote *r, const struct model_http_answer *a, struct e
 		(void)err_set(
 		    err, ERR_DENIED, "the broker says: HTTP %u: %s", a->head.status, what);
 	} else if (r->provider->error(buf_str(&a->body), &type, &text, &final)) {
+		r->full = says_full(type, text);
 		(void)err_set(err, ERR_UPSTREAM, "%s: HTTP %u %s: %s", r->model.name,
 		    a->head.status, type != NULL ? type : "", text != NULL ? text : "");
 	} else {
@@ -122,13 +121,14 @@ status_error(const struct remote *r, const struct model_http_answer *a, struct e
 
 /* An error event stands for the status that it would have been, had it come earlier. */
 static enum next_step
-stream_error(const struct remote *r, struct err *err)
+stream_error(struct remote *r, struct err *err)
 {
 	static const char *const passing[] = {
 	    "overloaded_error", "rate_limit_error", "api_error", "timeout_error", "server_error"};
 
 	(void)err_set(err, ERR_UPSTREAM, "%s: %s: %s", r->model.name, r->reply.error_type,
 	    r->reply.error_text);
+	r->full = says_full(r->reply.error_type, r->reply.error_text);
 	for (size_t i = 0; i < ARRAY_LEN(passing); i++)
 		if (strcmp(r->reply.error_type, passing[i]) == 0)
 			return STEP_AGAIN;
@@ -136,7 +136,7 @@ stream_error(const struct remote *r, struct err *err)
 }
 
 static enum next_step
-judge(const struct remote *r, int rc, const struct model_http_answer *a, struct err *err)
+judge(struct remote *r, int rc, const struct model_http_answer *a, struct err *err)
 {
 	if (rc == ERR_UNAVAILABLE)
 		return STEP_AGAIN;
@@ -200,8 +200,8 @@ pause_before_retry(struct remote *r, const struct http_response *head, unsigned 
 	return model_http_wait(&r->http, ms, until_us, err);
 }
 
-static int
-request_send(struct remote *r, uint64_t until_us, struct err *err)
+int
+remote_send(struct remote *r, uint64_t until_us, struct err *err)
 {
 	AUTO_BUF struct buf body = BUF(MODEL_REQUEST_MAX);
 	int rc;
@@ -211,6 +211,7 @@ request_send(struct remote *r, uint64_t until_us, struct err *err)
 		return err_set(
 		    err, ERR_TOO_LARGE, "the conversation is over %zu bytes", MODEL_REQUEST_MAX);
 	r->asked = body.n;
+	r->full = false;
 	for (unsigned n = 0;; n++) {
 		AUTO_ANSWER struct model_http_answer a = {0};
 
@@ -249,12 +250,17 @@ turn_read(struct remote *r)
 }
 
 /* A server that does not count is held to a budget by an estimate that is rather too high. */
-static uint64_t
-tokens_of(const struct remote *r)
+void
+remote_usage(const struct remote *r, struct model_turn *ret)
 {
-	if (r->reply.usage)
-		return r->reply.tokens_in + r->reply.tokens_out;
-	return (r->asked + r->reply.bytes) / 3 + 1;
+	const struct reply *p = &r->reply;
+	uint64_t rest;
+
+	ret->tokens_in = p->usage ? p->tokens_in : r->asked / 3 + 1;
+	ret->tokens_out = p->usage ? p->tokens_out : p->bytes / 3 + 1;
+	ret->cache_read = p->cache_read < ret->tokens_in ? p->cache_read : ret->tokens_in;
+	rest = ret->tokens_in - ret->cache_read;
+	ret->cache_write = p->cache_write < rest ? p->cache_write : rest;
 }
 
 static int
@@ -289,6 +295,8 @@ ask_add(struct remote *r, const struct model_ask *ask)
 			buf_put_c(&r->note, '\n');
 		buf_put_str(&r->note, ask->note);
 	}
+	if (r->shortened && ask->nanswers == 0 && r->note.n == 0)
+		return; /* it was said before room was made */
 	if (!r->begun) {
 		AUTO_BUF struct buf task = BUF(JSON_SIZE_MAX);
 
@@ -299,6 +307,35 @@ ask_add(struct remote *r, const struct model_ask *ask)
 		r->provider->answers(&r->talk, &r->reply, ask, buf_str(&r->note));
 	r->begun = true;
 	buf_reset(&r->note);
+}
+
+/* The answer as a turn; it becomes part of the conversation. */
+static int
+turn_take(struct remote *r, struct model_turn *ret, struct err *err)
+{
+	int rc;
+
+	if (r->reply.stop == REPLY_LENGTH)
+		reply_drop_halves(&r->reply);
+	reply_name_calls(&r->reply);
+	turn_read(r);
+	*ret = (struct model_turn){
+	    .words = buf_str(&r->words), .calls = r->calls, .ncalls = r->ncalls};
+	remote_usage(r, ret);
+	r->known = ret->tokens_in + ret->tokens_out;
+	r->shortened = false;
+	if ((rc = stop_read(r, ret, err)) != 0)
+		return rc;
+	r->provider->said(&r->talk, &r->reply);
+	model_talk_said(&r->talk);
+	return 0;
+}
+
+/* A model that says so itself is full in the same way as one whose provider refuses the request. */
+static bool
+is_full(const struct remote *r, int rc)
+{
+	return r->full || rc == ERR_TOO_LARGE || (rc == 0 && r->reply.stop == REPLY_FULL);
 }
 
 static int
@@ -313,20 +350,13 @@ remote_next(struct model *m, const struct model_ask *ask, struct model_turn *ret
 		    err, ERR_INTERNAL, "%zu answers to %zu calls", ask->nanswers, r->ncalls);
 	ask_add(r, ask);
 	turn_drop(r);
-	if (request_send(r, ask->until_us, &e) != 0)
-		return err_set(err, e.code, "%s", e.msg);
-	if (r->reply.stop == REPLY_LENGTH)
-		reply_drop_halves(&r->reply);
-	reply_name_calls(&r->reply);
-	turn_read(r);
-	*ret = (struct model_turn){.words = buf_str(&r->words),
-	    .calls = r->calls,
-	    .ncalls = r->ncalls,
-	    .tokens = tokens_of(r)};
-	if ((rc = stop_read(r, ret, err)) != 0)
-		return rc;
-	r->provider->said(&r->talk, &r->reply);
-	return 0;
+	*ret = (struct model_turn){0};
+	if (remote_is_long(r) && !r->shortened && remote_compact(r, ask->until_us, ret))
+		return 0;
+	rc = remote_send(r, ask->until_us, &e);
+	if (is_full(r, rc) && !r->shortened && remote_compact(r, ask->until_us, ret))
+		return 0;
+	return rc != 0 ? err_set(err, e.code, "%s", e.msg) : turn_take(r, ret, err);
 }
 
 static const struct model_provider *
@@ -350,7 +380,9 @@ model_remote_check(const char *model, const char *base_url, struct err *err)
 
 	if (p == NULL || !str_is_utf8(str_z(model)))
 		return err_set(err, ERR_INVALID,
-		    "--model must be anthropic:NAME or openai:NAME, is \"%s\"", model);
+		    "--model must be anthropic:NAME, openai:NAME or openai-responses:NAME, is "
+		    "\"%s\"",
+		    model);
 	return model_url_parse(base_url != NULL ? base_url : p->default_base, &url, err);
 }
 
@@ -379,6 +411,7 @@ model_remote_open(const struct model_remote *c, struct model **ret, struct err *
 	r->talk.model = r->name + strlen(r->provider->name) + 1;
 	r->talk.system = r->system;
 	r->talk.max_output = c->max_output;
+	r->context = c->context != 0 ? c->context : r->provider->context;
 	rc = model_url_parse(
 	    c->base_url != NULL ? c->base_url : r->provider->default_base, &r->url, err);
 	if (rc != 0)

@@ -8,11 +8,12 @@
 #define MODEL_RETRIES_DEFAULT 2
 
 struct model_remote {
-	const char *model;    /* "anthropic:NAME" or "openai:NAME" */
+	const char *model;    /* "anthropic:NAME", "openai:NAME" or "openai-responses:NAME" */
 	const char *base_url; /* http(s)://HOST[:PORT][/PATH]; NULL: the provider's own */
 	const char *task, *system;
 	uint64_t retries;
 	uint64_t max_output; /* tokens of one answer; 0: a default */
+	uint64_t context;    /* tokens that the model takes; 0: as its provider's usually do */
 	struct model_http http;
 };
 

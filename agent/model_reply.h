@@ -39,8 +39,9 @@ struct reply {
 	struct reply_block *blocks;
 	size_t n;
 	enum reply_stop stop;
-	bool ended; /* the stream's last event */
-	uint64_t tokens_in, tokens_out, bytes;
+	bool ended;			       /* the stream's last event */
+	uint64_t tokens_in, tokens_out, bytes; /* cached ones are among those in */
+	uint64_t cache_read, cache_write;
 	bool usage;		       /* the tokens were said */
 	char *error_type, *error_text; /* an error event after 200; NULL: none */
 };

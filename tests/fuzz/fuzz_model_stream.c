@@ -7,6 +7,7 @@
 
 #include "agent/model_anthropic.h"
 #include "agent/model_openai.h"
+#include "agent/model_responses.h"
 #include "common/json.h"
 
 #include "common/banned.h"
@@ -85,10 +86,12 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (size < 1)
 		return 0;
-	p = (data[0] & 1) != 0 ? &model_openai : &model_anthropic;
+	p = (data[0] & 0x80) != 0 ? &model_responses
+	    : (data[0] & 1) != 0  ? &model_openai
+				  : &model_anthropic;
 	s = str_mem(data + 1, size - 1);
 	rc = stream(p, s, s.n, &whole);
-	assert(stream(p, s, (size_t)(data[0] >> 1) + 1, &cut) == rc);
+	assert(stream(p, s, (size_t)(data[0] >> 1 & 0x3f) + 1, &cut) == rc);
 	if (rc >= 0)
 		same(&whole, &cut);
 	if (rc >= 0)

@@ -15,7 +15,12 @@ from npm import NPM, install
 
 tap = Tap()
 TYPES = {"anthropic": "Anthropic.MessageCreateParamsStreaming",
+         "openai-responses": "OpenAI.Responses.ResponseCreateParamsStreaming",
          "openai": "OpenAI.Chat.ChatCompletionCreateParamsStreaming"}
+KINDS = {"anthropic": ("cache_control", "signature", "redacted_thinking", "tool_result", "is_error", "INVALID_JSON"),
+         "openai-responses": ("encrypted_content", "function_call_output", "summary_text", "max_output_tokens", "instructions"),
+         "openai": ("tool_call_id", "tool_calls", "include_usage", "max_completion_tokens")}
+TOOLS = ("run_code", "run_command", "read_file", "write_file", "ask", "wait_approval", "finish")
 HEAD = """import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
 """
@@ -39,11 +44,12 @@ if not tap.ok(r.returncode == 0, "the providers' published types are installed f
 dump = subprocess.run([BUILD + "/tool_model_dump"], stdout=subprocess.PIPE, check=True, encoding="utf-8").stdout.splitlines()
 for provider in TYPES:
     mine = [x for x in dump if x.startswith(provider + " ")]
-    tap.eq(len(mine), 18, "%s: two conversations of nine requests each" % provider)
-    tap.ok(all(k in "".join(mine) for k in (("cache_control", "signature", "redacted_thinking", "tool_result", "is_error",
-                                              "INVALID_JSON") if provider == "anthropic" else
-                                             ("tool_call_id", "tool_calls", "include_usage", "max_completion_tokens"))),
+    tap.eq(len(mine), 20, "%s: two conversations of ten requests each" % provider)
+    tap.ok(all(k in "".join(mine) for k in KINDS[provider]),
            "%s: every kind of block and field that we send is among them" % provider)
+for provider in TYPES:
+    tap.ok(all('"name":"%s"' % t in line for t in TOOLS for line in dump if line.startswith(provider + " ")),
+           "%s: every tool is in every request" % provider)
 r = typed("requests", dump)
 tap.ok(r.returncode == 0, "every request is of the provider's type", r.stdout[:4000])
 wrong = subprocess.run([BUILD + "/tool_model_dump", "misspelt"], stdout=subprocess.PIPE, check=True,

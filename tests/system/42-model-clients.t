@@ -23,7 +23,7 @@ KEYS = {"claude": http["claude"].secret, "gpt": http["gpt"].secret}
 
 
 def loop(model, *opts, task="count to three", **kw):
-    base = {"anthropic": ant.origin, "openai": oai.origin + "/v1"}[model.split(":")[0]]
+    base = {"anthropic": ant.origin, "openai": oai.origin + "/v1", "openai-responses": oai.origin + "/v1"}[model.split(":")[0]]
     return subprocess.run([CLI, "run", "--state", st.state, *BASE, "--model", model, "--base-url", base, "--task", task, *opts],
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8",
                           timeout=120, **kw)
@@ -35,7 +35,8 @@ SCRIPT = {"steps": [{"thinking": "two at once", "text": "I look.",
                     {"text": "Three it is."}]}
 
 # --- a conversation with each provider ------------------------------------------------------
-for model, server, name in (("anthropic:fake-1", ant, "claude"), ("openai:fake-2", oai, "gpt")):
+for model, server, name in (("anthropic:fake-1", ant, "claude"), ("openai:fake-2", oai, "gpt"),
+                            ("openai-responses:fake-3", oai, "gpt")):
     server.play({**SCRIPT, "key": KEYS[name], "errors": [{"at": 1, "status": 529, "headers": {"retry-after-ms": "20"}},
                                                          {"at": 2, "cut": True}]})
     r = loop(model)
@@ -49,18 +50,19 @@ for model, server, name in (("anthropic:fake-1", ant, "claude"), ("openai:fake-2
     tap.ok(all(h["body"]["model"] == model.split(":")[1] and h["body"]["stream"] is True for h in heard),
            "%s: each asks for the model's stream" % model, heard[0])
     tap.eq(heard[1]["body"], heard[3]["body"], "%s: what is tried again is the same" % model)
-    last = json.dumps(heard[4]["body"]["messages"])
+    last = json.dumps(heard[4]["body"].get("messages") or heard[4]["body"]["input"])
     tap.ok("one-42" in last and "two" in last and "exit 3" in last, "%s: the output of every call came back to it" % model, last)
     tap.ok("count to three" in last and "I look." in last, "%s: with the task and its own words" % model)
-    tap.ok(model.startswith("openai") or '"signature"' in last, "%s: and its thinking, sealed" % model)
-    acts = [a for a in st.acts(verdict="allow") if a["request"]["target"] == name]
+    tap.ok(model.startswith("openai:") or '"signature"' in last or '"encrypted_content": "sealed"' in last, "%s: and its thinking, sealed" % model)
+    run_id = r.stdout.split()[1]
+    mine = {x["data"]["action"] for x in st.records("action") if x["run"] == run_id}
+    acts = [a for a in st.acts(verdict="allow") if a["request"]["target"] == name and a["action"] in mine]
     ends = [st.outcome(a["action"]) for a in acts]
     tap.ok(len(acts) == 5 and all(a["request"]["head"]["len"] > len("count to three") for a in acts),
            "%s: each request is an action on the record, its prompt sealed beside it" % model, json.dumps(acts)[:2000])
     tap.eq([e.get("answer", {}).get("media") for e in ends if e["http_status"] == 200 and e["status"] == "ok"],
            ["text/event-stream"] * 3, "%s: and so is each whole answer" % model)
     tap.ok(KEYS[name] not in r.stdout + r.stderr, "%s: the transcript does not show the key" % model)
-    run_id = r.stdout.split()[1]
     types = [x["type"] for x in st.records() if x.get("run") == run_id and x["type"].startswith("agent.")]
     tap.eq([t[6:] for t in types], ["model", "exec", "result", "exec", "result", "model", "exec", "result", "model"],
            "%s: the loop's own account: two calls of one turn in their order" % model)

@@ -1,4 +1,4 @@
-// A scripted model server: Anthropic Messages and OpenAI Chat Completions, streaming or not. No dependencies.
+// A scripted model server: Anthropic Messages and OpenAI Chat Completions, streaming or not, OpenAI Responses, streaming. No dependencies.
 // usage: node fakemodel.mjs PORT SCRIPT.json LOG.jsonl   (PORT 0: any; prints "fakemodel on PORT")
 //
 // SCRIPT: {"steps": [STEP, ...], "errors": [ERROR, ...], "key": "..."}
@@ -6,6 +6,8 @@
 //         A value "${REGEX}" of an input is filled in from the conversation: the first group of its last match.
 //         Of a conversation whose task has the words of a key of "tasks": {"words": [STEP, ...]} its steps instead.
 //         The step is picked by the assistant messages so far, so that a request that is tried again gets the same one.
+// "sequence": true: the steps go by answers that were given; "count": true: usage goes by the size of the request;
+// "usage": {...} of an Anthropic answer. Who is told that its context is nearly full answers "In short: N".
 // ERROR:  {"at": N} for request N with one of
 //         "status": 529 with "headers", "body"; "sse": "overloaded_error" after a 200; in the middle "cut": true,
 //         or "hang": true, which never goes on
@@ -18,6 +20,10 @@ const [, , port, scriptFile, logFile] = process.argv;
 const script = JSON.parse(fs.readFileSync(scriptFile));
 let requests = 0;
 let ids = 0;
+let served = 0;
+let summaries = 0;
+// Of an answer; with "count" the tokens read are a quarter of the conversation's characters.
+const read = (list) => (script.count ? Math.ceil(JSON.stringify(list).length / 4) : 100);
 const id = (prefix) => prefix + '_' + String(++ids).padStart(8, '0');
 
 // "${REGEX}" as a value of an input: the first group of its last match in the conversation.
@@ -31,8 +37,11 @@ function filled(input, messages) {
   return Object.fromEntries(Object.entries(input).map(([k, v]) => [k, fill(v, messages)]));
 }
 
-function stepFor(messages, toolNames) {
-  const said = messages.filter((m) => m.role === 'assistant').length;
+function stepFor(messages, toolNames, error) {
+  if (JSON.stringify(messages[messages.length - 1]).includes('Your context is nearly full')) return { text: 'In short: ' + ++summaries, tools: [] };
+  const ours = (m) => m && (m.role === 'assistant' || m.type === 'function_call' || m.type === 'reasoning');
+  const said = script.sequence ? served : messages.filter((m, i) => ours(m) && !ours(messages[i - 1])).length;
+  if (!error) served++;
   const task = JSON.stringify(messages.find((m) => m.role === 'user') || '');
   const steps = Object.entries(script.tasks || {}).find(([words]) => task.includes(words))?.[1] || script.steps;
   const step = steps[Math.min(said, steps.length - 1)];
@@ -72,8 +81,8 @@ function breaks(res, error) {
 }
 
 function anthropic(res, body, error) {
-  const step = stepFor(body.messages, (body.tools || []).map((t) => t.name));
-  const usage = { input_tokens: 100, output_tokens: 20, cache_creation_input_tokens: 0, cache_read_input_tokens: 0 };
+  const step = stepFor(body.messages, (body.tools || []).map((t) => t.name), error);
+  const usage = { input_tokens: read(body.messages), output_tokens: 20, cache_creation_input_tokens: 0, cache_read_input_tokens: 0, ...script.usage };
   const content = [];
   if (step.thinking) content.push({ type: 'thinking', thinking: step.thinking, signature: Buffer.from(step.thinking).toString('base64') });
   if (step.text) content.push({ type: 'text', text: step.text });
@@ -112,9 +121,9 @@ function anthropic(res, body, error) {
 }
 
 function chat(res, body, error) {
-  const step = stepFor(body.messages, (body.tools || []).map((t) => t.function.name));
+  const step = stepFor(body.messages, (body.tools || []).map((t) => t.function.name), error);
   const base = { id: id('chatcmpl'), created: 1, model: body.model, system_fingerprint: 'fp_fake' };
-  const usage = { prompt_tokens: 100, completion_tokens: 20, total_tokens: 120 };
+  const usage = { prompt_tokens: read(body.messages), completion_tokens: 20, total_tokens: 120 };
   const calls = step.tools.map((t) => ({ id: id('call'), type: 'function', function: { name: t.name, arguments: JSON.stringify(t.input) } }));
   const stop = step.stop || (calls.length ? 'tool_calls' : 'stop');
   if (!body.stream) {
@@ -139,6 +148,29 @@ function chat(res, body, error) {
   res.end();
 }
 
+function responses(res, body, error) {
+  const step = stepFor(body.input, (body.tools || []).map((t) => t.name), error);
+  const usage = { input_tokens: read(body.input), output_tokens: 20, total_tokens: 120, input_tokens_details: { cached_tokens: 0 } };
+  const response = { id: id('resp'), object: 'response', status: 'in_progress', model: body.model, output: [] };
+  const ev = (type, more) => sse(res, type, { type, ...more });
+  res.setHeader('content-type', 'text/event-stream');
+  ev('response.created', { response });
+  if (breaks(res, error)) return;
+  const items = [];
+  if (step.thinking) items.push({ type: 'reasoning', id: id('rs'), summary: [{ type: 'summary_text', text: step.thinking }], encrypted_content: 'sealed' });
+  if (step.text) items.push({ type: 'message', id: id('msg'), role: 'assistant', content: [{ type: 'output_text', text: step.text, annotations: [] }] });
+  for (const t of step.tools) items.push({ type: 'function_call', id: id('fc'), call_id: id('call'), name: t.name, arguments: JSON.stringify(t.input) });
+  items.forEach((item, output_index) => {
+    ev('response.output_item.added', { output_index, item: { ...item, ...(item.arguments ? { arguments: '' } : {}), ...(item.content ? { content: [] } : {}) } });
+    if (item.content) for (const delta of pieces(item.content[0].text, 7)) ev('response.output_text.delta', { output_index, content_index: 0, delta });
+    if (item.arguments) for (const delta of pieces(item.arguments, 20)) ev('response.function_call_arguments.delta', { output_index, delta });
+    if (item.arguments) ev('response.function_call_arguments.done', { output_index, arguments: item.arguments });
+    ev('response.output_item.done', { output_index, item });
+  });
+  ev('response.completed', { response: { ...response, status: 'completed', output: items, usage } });
+  res.end();
+}
+
 function refuse(res, status, type, headers, body) {
   res.statusCode = status;
   for (const [name, value] of Object.entries(headers || {})) res.setHeader(name, value);
@@ -155,7 +187,7 @@ function answer(req, res, raw) {
   }
   fs.appendFileSync(logFile, JSON.stringify({ method: req.method, url: req.url, headers: req.headers, body: body ?? raw.toString() }) + '\n');
   const path = req.url.split('?')[0];
-  const serve = path.endsWith('/messages') ? anthropic : path.endsWith('/chat/completions') ? chat : null;
+  const serve = path.endsWith('/messages') ? anthropic : path.endsWith('/chat/completions') ? chat : path.endsWith('/responses') ? responses : null;
   if (!serve || req.method !== 'POST') return refuse(res, 404, 'not_found_error');
   const error = (script.errors || []).find((e) => e.at === requests);
   requests++;

@@ -9,6 +9,7 @@
 
 #include "agent/model_anthropic.h"
 #include "agent/model_openai.h"
+#include "agent/model_responses.h"
 
 #include "common/banned.h"
 
@@ -41,6 +42,7 @@ turn(const struct model_provider *p, struct model_talk *t, const char *const *ev
 	for (size_t i = 0; i < r.n; i++)
 		ask.nanswers += r.blocks[i].kind == REPLY_TOOL;
 	p->said(t, &r);
+	model_talk_said(t);
 	print(p, t);
 	if (ask.nanswers != 0 || note.n != 0) {
 		p->answers(t, &r, &ask, note);
@@ -76,10 +78,28 @@ static const char *const openai_rich[] = {CHOICE("{\"content\":\"I look.\"}"),
 static const char *const openai_words[] = {CHOICE("{\"content\":\"Go on\"}"), NULL};
 static const char *const openai_none[] = {CHOICE("{}"), NULL};
 
+#define ITEM(i, b) "{\"type\":\"response.output_item.done\",\"output_index\":" i ",\"item\":" b "}"
+
+static const char *const responses_rich[] = {
+    ITEM("0", "{\"type\":\"reasoning\",\"id\":\"rs_1\",\"summary\":[{\"type\":\"summary_text\","
+	      "\"text\":\"hm\"}],\"encrypted_content\":\"c2ln\"}"),
+    ITEM("1",
+	"{\"type\":\"message\",\"content\":[{\"type\":\"output_text\",\"text\":\"I look.\"}]}"),
+    ITEM("2", "{\"type\":\"function_call\",\"call_id\":\"call_1\",\"name\":\"run_code\","
+	      "\"arguments\":\"{\\\"language\\\":\\\"bash\\\",\\\"code\\\":\\\"ls\\\"}\"}"),
+    ITEM("3", "{\"type\":\"function_call\",\"call_id\":\"call_2\",\"name\":\"other\"}"),
+    ITEM("4", "{\"type\":\"function_call\",\"name\":\"ask\",\"arguments\":\"x\"}"), NULL};
+static const char *const responses_words[] = {
+    ITEM("0", "{\"type\":\"message\",\"content\":[{\"type\":\"output_text\",\"text\":\"Go on\"}]}"),
+    NULL};
+static const char *const responses_none[] = {
+    "{\"type\":\"response.completed\",\"response\":{\"output\":[]}}", NULL};
+
 static void
 conversation(const struct model_provider *p, uint64_t max_output, const char *const *rich,
     const char *const *words, const char *const *none)
 {
+	AUTO_BUF struct buf summary = BUF(4096);
 	struct model_talk t;
 
 	model_talk_init(&t);
@@ -92,6 +112,9 @@ conversation(const struct model_provider *p, uint64_t max_output, const char *co
 	turn(p, &t, words, STR("cut off"));
 	turn(p, &t, rich, STR("a note"));
 	turn(p, &t, none, STR("still there?"));
+	p->words(&summary, STR("the beginning, in short"));
+	(void)model_talk_drop(&t, 1, buf_str(&summary));
+	print(p, &t);
 	model_talk_free(&t);
 }
 
@@ -116,11 +139,14 @@ main(int argc, char **argv)
 	if (argc == 2 && strcmp(argv[1], "misspelt") == 0) {
 		misspelt(&model_anthropic);
 		misspelt(&model_openai);
+		misspelt(&model_responses);
 		return 0;
 	}
 	conversation(&model_anthropic, 0, anthropic_rich, anthropic_words, anthropic_none);
 	conversation(&model_anthropic, 4096, anthropic_rich, anthropic_words, anthropic_none);
 	conversation(&model_openai, 0, openai_rich, openai_words, openai_none);
 	conversation(&model_openai, 4096, openai_rich, openai_words, openai_none);
+	conversation(&model_responses, 0, responses_rich, responses_words, responses_none);
+	conversation(&model_responses, 4096, responses_rich, responses_words, responses_none);
 	return 0;
 }

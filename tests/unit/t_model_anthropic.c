@@ -54,7 +54,7 @@ turn_is_rich(const struct model_turn *t)
 	assert_true(str_eqz(t->calls[0].args.text[1], "bash"));
 	assert_true(str_eqz(t->calls[0].args.text[0], "echo \"1\"\n"));
 	assert_true(str_eqz(t->calls[1].args.text[0], "print(2)"));
-	assert_int_equal(t->tokens, 135);
+	assert_int_equal(t->tokens_in + t->tokens_out, 135);
 }
 
 static void

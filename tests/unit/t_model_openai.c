@@ -46,7 +46,7 @@ two_turns(struct server *s)
 	assert_true(str_eqz(t.calls[0].args.text[1], "bash"));
 	assert_true(str_eqz(t.calls[0].args.text[0], "echo 1"));
 	assert_true(str_eqz(t.calls[1].args.text[0], "print(2)"));
-	assert_int_equal(t.tokens, 120);
+	assert_int_equal(t.tokens_in + t.tokens_out, 120);
 	if (remote_turn(m, a, 2, &t, &e) != 0)
 		fail_msg("%s", e.msg);
 	assert_true(t.done);
@@ -124,7 +124,7 @@ one_turn_is(const char *text, const char *words, bool done, size_t ncalls, const
 	for (size_t i = 0; i < ncalls; i++)
 		if (t.calls[i].fault != NULL || !str_eqz(t.calls[i].args.text[0], code))
 			fail_msg("%zu: %s", i, t.calls[i].fault);
-	assert_true(t.tokens != 0);
+	assert_true(t.tokens_in != 0 && t.tokens_out != 0);
 }
 
 #define CALL(more, args) \
