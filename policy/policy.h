@@ -74,7 +74,6 @@ struct policy_requires {
 	int64_t within_s;   /* so long they are waited for */
 };
 struct policy_requires policy_requires(const struct policy *p, uint32_t effects);
-uint32_t policy_requires_said(const struct policy *p); /* effects that it speaks of */
 
 /* A rule that matches once its condition (but for the rate) matched over `over` times in a window.
  */

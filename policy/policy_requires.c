@@ -136,9 +136,3 @@ policy_requires(const struct policy *p, uint32_t effects)
 			r.witnesses = q->witnesses[i];
 	return r;
 }
-
-uint32_t
-policy_requires_said(const struct policy *p)
-{
-	return p->requires.said;
-}

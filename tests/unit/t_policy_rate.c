@@ -253,6 +253,53 @@ attempts_have_a_default_and_an_order(void **state UNUSED)
 	}
 }
 
+/* --- effect_requires ------------------------------------------------------------------- */
+
+#define REQUIRES                                                                           \
+	"\"effect_requires\":{\"delete\":\"witness(2)\",\"drop\":\"witness(3)\",\"read\":" \
+	"\"checkpoint\",\"within\":\"9s\"},"
+
+static void
+what_the_log_must_have_is_only_ever_raised(void **state UNUSED)
+{
+	static const struct {
+		const char *top, *why;
+	} c[] = {
+	    {"\"effect_requires\":{\"drop\":\"durable\"},", "always waits for a checkpoint"},
+	    {"\"effect_requires\":{\"@data\":\"witness(0)\"},", "witness(N)"},
+	    {"\"effect_requires\":{\"@data\":\"witness(9)\"},", "witness(N)"},
+	    {"\"effect_requires\":{\"@data\":true},", "witness(N)"},
+	    {"\"effect_requires\":{\"fly\":\"checkpoint\"},", "is no effect"},
+	    {"\"effect_requires\":{\"drop\":\"checkpoint\",\"@destructive\":\"witness(1)\"},",
+		"stands there already"},
+	    {"\"effect_requires\":{\"within\":\"61s\"},", "within must be from 1s to 60s"},
+	};
+	AUTO(policy) struct policy *none = with("", DELETES);
+	AUTO(policy) struct policy *p = with(REQUIRES, DELETES);
+	AUTO(policy) struct policy *q = NULL;
+	AUTO_BUF struct buf bundle = BUF(JSON_SIZE_MAX);
+
+	assert_false(policy_requires(none, EFFECT_read).checkpoint);
+	assert_true(policy_requires(none, EFFECT_write).checkpoint);
+	assert_int_equal(policy_requires(none, EFFECT_drop).witnesses, 0);
+	assert_int_equal(policy_bundle(p, &bundle, NULL), 0);
+	assert_int_equal(policy_load(buf_str(&bundle), &q, NULL), 0);
+	assert_true(policy_requires(q, EFFECT_read).checkpoint);
+	assert_false(policy_requires(q, EFFECT_txn).checkpoint);
+	assert_int_equal(policy_requires(q, EFFECT_write).witnesses, 0);
+	assert_int_equal(policy_requires(q, EFFECT_delete | EFFECT_read).witnesses, 2);
+	assert_int_equal(policy_requires(q, EFFECT_delete | EFFECT_drop).witnesses, 3);
+	assert_int_equal(policy_requires(q, EFFECT_drop).within_s, 9);
+	for (size_t i = 0; i < ARRAY_LEN(c); i++) {
+		AUTO(policy) struct policy *bad = NULL;
+		struct err err = {0};
+
+		assert_int_not_equal(parse(c[i].top, DELETES, &bad, &err), 0);
+		if (strstr(err.msg, c[i].why) == NULL)
+			fail_msg("%zu: %s", i, err.msg);
+	}
+}
+
 static void
 a_bundle_holds_all_of_it(void **state UNUSED)
 {
@@ -289,6 +336,7 @@ main(void)
 	    cmocka_unit_test(what_began_before_a_window_may_finish_where_the_rule_says_so),
 	    cmocka_unit_test(overrun_needs_a_window_and_a_rule_that_tightens),
 	    cmocka_unit_test(attempts_have_a_default_and_an_order),
+	    cmocka_unit_test(what_the_log_must_have_is_only_ever_raised),
 	    cmocka_unit_test(a_bundle_holds_all_of_it),
 	};
 
