@@ -137,7 +137,12 @@ static int
 event_take(struct course *c, const struct keeper_event *ev, struct err *err)
 {
 	switch (ev->type) {
-	case KEEPER_STARTED: c->number = ev->number; return 0;
+	case KEEPER_STARTED:
+		c->number = ev->number;
+		/* What it was given on standard input is all that there is. */
+		return c->cell || c->j->o->args.stdin_text.n == 0
+			   ? 0
+			   : keeper_input(c->j->k, c->number, STR(""), true, err);
 	case KEEPER_OUTPUT:
 		kept_put(&c->out[ev->number == 2 ? 1 : 0], ev->bytes);
 		c->total += ev->bytes.n;
