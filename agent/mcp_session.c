@@ -229,6 +229,7 @@ unsupported(struct mcp_call *c, struct str version)
 {
 	AUTO_BUF struct buf data = BUF(4096);
 
+	c->era = MCP_ERA_MODERN; /* HTTP's 400 goes with it, also where a legacy client asked */
 	buf_put_z(&data, "{\"requested\":");
 	mcp_text_put(&data, version);
 	buf_put_z(&data, ",\"supported\":" SUPPORTED "}");
