@@ -283,7 +283,7 @@ unit: tests
 # Everything, simple to complex, so that the first failure is the meaningful one. BUILD tells
 # the scripts where the programs are.
 # Foreign suites and clients that are fetched for them alone.
-INTEROP	= $(wildcard tests/interop/mcp-*.t)
+INTEROP	= $(wildcard tests/interop/mcp-*.t tests/interop/e2b-*.t)
 LADDER	= tests/arrows.sh tests/house.sh tests/links.sh $(UNIT:%=$(B)/%) $(sort $(wildcard tests/system/*.t)) \
 	  $(sort $(filter-out $(INTEROP),$(wildcard tests/interop/*.t))) $(sort $(wildcard tests/incidents/*.t))
 run-ladder: tests
@@ -337,7 +337,11 @@ lint: deps $(B)/agent/sandbox/filter_bpf.h
 # The Model Context Protocol's conformance suite, Inspector and the SDKs' clients, from npm.
 interop-mcp: deps
 	$(Q)$(MAKE) -j2 all tests
-	$(Q)BUILD=$(CURDIR)/$(B) prove --merge --timer --failures --comments -e '' $(sort $(INTEROP))
+	$(Q)BUILD=$(CURDIR)/$(B) prove --merge --timer --failures --comments -e '' $(sort $(filter tests/interop/mcp-%,$(INTEROP)))
+# E2B's own SDKs from npm, unmodified, against sandboxd.
+interop-e2b: deps
+	$(Q)$(MAKE) -j2 all tests
+	$(Q)BUILD=$(CURDIR)/$(B) prove --merge --timer --failures --comments -e '' $(sort $(filter tests/interop/e2b-%,$(INTEROP)))
 cover: deps
 	$(Q)$(MAKE) -j2 MODE=cov all tests
 	$(Q)$(MAKE) MODE=cov run-ladder || true
@@ -362,7 +366,7 @@ install: all man
 
 compile_commands.json: ; $(Q)bear -- $(MAKE) -B all
 clean: ; rm -rf build
-.PHONY: all tests layers unit run-ladder deps check asan demo incidents interop-mcp fuzz bench soak lint cover fresh man install clean
+.PHONY: all tests layers unit run-ladder deps check asan demo incidents interop-mcp interop-e2b fuzz bench soak lint cover fresh man install clean
 # Keep the objects of tests; .SECONDARY would let a missing object of a library pass for made.
 .PRECIOUS: $(B)/%.o
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -78,6 +78,9 @@ table() {
 	agent    needs  lacks libssl.*           the agent does not link TLS
 	agent    holds  lacks policy_eval        the agent judges nothing
 	agent    holds  lacks secret_.*          the agent has no secret store
+	sandboxd holds  lacks policy_.*|core_.*|vault_.*|secret_.*|signer_.* what serves E2B's SDKs has no policy, no broker and no secret store
+	sandboxd import lacks getaddrinfo|gethostbyname|pthread_create it asks no name service, and has no thread
+	sandboxd needs  lacks libcurl.*          and connects to nobody beyond this machine's sockets
 	mcp      holds  lacks policy_.*|core_.*|secret_.*|sign_.*|sig_.*|blob_.*|upstream_.*|front_.* the MCP server has no policy, no broker, no secret store, and signs nothing
 	mcp      import lacks crypto_sign.*|EVP_DigestSign.*|getaddrinfo|gethostbyname|pthread_create nor could it sign; it resolves no name
 	mcp      import has   SSL_.*             it speaks TLS to its clients
