@@ -115,7 +115,7 @@ report() { # ok|not ok, sentence, detail
 	[ -z "${3:-}" ] || echo "# ${3//$'\n'/$'\n'# }"
 }
 
-programs='broker front core upstream writer parser console courier agent mcp sandbox inside cmd ics cofferdam'
+programs='broker front core upstream writer parser console courier agent mcp sandboxd sandbox inside cmd ics cofferdam'
 echo "1..$(($(table | wc -l) + $(wc -w <<<"$programs") + 1))"
 while read -r prog where verb re sentence; do
 	file=$B/cofferdam-$prog
