@@ -9,6 +9,8 @@
 
 #include "common/banned.h"
 
+#define GOING_MS 5000
+
 struct keeper_stream {
 	int fd;
 	struct wire_msg m; /* what the last event borrows from */
@@ -113,11 +115,15 @@ keeper_end(struct keeper *k, const char *status, const char *text, struct err *e
 {
 	AUTO_BUF struct buf b = BUF(8192);
 	struct str s = str_z(text);
+	struct err ignored;
 	int rc;
 
 	buf_lz(&b, status);
 	buf_lstr(&b, (struct str){s.p, s.n < 3000 ? s.n : 3000});
 	rc = keeper_tell(k, KEEPER_END, &b, err);
+	/* That was its last word: now it goes itself. */
+	if (rc == 0)
+		(void)wire_wait(k->fd, POLLIN, wire_now_ms() + GOING_MS, &ignored);
 	cleanup_close_fd(&k->fd);
 	return rc;
 }
