@@ -3,7 +3,7 @@
  * itself by owning the socket's directory, we prove our user by the socket. If the wire is
  * lost for good the run is over: what cannot be recorded must not go on.
  */
-#include "agent/agent_broker_plan.h"
+#include "agent/agent_broker_int.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -15,30 +15,16 @@
 #include "common/log.h"
 #include "common/xalloc.h"
 #include "agent/agent_as.h"
-#include "agent/agent_broker_plan.h"
+#include "agent/agent_broker_int.h"
 #include "agent/agent_steer.h"
 
 #include "common/banned.h"
 
 #define ANSWER_MS 60000
-#define REFUSED_MAX ((size_t)32768)
 #define RESUME_TRIES 150 /* of 100 ms each */
 
-struct broker {
-	int fd;
-	char *path, *killed, *refused;
-	struct broker_plan plan;
-	broker_change_fn *change;
-	void *change_arg;
-	struct agent_steer *steer; /* NULL: what people say is not for it */
-	uint64_t next_id;
-	bool started;
-	const uint32_t *as; /* NULL, or as_user */
-	uint32_t as_user;
-};
-
-static int
-send_msg(struct broker *b, uint16_t type, const struct buf *body, const int *fds, size_t n,
+int
+broker_send_msg(struct broker *b, uint16_t type, const struct buf *body, const int *fds, size_t n,
     struct err *err)
 {
 	if (b->fd < 0)
@@ -68,6 +54,7 @@ recv_msg(struct broker *b, int ms, uint16_t *ret_type, struct buf *body, struct 
 		(void)close(fds[i]);
 	r = rd_init(buf_str(body));
 	if (*ret_type == MSG_A_KILL) {
+		buf_free(&b->later.frame);
 		free(b->killed);
 		b->killed = str_dup(rd_lstr(&r));
 		return err_set(err, ERR_STATE, "the run was ended: %s", b->killed);
@@ -83,6 +70,10 @@ recv_msg(struct broker *b, int ms, uint16_t *ret_type, struct buf *body, struct 
 		return steer_take(b->steer, buf_str(body), err);
 	if (*ret_type == MSG_A_SEEN && b->steer != NULL)
 		return steer_seen(b->steer, buf_str(body), err);
+	if (*ret_type == MSG_A_EVENT_ACK && broker_later_take(b, buf_str(body))) {
+		*ret_type = 0; /* nobody waits for it by itself */
+		return 0;
+	}
 	return *ret_type == MSG_A_TARGETS ? change_take(b, body, err) : 0;
 }
 
@@ -90,11 +81,11 @@ recv_msg(struct broker *b, int ms, uint16_t *ret_type, struct buf *body, struct 
 static bool
 unasked(uint16_t type)
 {
-	return type == MSG_A_TARGETS || type == MSG_A_STEER || type == MSG_A_SEEN;
+	return type == 0 || type == MSG_A_TARGETS || type == MSG_A_STEER || type == MSG_A_SEEN;
 }
 
-static int
-expect(struct broker *b, uint16_t type, struct buf *body, struct err *err)
+int
+broker_expect(struct broker *b, uint16_t type, struct buf *body, struct err *err)
 {
 	uint16_t got = MSG_A_TARGETS;
 	int rc = 0;
@@ -129,7 +120,7 @@ change_take(struct broker *b, const struct buf *body, struct err *err)
 		return rc;
 	buf_u64(&out, serial);
 	buf_lstr(&out, buf_over(&why) ? STR("too much to tell") : buf_str(&why));
-	return send_msg(b, MSG_A_CHANGED, &out, NULL, 0, err);
+	return broker_send_msg(b, MSG_A_CHANGED, &out, NULL, 0, err);
 }
 
 void
@@ -141,8 +132,8 @@ broker_on_change(struct broker *b, broker_change_fn *fn, void *arg)
 
 /* --- from the beginning to the end ----------------------------------------------- */
 
-static bool
-shows(const struct agent_steer *s)
+bool
+broker_shows(const struct agent_steer *s)
 {
 	return s != NULL && ((s->out != NULL && s->out->fd >= 0) || s->nlimits != 0);
 }
@@ -162,7 +153,7 @@ open_put(const struct broker_ask *a, struct buf *out)
 		buf_lz(out, a->effects[i]);
 	buf_lz(out, a->budget);
 	buf_lz(out, "{\"back_end\":\"native\"}");
-	buf_u8(out, (uint8_t)((a->loop ? 1 : 0) | (shows(a->steer) ? 2 : 0)));
+	buf_u8(out, (uint8_t)((a->loop ? 1 : 0) | (broker_shows(a->steer) ? 2 : 0)));
 }
 
 int
@@ -183,8 +174,8 @@ broker_open(const struct broker_ask *a, struct broker **ret, struct err *err)
 	if (out.n > 65536)
 		return err_set(
 		    err, ERR_TOO_LARGE, "task and targets: %zu bytes, limit 65536", out.n);
-	if ((rc = send_msg(b, MSG_A_OPEN, &out, NULL, 0, err)) != 0 ||
-	    (rc = expect(b, MSG_A_PLAN, &in, err)) != 0 ||
+	if ((rc = broker_send_msg(b, MSG_A_OPEN, &out, NULL, 0, err)) != 0 ||
+	    (rc = broker_expect(b, MSG_A_PLAN, &in, err)) != 0 ||
 	    (rc = broker_plan_take(&b->plan, buf_str(&in), err)) != 0)
 		return rc;
 	*ret = TAKE_PTR(b);
@@ -217,7 +208,7 @@ broker_listen(struct broker *b, uint32_t index, int fd, struct err *err)
 	AUTO_BUF struct buf out = BUF(64);
 
 	buf_u32(&out, index);
-	return send_msg(b, MSG_A_LISTEN, &out, &fd, 1, err);
+	return broker_send_msg(b, MSG_A_LISTEN, &out, &fd, 1, err);
 }
 
 /* The record wants canonical JSON; the sandbox's own text is only JSON. */
@@ -245,8 +236,8 @@ broker_start(struct broker *b, const char *level, struct err *err)
 	buf_lstr(&out, buf_str(&text));
 	if (buf_over(&text) || buf_over(&out))
 		return err_set(err, ERR_TOO_LARGE, "sandbox level: more than 4000 bytes");
-	if ((rc = send_msg(b, MSG_A_START, &out, NULL, 0, err)) != 0 ||
-	    (rc = expect(b, MSG_A_STARTED, &in, err)) != 0)
+	if ((rc = broker_send_msg(b, MSG_A_START, &out, NULL, 0, err)) != 0 ||
+	    (rc = broker_expect(b, MSG_A_STARTED, &in, err)) != 0)
 		return rc;
 	b->started = true;
 	return 0;
@@ -266,15 +257,15 @@ resume_once(struct broker *b, struct err *err)
 	buf_u32(&out, IPC_VERSION);
 	buf_lz(&out, b->plan.run);
 	buf_u64(&out, b->steer != NULL ? b->steer->heard : 0);
-	buf_u8(&out, shows(b->steer) ? 1 : 0);
-	if ((rc = send_msg(b, MSG_A_RESUME, &out, NULL, 0, err)) != 0)
+	buf_u8(&out, broker_shows(b->steer) ? 1 : 0);
+	if ((rc = broker_send_msg(b, MSG_A_RESUME, &out, NULL, 0, err)) != 0)
 		return rc;
-	return expect(b, MSG_A_STARTED, &in, err);
+	return broker_expect(b, MSG_A_STARTED, &in, err);
 }
 
 /* Core is restarted by its parent within moments; an answer of refusal is final. */
-static int
-resume(struct broker *b, struct err *err)
+int
+broker_resume(struct broker *b, struct err *err)
 {
 	const struct timespec nap = {.tv_nsec = 100000000};
 	int rc = err_set(err, ERR_UNAVAILABLE, "broker: no connection");
@@ -284,6 +275,8 @@ resume(struct broker *b, struct err *err)
 	log_warn("the broker's wire is gone: looking for it");
 	for (int i = 0; i < RESUME_TRIES; i++) {
 		rc = resume_once(b, err);
+		if (rc == 0 && b->later.id != 0)
+			rc = broker_send_msg(b, MSG_A_EVENT, &b->later.frame, NULL, 0, err);
 		if (rc == 0 || b->killed != NULL)
 			return rc;
 		if (rc != ERR_UNAVAILABLE && rc != ERR_SYSTEM && rc != ERR_TIMEOUT &&
@@ -292,175 +285,6 @@ resume(struct broker *b, struct err *err)
 		(void)nanosleep(&nap, NULL);
 	}
 	return rc;
-}
-
-/* The wire, by an exchange that ended with rc. */
-static bool
-was_lost(const struct broker *b, int rc)
-{
-	return rc != 0 && b->killed == NULL &&
-	       (rc == ERR_UNAVAILABLE || rc == ERR_SYSTEM || rc == ERR_PROTOCOL);
-}
-
-static void
-text_set(char **field, struct str value)
-{
-	free(*field);
-	*field = str_dup(value);
-}
-
-char *
-broker_take_refused(struct broker *b)
-{
-	return b->refused != NULL ? TAKE_PTR(b->refused) : xstrdup("");
-}
-
-/* Behind what nobody has taken yet; the oldest goes where that is too much. */
-static void
-refused_add(struct broker *b, struct str more)
-{
-	AUTO_BUF struct buf all = BUF(REFUSED_MAX);
-
-	if (b->refused != NULL && strlen(b->refused) + more.n <= REFUSED_MAX)
-		buf_put_z(&all, b->refused);
-	buf_put_str(&all, more);
-	text_set(&b->refused, buf_str(&all));
-}
-
-/* One try of request and acknowledgement. ERR_UNAVAILABLE and friends: the wire was lost. */
-static int
-event_once(struct broker *b, uint64_t id, const struct buf *out, uint64_t *ret_seq, struct err *err)
-{
-	AUTO_BUF struct buf in = BUF(IPC_BODY_MAX);
-	struct str words, refused;
-	struct rd r;
-	uint64_t got;
-	int rc;
-
-	if ((rc = send_msg(b, MSG_A_EVENT, out, NULL, 0, err)) != 0 ||
-	    (rc = expect(b, MSG_A_EVENT_ACK, &in, err)) != 0)
-		return rc;
-	r = rd_init(buf_str(&in));
-	got = rd_u64(&r);
-	*ret_seq = rd_u64(&r);
-	words = rd_lstr(&r);
-	refused = rd_lstr(&r);
-	if (!rd_end(&r) || got != id)
-		return err_set(err, ERR_PROTOCOL, "broker: acknowledged event %llu, not %llu",
-		    (unsigned long long)got, (unsigned long long)id);
-	if (words.n != 0)
-		text_set(&b->plan.words, words);
-	if (refused.n != 0)
-		refused_add(b, refused);
-	return 0;
-}
-
-static void
-own_show(struct broker *b, uint64_t seq, const char *type, struct str fields, struct str content)
-{
-	AUTO_FREE char *name = xasprintf("agent.%s", type);
-
-	transcript_own(b->steer->out, b->plan.run, seq, name, fields, content);
-}
-
-int
-broker_event(
-    struct broker *b, const char *type, struct str fields, struct str content, struct err *err)
-{
-	AUTO_BUF struct buf out = BUF(IPC_BODY_MAX);
-	uint64_t id = ++b->next_id, seq = 0;
-	struct err e = {0};
-	int rc;
-
-	if (b->killed != NULL)
-		return err_set(err, ERR_STATE, "the run was ended: %s", b->killed);
-	buf_u64(&out, id);
-	buf_lz(&out, type);
-	buf_lstr(&out, fields);
-	buf_lstr(&out, content);
-	if (buf_over(&out))
-		return err_set(
-		    err, ERR_TOO_LARGE, "event: %zu bytes of content are too many", content.n);
-	rc = event_once(b, id, &out, &seq, &e);
-	if (was_lost(b, rc) && (rc = resume(b, &e)) == 0)
-		rc = event_once(b, id, &out, &seq, &e);
-	if (rc == 0 && shows(b->steer))
-		own_show(b, seq, type, fields, content);
-	return rc == 0 ? 0 : err_set(err, rc, "%s", e.msg);
-}
-
-static int
-query_once(struct broker *b, uint64_t id, const struct buf *out, struct buf *ret, struct err *err)
-{
-	AUTO_BUF struct buf in = BUF(IPC_BODY_MAX);
-	struct str text;
-	struct rd r;
-	uint64_t got;
-	uint32_t code;
-	int rc;
-
-	if ((rc = send_msg(b, MSG_A_ASK, out, NULL, 0, err)) != 0 ||
-	    (rc = expect(b, MSG_A_REPLY, &in, err)) != 0)
-		return rc;
-	r = rd_init(buf_str(&in));
-	got = rd_u64(&r);
-	code = rd_u32(&r);
-	text = rd_lstr(&r);
-	if (!rd_end(&r) || got != id || code > 100)
-		return err_set(err, ERR_PROTOCOL, "broker: malformed reply");
-	if (code != 0)
-		return err_set(err, -(int)code, "%.*s", STR_ARG(text));
-	buf_put_str(ret, text);
-	return 0;
-}
-
-int
-broker_query(struct broker *b, const char *verb, struct str args, struct buf *ret, struct err *err)
-{
-	AUTO_BUF struct buf out = BUF(8192);
-	uint64_t id = ++b->next_id;
-	struct err e = {0};
-	int rc;
-
-	if (b->killed != NULL)
-		return err_set(err, ERR_STATE, "the run was ended: %s", b->killed);
-	buf_u64(&out, id);
-	buf_lz(&out, verb);
-	buf_lstr(&out, args);
-	if (buf_over(&out))
-		return err_set(err, ERR_TOO_LARGE, "%s: arguments of %zu bytes", verb, args.n);
-	rc = query_once(b, id, &out, ret, &e);
-	if (was_lost(b, rc) && (rc = resume(b, &e)) == 0)
-		rc = query_once(b, id, &out, ret, &e);
-	return rc == 0 ? 0 : err_set(err, rc, "%s", e.msg);
-}
-
-int
-broker_end_spent(
-    struct broker *b, const char *status, const char *text, const char *spent, struct err *err)
-{
-	AUTO_BUF struct buf out = BUF(4096), in = BUF(IPC_BODY_MAX);
-	struct str s = str_z(text);
-	int rc;
-
-	if (b->killed != NULL)
-		return 0;
-	if (s.n > 3000)
-		s.n = 3000;
-	while (s.n != 0 && !str_is_utf8(s))
-		s.n--; /* a cut in the middle of a character */
-	buf_lz(&out, status);
-	buf_lstr(&out, s);
-	buf_lz(&out, spent);
-	if ((rc = send_msg(b, MSG_A_END, &out, NULL, 0, err)) != 0)
-		return rc;
-	return expect(b, MSG_A_ENDED, &in, err);
-}
-
-int
-broker_end(struct broker *b, const char *status, const char *text, struct err *err)
-{
-	return broker_end_spent(b, status, text, "", err);
 }
 
 const int *
@@ -494,7 +318,7 @@ broker_watch(void *arg)
 	}
 	if (b->killed != NULL)
 		return true;
-	if (resume(b, &e) == 0)
+	if (broker_resume(b, &e) == 0)
 		return false;
 	if (b->killed == NULL)
 		b->killed = xasprintf("the broker is gone: %s", e.msg);

@@ -71,6 +71,12 @@ int broker_start(struct broker *b, const char *level, struct err *err);
 int broker_event(
     struct broker *b, const char *type, struct str fields, struct str content, struct err *err);
 /*
+ * The same without waiting: it is durable when the next event is acknowledged, or core was found
+ * again with both. At most one; with another it waits.
+ */
+int broker_event_later(
+    struct broker *b, const char *type, struct str fields, struct str content, struct err *err);
+/*
  * Called with a new plan while the run lives: makes the listeners of what is fresh, hands them
  * over, and says in *why what could not be made. Its targets and variables then take the old ones'
  * place.

@@ -42,6 +42,9 @@ record_model(struct course *k, const struct model_turn *t, struct err *err)
 	jcs_int(&j, "tokens_out", (int64_t)t->tokens_out);
 	jcs_int(&j, "turn", (int64_t)k->turn);
 	jcs_close(&j);
+	/* Before its first call begins it is durable: that call is told behind it. */
+	if (t->ncalls != 0)
+		return broker_event_later(k->c->broker, "model", buf_str(&fields), t->words, err);
 	/* What the model did not write itself is not told as if it had. */
 	return broker_event(k->c->broker, t->left_out != 0 && !t->by_model ? "note" : "model",
 	    buf_str(&fields), t->words, err);

@@ -8,6 +8,7 @@
 //         The step is picked by the assistant messages so far, so that a request that is tried again gets the same one.
 // "sequence": true: the steps go by answers that were given; "count": true: usage goes by the size of the request;
 // "usage": {...} of an Anthropic answer. Who is told that its context is nearly full answers "In short: N".
+// "times": FILE: of each answer when its request was there, and when it was written, in milliseconds.
 // ERROR:  {"at": N} for request N with one of
 //         "status": 529 with "headers", "body"; "sse": "overloaded_error" after a 200; in the middle "cut": true,
 //         or "hang": true, which never goes on
@@ -179,6 +180,8 @@ function refuse(res, status, type, headers, body) {
 }
 
 function answer(req, res, raw) {
+  const arrived = performance.now();
+  if (script.times) res.on('finish', () => fs.appendFileSync(script.times, arrived + ' ' + performance.now() + '\n'));
   let body = null;
   try {
     body = JSON.parse(raw);
