@@ -55,7 +55,7 @@ extern const struct mcp_server mcp_client_server;
 /* Its session's owner is the client. */
 struct mcp_client *mcp_client_new(
     struct loop *loop, const struct mcp_config *config, const struct mcp_out *out, const char *who);
-/* The run ends with it: `said` goes on the record, if the broker can be reached in moments. */
+/* The run ends with it, and `said` goes on the record, a moment later. */
 void mcp_client_free(struct mcp_client *c, const char *said);
 /* No execution goes on and no call waits. */
 bool mcp_client_idle(const struct mcp_client *c);

@@ -21,7 +21,6 @@ struct mcp_order {
 	struct mcp_args args;
 	const char *keeper;  /* id of the run's keeper */
 	const char *context; /* id, or "": one is to be opened */
-	const char *audit;   /* what the client said of the call, canonical JSON; "": nothing */
 };
 
 /*

@@ -303,7 +303,7 @@ mcp_work_new(
 	w = xcalloc(1, sizeof(*w));
 	*w = (struct mcp_work){.c = c,
 	    .state = MCP_WAITS,
-	    .order = {.tool = tool, .args = *args, .life_fd = -1, .audit = ""},
+	    .order = {.tool = tool, .args = *args, .life_fd = -1},
 	    .doc = TAKE_PTR(call->m.doc),
 	    .context = x};
 	(void)snprintf(w->id, sizeof(w->id), "x%llu", (unsigned long long)++c->numbers);
