@@ -181,6 +181,7 @@ static void
 a_child_needs_its_parents_owner_login_and_name(void **state)
 {
 	struct world *w = *state;
+	AUTO_FREE char *id = xstrdup(w->run->id);
 	struct core_run *run;
 	struct err err;
 
@@ -206,7 +207,7 @@ a_child_needs_its_parents_owner_login_and_name(void **state)
 	run->state = CORE_RUN_LIVE;
 	core_run_revoke(w->run, "unix:olivia", STR("enough"));
 	settle(w);
-	assert_null(core_run_find(w->c, str_z(w->run->id)));
+	assert_null(core_run_find(w->c, str_z(id)));
 	assert_int_equal(w->c->nruns, 0);
 	w->run = NULL;
 }
