@@ -150,10 +150,14 @@ broker_turn(struct keeper_run *k)
 {
 	struct err e = {0};
 
-	if (broker_watch(k->hold.broker))
+	bool over = broker_watch(k->hold.broker);
+
+	if (broker_killed(k->hold.broker) != NULL)
 		keeper_over(k, "error", broker_killed(k->hold.broker));
-	if (k->steer.stop != NULL)
+	else if (k->steer.stop != NULL)
 		keeper_over(k, "stopped", k->steer.stop);
+	else if (over)
+		keeper_over(k, "error", "the broker says that it is over");
 	/* A person lets it go on: what its caller paused stands still all the same. */
 	if (k->paused && !k->steer.paused && sandbox_pause(k->hold.sandbox, &e) != 0)
 		keeper_over(k, "error", e.msg);
@@ -290,6 +294,18 @@ order_take(struct keeper_run *k, struct err *err)
 }
 
 static void
+run_free(struct keeper_run *k)
+{
+	agent_hold_free(&k->hold);
+	steer_free(&k->steer);
+	keeper_asked_free(&k->ask);
+	keeper_list_free(k->narrowed);
+	free(k->why);
+	free(k);
+}
+DEFINE_AUTO(run, struct keeper_run, run_free)
+
+static void
 serve(struct keeper_run *k)
 {
 	uint32_t s = k->ask.a.time_s != 0 ? k->ask.a.time_s : KEEPER_TIME_MAX;
@@ -308,7 +324,7 @@ serve(struct keeper_run *k)
 int
 keeper_main(void)
 {
-	struct keeper_run *k = xcalloc(1, sizeof(*k));
+	AUTO(run) struct keeper_run *k = xcalloc(1, sizeof(*k));
 	struct err e = {0};
 
 	(void)fcntl(KEEPER_WIRE_FD, F_SETFD, FD_CLOEXEC);

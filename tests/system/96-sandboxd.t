@@ -162,6 +162,7 @@ tap.ok(wait_for(lambda: [r for r in st.records("run.end") if r["data"]["status"]
 tap.eq(t.control("GET")[0], 404, "nobody finds it any more")
 
 # --- the network ----------------------------------------------------------------------------------------------
+s.create().kill()
 r = s.ask("POST", "/sandboxes", {"network": {"allowOut": ["evil.example"]}})
 tap.ok(r[0] == 403 and "evil.example" in r[2]["message"] and "crm-db" in r[2]["message"], "a host that is no target is refused, with what there is", r)
 r = s.ask("POST", "/sandboxes", {"network": {"denyOut": ["10.0.0.0/8"]}})
