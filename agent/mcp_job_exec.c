@@ -288,7 +288,7 @@ context_open(struct mcp_job *j, char id[KEEPER_ID_MAX + 1], struct err *err)
 {
 	AUTO_FREE char *language = str_dup(j->o->args.language);
 	AUTO(keeper_stream) struct keeper_stream *s = NULL;
-	struct keeper_event ev;
+	struct keeper_event ev = {0};
 	int rc = keeper_context_open(j->k, language, NULL, id, &s, err);
 
 	do {

@@ -351,20 +351,29 @@ cancelled(struct mcp_session *s, const struct mcp_message *m)
 		mcp_call_drop(c);
 }
 
-static void
-response(struct mcp_session *s, const struct mcp_message *m)
+/* The call whose question to the client has this id. */
+static struct mcp_call *
+asker_find(struct mcp_session *s, const char *id)
 {
 	struct mcp_call *c;
-	AUTO_FREE struct mcp_ask *a = NULL;
-	char id[32];
+	char own[32];
 
 	TAILQ_FOREACH (c, &s->calls, link) {
 		if (c->ask == NULL)
 			continue;
-		(void)snprintf(id, sizeof(id), "\"s%llu\"", (unsigned long long)c->ask->number);
-		if (strcmp(id, m->id) == 0)
-			break;
+		(void)snprintf(own, sizeof(own), "\"s%llu\"", (unsigned long long)c->ask->number);
+		if (strcmp(own, id) == 0)
+			return c;
 	}
+	return NULL;
+}
+
+static void
+response(struct mcp_session *s, const struct mcp_message *m)
+{
+	struct mcp_call *c = asker_find(s, m->id);
+	AUTO_FREE struct mcp_ask *a = NULL;
+
 	if (c == NULL)
 		return;
 	a = TAKE_PTR(c->ask);

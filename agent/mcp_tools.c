@@ -26,7 +26,7 @@ struct arg {
 
 #define EXECUTION                                                                                 \
 	"{\"type\":\"object\",\"properties\":{"                                                   \
-	"\"cause\":{\"type\":\"string\",\"description\":\"how it ended: exited, error, "          \
+	"\"cause\":{\"type\":\"string\",\"description\":\"how it ended: ok, exited, error, "      \
 	"interrupted, lost, signalled, timeout, memory, output, killed, disk, policy\"},"         \
 	"\"duration_ms\":{\"type\":\"integer\"},"                                                 \
 	"\"error\":{\"type\":\"object\",\"properties\":{\"message\":{\"type\":\"string\"},"       \
@@ -46,23 +46,16 @@ struct arg {
 	"\"state\":{\"type\":\"string\",\"enum\":[\"ended\",\"running\"]},"                       \
 	"\"stderr\":{\"type\":\"string\"},\"stdout\":{\"type\":\"string\"},"                      \
 	"\"truncated\":{\"type\":\"boolean\"}},\"required\":[\"execution_id\",\"state\"]}"
-#define TEXT_MEMBER(name) "\"" name "\":{\"type\":\"string\"}"
-#define REQUESTS                                                                                                                            \
-	"{\"type\":\"object\",\"properties\":{\"requests\":{\"type\":\"array\",\"items\":{"                                                 \
-	"\"type\":\"object\",\"properties\":{" TEXT_MEMBER(                                                                                 \
-	    "approve_by") ","                                                                                                               \
-			  "\"grants\":{\"type\":\"integer\"}," TEXT_MEMBER(                                                                 \
-			      "hint") ","                                                                                                   \
-				      "\"how\":{\"type\":\"string\",\"description\":\"what a "                                              \
-				      "person runs\"}," TEXT_MEMBER("needs") "," TEXT_MEMBER(                                               \
-					  "not"                                                                                             \
-					  "_be"                                                                                             \
-					  "for"                                                                                             \
-					  "e") "," TEXT_MEMBER("reason") "," TEXT_MEMBER("reques"                                           \
-											 "t") "," TEXT_MEMBER("state") "," TEXT_MEMBER("ta" \
-																       "rg" \
-																       "e"  \
-																       "t") "," TEXT_MEMBER("use_by") "},\"required\":[\"request\",\"state\"]}}},\"required\":[\"requests\"]}"
+#define STRINGS(a, b, c)                                                       \
+	"\"" a "\":{\"type\":\"string\"},\"" b "\":{\"type\":\"string\"},\"" c \
+	"\":{\"type\":\"string\"},"
+#define REQUESTS                                                                                   \
+	"{\"type\":\"object\",\"properties\":{\"requests\":{\"type\":\"array\",\"items\":{"        \
+	"\"type\":\"object\",\"properties\":{" STRINGS("approve_by", "hint", "needs")              \
+	    STRINGS("not_before", "reason", "request") STRINGS("state", "target",                  \
+		"use_by") "\"grants\":{\"type\":\"integer\"},"                                     \
+			  "\"how\":{\"type\":\"string\",\"description\":\"what a person runs\"}}," \
+			  "\"required\":[\"request\",\"state\"]}}},\"required\":[\"requests\"]}"
 
 static const struct row {
 	const char *name, *title, *what, *output;

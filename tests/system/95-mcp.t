@@ -66,7 +66,7 @@ def rounds(client, name):
     tap.eq((r.data.get("encoding"), base64.b64decode(r.data.get("content", ""))), ("base64", b"\xff\0a"), name + ": and read")
     r = client.tool("list_files", {"depth": 2})
     tap.eq([e["path"] for e in r.data.get("entries", [])], ["/work/d", "/work/d/f.bin"], name + ": and listed")
-    for args, part in (({}, "code is missing"), ({"code": "1", "langage": "x"}, 'no argument "langage"'), ({"code": 1}, "must be a string"),
+    for args, part in (({}, "code is missing"), ({"code": "1", "lang": "x"}, 'no argument "lang"'), ({"code": 1}, "must be a string"),
                        ({"code": "1", "language": "perl"}, "must be one of"), ({"code": "1", "timeout_s": 0}, "from 1 to 86400")):
         r = client.tool("run_code", args)
         tap.ok(r.failed and part in r.text, name + ": arguments that do not fit are told: " + part, r.text)

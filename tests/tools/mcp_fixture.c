@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/tools/mcp_fixture.h"
+
 #include "agent/mcp_http.h"
 #include "agent/mcp_stdio.h"
 #include "common/hash.h"
@@ -13,32 +15,7 @@
 
 #include "common/banned.h"
 
-#define PNG                                                                                        \
-	"iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5E" \
-	"rkJggg=="
-#define WAV "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAIA+AAACABAAZGF0YQAAAAA="
-#define TEXT(t) "{\"content\":[{\"type\":\"text\",\"text\":\"" t "\"}]}"
-#define SCHEMA(props) "\"inputSchema\":{\"type\":\"object\",\"properties\":{" props "}}"
-#define NONE SCHEMA("")
-#define FORM(message, props, need)                                           \
-	"{\"mode\":\"form\",\"message\":\"" message                          \
-	"\",\"requestedSchema\":{\"type\":\"object\",\"properties\":{" props \
-	"},\"required\":[" need "]}}"
-#define ELICIT(key, message, prop, type)                                   \
-	"\"" key "\":{\"method\":\"elicitation/create\",\"params\":" FORM( \
-	    message, "\"" prop "\":{\"type\":\"" type "\"}", "\"" prop "\"") "}"
-#define SAMPLE(key, text)                                                                     \
-	"\"" key "\":{\"method\":\"sampling/"                                                 \
-		 "createMessage\",\"params\":{\"messages\":[{\"role\":\"user\",\"content\":{" \
-		 "\"type\":\"text\",\"text\":\"" text "\"}}],\"maxTokens\":100}}"
-#define ROOTS(key) "\"" key "\":{\"method\":\"roots/list\",\"params\":{}}"
-
 /* --- what is asked of the client, 2026-07-28 -------------------------------------------- */
-
-struct round {
-	const char *requests; /* members of inputRequests */
-	const char *keys[3];  /* that must have been answered; NULL-terminated unless 3 */
-};
 
 /* A state that only we can have made: the round, and a hash over a secret and it. */
 static void
@@ -116,24 +93,6 @@ rounds(struct mcp_call *c, const struct round *r, size_t n, bool stateful)
 	return true;
 }
 
-static const struct round elicitation[] = {
-    {ELICIT("user_name", "What is your name?", "name", "string"), {"user_name"}}};
-static const struct round sampling[] = {
-    {SAMPLE("capital_question", "What is the capital of France?"), {"capital_question"}}};
-static const struct round roots[] = {{ROOTS("client_roots"), {"client_roots"}}};
-static const struct round confirm[] = {
-    {ELICIT("confirm", "Please confirm", "ok", "boolean"), {"confirm"}}};
-static const struct round several[] = {
-    {ELICIT("user_name", "What is your name?", "name", "string") "," SAMPLE(
-	 "greeting", "Generate a greeting") "," ROOTS("client_roots"),
-	{"user_name", "greeting", "client_roots"}}};
-static const struct round steps[] = {
-    {ELICIT("step1", "Step 1: What is your name?", "name", "string"), {"step1"}},
-    {ELICIT("step2", "Step 2: What is your favorite color?", "color", "string"), {"step2"}}};
-static const struct round context[] = {
-    {ELICIT("user_context", "What context should the prompt use?", "context", "string"),
-	{"user_context"}}};
-
 /* --- what is asked of the client, before ------------------------------------------------ */
 
 static void
@@ -185,46 +144,22 @@ ask_person(struct mcp_call *c)
 
 	buf_put_z(&b, "{\"mode\":\"form\",\"message\":");
 	mcp_text_put(&b, json_str(json_get(json_get(c->m.params, "arguments"), "message")));
-	buf_put_z(
-	    &b, ",\"requestedSchema\":{\"type\":\"object\",\"properties\":{\"response\":{\"type\":"
-		"\"string\",\"description\":\"User's response\"}},\"required\":[\"response\"]}}");
+	buf_put_z(&b,
+	    ",\"requestedSchema\":{\"type\":\"object\",\"properties\":{\"response\":{\"type\":"
+	    "\"string\",\"description\":\"User's response\"}},\"required\":[\"response\"]}}");
 	mcp_call_ask(c, "elicitation/create", buf_str(&b), elicited);
 }
 
 static void
 ask_defaults(struct mcp_call *c)
 {
-	mcp_call_ask(c, "elicitation/create",
-	    STR(FORM("Please review",
-		"\"name\":{\"type\":\"string\",\"default\":\"John "
-		"Doe\"},\"age\":{\"type\":\"integer\",\"default\":30},"
-		"\"score\":{\"type\":\"number\",\"default\":95.5},\"status\":{\"type\":\"string\","
-		"\"enum\":[\"active\",\"inactive\",\"pending\"],\"default\":\"active\"},"
-		"\"verified\":{\"type\":\"boolean\",\"default\":true}",
-		"")),
-	    elicited);
+	mcp_call_ask(c, "elicitation/create", str_z(defaults_form), elicited);
 }
 
 static void
 ask_enums(struct mcp_call *c)
 {
-	mcp_call_ask(c, "elicitation/create",
-	    STR(FORM("Please select",
-		"\"untitledSingle\":{\"type\":\"string\",\"enum\":[\"option1\",\"option2\","
-		"\"option3\"]},"
-		"\"titledSingle\":{\"type\":\"string\",\"oneOf\":[{\"const\":\"value1\",\"title\":"
-		"\"First Option\"},{\"const\":\"value2\",\"title\":\"Second "
-		"Option\"},{\"const\":\"value3\",\"title\":\"Third Option\"}]},"
-		"\"legacyEnum\":{\"type\":\"string\",\"enum\":[\"opt1\",\"opt2\",\"opt3\"],"
-		"\"enumNames\":[\"Option One\",\"Option Two\",\"Option Three\"]},"
-		"\"untitledMulti\":{\"type\":\"array\",\"minItems\":1,\"maxItems\":3,\"items\":{"
-		"\"type\":\"string\",\"enum\":[\"option1\",\"option2\",\"option3\"]}},"
-		"\"titledMulti\":{\"type\":\"array\",\"minItems\":1,\"maxItems\":3,\"items\":{"
-		"\"anyOf\":[{\"const\":\"value1\",\"title\":\"First "
-		"Choice\"},{\"const\":\"value2\",\"title\":\"Second "
-		"Choice\"},{\"const\":\"value3\",\"title\":\"Third Choice\"}]}}",
-		"")),
-	    elicited);
+	mcp_call_ask(c, "elicitation/create", str_z(enums_form), elicited);
 }
 
 /* --- tools ------------------------------------------------------------------------------ */
@@ -377,28 +312,6 @@ on_call(struct mcp_call *c, const struct mcp_tool *t, const struct json *argumen
 
 /* --- prompts, resources, and the rest ---------------------------------------------------- */
 
-static const char prompts[] =
-    "{\"prompts\":[{\"name\":\"test_input_required_result_prompt\",\"description\":\"asks first\"},"
-    "{\"name\":\"test_prompt_with_arguments\",\"description\":\"two\",\"arguments\":[{\"name\":"
-    "\"arg1\",\"description\":\"first\",\"required\":true},{\"name\":\"arg2\",\"description\":"
-    "\"second\",\"required\":true}]},"
-    "{\"name\":\"test_prompt_with_embedded_resource\",\"description\":\"a "
-    "resource\",\"arguments\":[{\"name\":\"resourceUri\",\"description\":\"its "
-    "URI\",\"required\":true}]},"
-    "{\"name\":\"test_prompt_with_image\",\"description\":\"an image\"},"
-    "{\"name\":\"test_simple_prompt\",\"description\":\"no arguments\"}]}";
-#define RESOURCE(name, uri, type)               \
-	"{\"name\":\"" name "\",\"uri\":\"" uri \
-	"\",\"description\":\"for tests\",\"mimeType\":\"" type "\"}"
-static const char resources[] = "{\"resources\":[" RESOURCE("static-binary", "test://static-binary",
-    "image/png") "," RESOURCE("static-text", "test://static-text",
-    "text/plain") "," RESOURCE("watched-resource", "test://watched-resource", "text/plain") "]}";
-static const char templates[] =
-    "{\"resourceTemplates\":[{\"name\":\"template\",\"uriTemplate\":\"test://template/{id}/"
-    "data\",\"description\":\"for tests\",\"mimeType\":\"application/json\"}]}";
-#define USER(content) "{\"role\":\"user\",\"content\":" content "}"
-#define SAYS(t) USER("{\"type\":\"text\",\"text\":\"" t "\"}")
-
 static void
 prompt_get(struct mcp_call *c)
 {
@@ -426,10 +339,10 @@ prompt_get(struct mcp_call *c)
 		mcp_text_put(&b, buf_str(&text));
 		buf_put_z(&b, "}}]}");
 	} else if (str_eqz(name, "test_prompt_with_embedded_resource")) {
-		buf_put_z(
-		    &b, "{\"messages\":[{\"role\":\"user\",\"content\":{\"type\":\"resource\","
-			"\"resource\":{\"mimeType\":\"text/plain\",\"text\":\"Embedded resource "
-			"content for testing.\",\"uri\":");
+		buf_put_z(&b,
+		    "{\"messages\":[{\"role\":\"user\",\"content\":{\"type\":\"resource\","
+		    "\"resource\":{\"mimeType\":\"text/plain\",\"text\":\"Embedded resource "
+		    "content for testing.\",\"uri\":");
 		mcp_text_put(&b, json_str(json_get(args, "resourceUri")));
 		buf_put_z(&b, "}}}," SAYS("Please process the embedded resource above.") "]}");
 	} else {
