@@ -2,6 +2,7 @@
 """cofferdam mcp over the real broker and a real PostgreSQL: both eras, over stdio and HTTP. A client runs code, meets a
 refusal, people sign, it goes on; what takes long is pending; what is cancelled ends; nobody is served who does not say who it
 is; a freeze is told the same whatever the client's zone; nothing is left of a client that was killed."""
+import atexit
 import base64
 import json
 import os
@@ -32,6 +33,16 @@ MCP = [CLI, "mcp", "--state", st.state] + ([] if os.getuid() == 0 else ["--limit
 TOOLS = ["approval_status", "end", "execution_status", "list_files", "list_targets", "read_file", "request_approval", "run_code",
          "run_command", "write_file"]
 started = []
+
+
+def end_all():
+    for p in started:
+        if p.poll() is None:
+            p.kill()
+            p.wait()
+
+
+atexit.register(end_all)
 
 
 def stdio(*args, era=mcp.MODERN, env=None):
@@ -347,7 +358,5 @@ starts, ends = {r["run"] for r in st.records("run.start")}, {r["run"] for r in s
 tap.eq(starts, ends, "every run has an end on the record")
 events = {r["run"] for r in st.records("agent.exec")}
 tap.ok(events <= starts, "and what ran is on it")
-for p in started:
-    if p.poll() is None:
-        p.kill()
+end_all()
 tap.done()
