@@ -59,6 +59,11 @@ broker_child_new(struct broker *b, enum ipc_role role, const char *run, struct e
 	c->role = role;
 	c->name = programs[i].name;
 	c->program = programs[i].program;
+	/* Recorded answers in the state: upstream serves them, and connects to nothing. */
+	if (role == IPC_ROLE_UPSTREAM && broker_state_has(&b->state, "answers")) {
+		c->program = "cofferdam-rerun";
+		log_warn("this broker answers from a recording: nothing is sent to any target");
+	}
 	memcpy(c->run, run, strlen(run));
 	c->next = b->children;
 	b->children = c;

@@ -31,7 +31,8 @@ static const struct {
     {IPC_ROLE_COURIER, IPC_ROLE_WRITER},
 };
 
-/* Who gets which file or directory of the state. Front, upstream, parser and console: none. */
+/* Who gets which file or directory of the state. Front, parser and console: none; upstream one
+ * only in the broker of a rerun. */
 static const struct {
 	enum ipc_role role;
 	int flags;
@@ -47,6 +48,7 @@ static const struct {
     {IPC_ROLE_WRITER, O_RDONLY, "log-vkey", "keys/log/vkey", false},
     {IPC_ROLE_WRITER, O_RDONLY, "log-handover", "keys/log/handover", true},
     {IPC_ROLE_COURIER, O_RDONLY | O_DIRECTORY, "courier", "courier", false},
+    {IPC_ROLE_UPSTREAM, O_RDONLY, "answers", "answers", true},
 };
 
 /* Configuration strings were checked to need no escape (broker_config.c); a path was not. */

@@ -62,6 +62,7 @@ core_act_free(struct core_act *act)
 		core_approve_forget(act->request);
 	core_preview_free(act->preview);
 	free(act->unwitnessed);
+	free(act->sealed);
 	core_txn_reset(&act->txn);
 	buf_free(&act->msgs);
 	free(act);

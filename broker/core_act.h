@@ -5,6 +5,7 @@
 #ifndef BROKER_CORE_ACT_H
 #define BROKER_CORE_ACT_H
 
+#include "audit/blob.h"
 #include "broker/core_pg.h"
 
 enum core_act_kind { CORE_ACT_QUERY = 1, CORE_ACT_SYNC = 2, CORE_ACT_FLUSH = 3, CORE_ACT_CUT = 4 };
@@ -51,6 +52,7 @@ struct core_act {
 	char **kept; /* names in the actions' grants, whose transaction may end within the act */
 	char poison[64];
 	uint64_t sent_us, answer_bytes;
+	struct blob_ref *sealed; /* owned; the answer, where it was kept */
 };
 
 void core_act_free(struct core_act *act);
@@ -84,5 +86,7 @@ void core_act_proceed(struct core_act *act);
 
 int core_act_on_act(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
 int core_act_on_done(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
+int core_act_on_sealed(
+    struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
 
 #endif

@@ -8,6 +8,9 @@
 
 #include "broker/core_approve.h"
 #include "broker/core_data.h"
+#include "broker/core_lease.h"
+#include "common/log.h"
+#include "common/xalloc.h"
 
 #include "common/banned.h"
 
@@ -55,6 +58,7 @@ outcomes(struct core_act *act, const struct done *d)
 					  .sent = &d->sent,
 					  .copied = last && d->copied ? &d->copied_sha256 : NULL,
 					  .copied_bytes = d->copied_bytes,
+					  .answer = last ? act->sealed : NULL,
 					  .shared = (unsigned)n});
 		act->tickets[i] = core_record(run->core, &(struct core_append){.type = "outcome",
 							     .run = run->id,
@@ -197,5 +201,34 @@ core_act_on_done(struct core_peer *p, struct rd *body, int *fds, size_t nfds, st
 		    (unsigned long long)id);
 	}
 	done(conn->act, &d);
+	return 0;
+}
+
+/* A sealed answer is the run's own, and only where one was wanted. */
+int
+core_act_on_sealed(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err)
+{
+	uint64_t id = rd_u64(body), n = rd_u64(body);
+	struct str text = rd_lstr(body);
+	struct core_conn *conn = core_pg_find(p->core, id);
+	AUTO(json) struct json_doc *doc = NULL;
+	struct blob_ref ref;
+
+	(void)fds;
+	(void)nfds;
+	if (!rd_end(body) || json_parse(text, "answer", &doc, err) != 0 ||
+	    blob_ref_parse(json_root(doc), &ref, err) != 0)
+		return err_set(err, ERR_PROTOCOL, "U_SEALED is malformed");
+	if (conn == NULL || conn->act == NULL || conn->act->id != n ||
+	    conn->act->phase != CORE_PHASE_SENT)
+		return 0; /* of a connection that core has ended */
+	if (!core_lease_seals(conn) || strcmp(ref.kid, conn->from.run->id) != 0) {
+		log_warn("connection %llu: upstream names a sealed answer that it was not to keep",
+		    (unsigned long long)id);
+		return 0;
+	}
+	free(conn->act->sealed);
+	conn->act->sealed = xcalloc(1, sizeof(ref));
+	*conn->act->sealed = ref;
 	return 0;
 }

@@ -142,8 +142,12 @@ put_decision(struct jcs *j, const struct core_from *f, const struct core_action 
 	    p != NULL && policy_clock(p) == CLOCK_MODE_TRUSTED ? "trusted" : "kernel-sync");
 	jcs_bool(j, "clock_known", a->now.known);
 	core_rate_jcs(j, p, &in, a);
+	if (d->verdict != VERDICT_ALLOW && a->detail != NULL && a->detail[0] != '\0')
+		jcs_str_lossy(j, "detail", str_z(a->detail));
 	jcs_z(j, "engine", EFFECTS_ENGINE);
 	put_grants(j, a->grants, a->ngrants);
+	if (d->verdict != VERDICT_ALLOW && a->hint != NULL && a->hint[0] != '\0')
+		jcs_str_lossy(j, "how", str_z(a->hint));
 	if (d->nlifted != 0) {
 		jcs_array(j, "lifted");
 		for (size_t i = 0; i < d->nlifted; i++)
@@ -163,6 +167,8 @@ put_decision(struct jcs *j, const struct core_from *f, const struct core_action 
 		jcs_str(j, NULL, d->rules[i]);
 	jcs_array_end(j);
 	core_data_slots(j, "slots", d->slots, d->nslots);
+	if (d->verdict != VERDICT_ALLOW && a->sqlstate != NULL && f->pg != NULL)
+		jcs_z(j, "sqlstate", a->sqlstate);
 	if (d->until_us != 0)
 		core_data_time(j, "until", d->until_us);
 	jcs_z(j, "verdict", verdict_name(d->verdict));
@@ -259,6 +265,8 @@ core_data_outcome(struct buf *out, const struct core_data_outcome *d)
 	jcs_open(&j, NULL);
 	jcs_z(&j, "action", d->action);
 	jcs_int(&j, "action_seq", (int64_t)d->seq);
+	if (d->answer != NULL)
+		blob_ref_jcs(&j, "answer", d->answer);
 	core_data_count(&j, "answer_bytes", d->answer_bytes);
 	if (d->copied != NULL) {
 		jcs_open(&j, "copy");

@@ -38,9 +38,10 @@ struct core_data_outcome {
 	const struct hash *sent;   /* NULL: "" */
 	const struct hash *copied; /* COPY data from the client; NULL: none was asked for */
 	uint64_t copied_bytes;
-	unsigned shared;	    /* actions in the same exchange, when more than one */
-	struct str peer, peer_cert; /* connect: who answered */
-	struct str preview;	    /* what the target had said of it before people signed */
+	unsigned shared;	       /* actions in the same exchange, when more than one */
+	struct str peer, peer_cert;    /* connect: who answered */
+	const struct blob_ref *answer; /* sealed; NULL: not kept */
+	struct str preview;	       /* what the target had said of it before people signed */
 };
 void core_data_outcome(struct buf *out, const struct core_data_outcome *d);
 

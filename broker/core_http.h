@@ -208,6 +208,8 @@ int core_http_on_done(struct core_peer *p, struct rd *body, int *fds, size_t nfd
 /* --- core_http_lease.c */
 /* H_GO and UH_SEND. ERR_UNAVAILABLE, ERR_CONFIG, ERR_STATE: nothing was sent. */
 int core_http_lease(struct core_http *h, struct err *err);
+/* Its answer goes sealed into the log: of a model, or as the policy has it. */
+bool core_http_seals(const struct core_http *h);
 void core_http_abort(const struct core_http *h); /* UH_ABORT */
 /* UH_LOOK, by the same way and credential: a GET or HEAD of the broker's own. */
 int core_http_lease_look(struct core_http *h, struct str method, struct str target,

@@ -143,22 +143,33 @@ others_put(struct buf *b, const struct core_http *h, const struct core_others *o
 	}
 }
 
-/* The words of models are kept: upstream seals the answer with a key that opens nothing else. */
+bool
+core_http_seals(const struct core_http *h)
+{
+	const struct policy_target *t = core_http_policy(h);
+
+	return h->via == CORE_VIA_LOOP || (t != NULL && t->seal);
+}
+
+/*
+ * The words of models are kept, and what the policy wants kept: upstream seals the answer with a
+ * key that opens nothing else. Of a look nothing is.
+ */
 static void
-seal_put(struct buf *b, const struct core_http *h)
+seal_put(struct buf *b, const struct core_http *h, bool look)
 {
 	AUTO(secret) struct secret *key = NULL;
 	struct core_run *run = h->from.run;
 	uint8_t wrap[BLOB_WRAP_LEN];
 	struct err err = {0};
-	bool model = h->via == CORE_VIA_LOOP;
+	bool keep = !look && core_http_seals(h);
 
-	if (model && blob_key_new(run->key, str_z(run->id), &key, wrap, &err) != 0)
+	if (keep && blob_key_new(run->key, str_z(run->id), &key, wrap, &err) != 0)
 		fatal("run %s: %s", run->id, err.msg);
-	buf_u64(b, model ? BLOB_PLAIN_MAX : 0);
-	buf_lz(b, model ? run->id : "");
-	buf_lstr(b, model ? secret_str(key) : STR(""));
-	buf_lstr(b, model ? str_mem(wrap, sizeof(wrap)) : STR(""));
+	buf_u64(b, keep ? BLOB_PLAIN_MAX : 0);
+	buf_lz(b, keep ? run->id : "");
+	buf_lstr(b, keep ? secret_str(key) : STR(""));
+	buf_lstr(b, keep ? str_mem(wrap, sizeof(wrap)) : STR(""));
 }
 
 /* The proxy on the way, verified by the system's store. */
@@ -232,7 +243,7 @@ lease_put(struct buf *b, struct core_http *h, const struct request *r,
 	credential_put(b, h, e);
 	others_put(b, h, &others);
 	buf_u8(b, !look && (h->a->effects & ~EFFECT_SET_DATA) != 0 ? 1 : 0);
-	seal_put(b, h);
+	seal_put(b, h, look);
 	via_put(b, t, via);
 	*ret_t = t;
 	if (buf_over(b))

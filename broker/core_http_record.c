@@ -249,7 +249,7 @@ answer_ref(const struct core_http *h, const struct core_http_done *d, struct blo
 
 	if (d->blob.n == 0)
 		return NULL;
-	if (h->via != CORE_VIA_LOOP || json_parse(d->blob, "answer", &doc, &err) != 0 ||
+	if (!core_http_seals(h) || json_parse(d->blob, "answer", &doc, &err) != 0 ||
 	    blob_ref_parse(json_root(doc), ref, &err) != 0 ||
 	    strcmp(ref->kid, h->from.run->id) != 0) {
 		log_warn(

@@ -5,7 +5,9 @@
  */
 #include "broker/core_lease.h"
 
+#include "audit/blob.h"
 #include "broker/core_cred.h"
+#include "common/log.h"
 
 #include "common/banned.h"
 
@@ -48,6 +50,39 @@ core_lease_open(struct core_conn *conn, struct err *err)
 	return 0;
 }
 
+bool
+core_lease_seals(const struct core_conn *conn)
+{
+	const struct core *c = conn->from.run->core;
+	const struct policy_target *t =
+	    c->policy != NULL ? policy_target(c->policy, str_z(conn->from.target->id)) : NULL;
+
+	return t != NULL && t->seal;
+}
+
+/* Where the policy wants the answer kept: upstream seals it with a key that opens nothing else. */
+static void
+seal_send(const struct core_act *act)
+{
+	struct core_run *run = act->conn->from.run;
+	AUTO(secret) struct secret *key = NULL;
+	AUTO_BUF struct buf b = BUF(1024);
+	uint8_t wrap[BLOB_WRAP_LEN];
+	struct err err = {0};
+
+	if (!core_lease_seals(act->conn))
+		return;
+	if (blob_key_new(run->key, str_z(run->id), &key, wrap, &err) != 0)
+		fatal("run %s: %s", run->id, err.msg);
+	buf_u64(&b, act->conn->from.id);
+	buf_u64(&b, act->id);
+	buf_u64(&b, BLOB_PLAIN_MAX);
+	buf_lz(&b, run->id);
+	buf_lstr(&b, secret_str(key));
+	buf_lstr(&b, str_mem(wrap, sizeof(wrap)));
+	core_send(run->core->upstream, MSG_U_SEAL, &b);
+}
+
 int
 core_lease_send(struct core_act *act, struct err *err)
 {
@@ -73,6 +108,7 @@ core_lease_send(struct core_act *act, struct err *err)
 	buf_u8(&b, act->copy_in ? 1 : 0);
 	if (buf_over(&b))
 		return err_set(err, ERR_TOO_LARGE, "exchange is over %zu bytes", b.max);
+	seal_send(act);
 	core_send(c->upstream, MSG_U_SEND, &b);
 	return 0;
 }

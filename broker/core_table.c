@@ -35,6 +35,7 @@ const struct core_row core_table[] = {
     {MSG_PG_CANCEL, IPC_ROLE_FRONT, CORE_S_OPEN, CORE_MANY, 64, core_cancel_on_cancel},
     {MSG_U_OPENED, IPC_ROLE_UPSTREAM, CORE_S_OPEN, CORE_MANY, 65536, core_pg_on_opened},
     {MSG_U_DONE, IPC_ROLE_UPSTREAM, CORE_S_OPEN, CORE_MANY, 8192, core_act_on_done},
+    {MSG_U_SEALED, IPC_ROLE_UPSTREAM, CORE_S_OPEN, CORE_MANY, 4096, core_act_on_sealed},
     {MSG_U_PREVIEWED, IPC_ROLE_UPSTREAM, CORE_S_OPEN, CORE_MANY, 131072, core_preview_on_previewed},
     {MSG_U_GONE, IPC_ROLE_UPSTREAM, CORE_S_OPEN, CORE_MANY, 4096, core_pg_on_gone},
     {MSG_U_CANCELLED, IPC_ROLE_UPSTREAM, CORE_S_OPEN, CORE_MANY, 4096, core_cancel_on_cancelled},

@@ -45,6 +45,8 @@ struct upstream_hub {
 	struct upstream_conns cancels; /* not sessions: they are not looked up */
 	struct upstream_conns dead;    /* ended, freed before the loop sleeps */
 	bool throttled;		       /* some connection waits for the wire to front to drain */
+	struct upstream_seal *seal;    /* of the exchange that comes next; NULL: none */
+	struct upstream_seal *sealing; /* done, and waits for the wire to the writer */
 };
 
 enum upstream_state {

@@ -170,7 +170,7 @@ tell_done(struct upstream_hub *h, uint64_t id, struct upstream_act *a, uint8_t h
 		data = hash_end(TAKE_PTR(a->copied));
 	buf_u64(&b, a->copied_bytes);
 	buf_put(&b, data.b, HASH_LEN);
-	upstream_hub_core(h, MSG_U_DONE, &b);
+	upstream_seal_done(h, TAKE_PTR(a->seal), &b);
 }
 
 static void
@@ -178,6 +178,7 @@ act_free(struct upstream_act *a)
 {
 	if (a == NULL)
 		return;
+	upstream_seal_free(a->seal);
 	free(a->token);
 	if (a->copied != NULL)
 		(void)hash_end(a->copied);
@@ -428,6 +429,7 @@ upstream_act_send(struct upstream_hub *h, const struct upstream_send *s)
 	AUTO(act) struct upstream_act *a = act_new(s);
 	struct upstream_conn *c = upstream_hub_find(h, s->id);
 
+	a->seal = upstream_seal_take(h, s->id, s->act);
 	if (c == NULL || c->state != UP_READY) {
 		(void)snprintf(a->sqlstate, sizeof(a->sqlstate), "08003");
 		(void)snprintf(a->message, sizeof(a->message), "the connection does not exist");

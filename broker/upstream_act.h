@@ -34,7 +34,9 @@ enum act_over {
 			 */
 };
 
+struct upstream_seal;
 struct upstream_act {
+	struct upstream_seal *seal; /* NULL: its answer is not kept */
 	uint64_t id, max_rows;
 	enum act_kind kind;
 	enum act_phase phase;
@@ -83,6 +85,20 @@ void upstream_act_flush(struct upstream_conn *c);
 void upstream_act_release(struct upstream_conn *c, struct str last);
 /* UF_DATA. */
 void upstream_act_frame(struct upstream_conn *c, uint64_t act, bool hold, struct str bytes);
+
+/* --- upstream_act_seal.c: answers that the log keeps */
+/* U_SEAL, of the U_SEND that follows. */
+int upstream_seal_on(struct upstream_hub *h, struct rd *body, struct err *err);
+/* That of this exchange, if there was one. */
+struct upstream_seal *upstream_seal_take(struct upstream_hub *h, uint64_t conn, uint64_t act);
+void upstream_seal_free(struct upstream_seal *s); /* NULL is fine */
+/* Bytes of the answer on their way to front. */
+void upstream_seal_add(struct upstream_seal *s, struct str bytes);
+/* Sends U_DONE, with U_SEALED before it where the answer could be kept; ends s. */
+void upstream_seal_done(struct upstream_hub *h, struct upstream_seal *s, const struct buf *done);
+/* Those that wait: all whose frame has left; of a connection that ends (NULL: of all) at once. */
+void upstream_seal_settle(struct upstream_hub *h);
+void upstream_seal_flush(struct upstream_hub *h, const struct upstream_conn *c);
 
 /* --- upstream_wrap.c: row limits */
 /* Instead of upstream_act_run(). */

@@ -12,6 +12,8 @@
 void
 upstream_act_frame(struct upstream_conn *c, uint64_t act, bool hold, struct str bytes)
 {
+	if (c->act != NULL && c->act->id == act)
+		upstream_seal_add(c->act->seal, bytes);
 	while (bytes.n != 0) {
 		size_t n = bytes.n < UPSTREAM_FRAME_BYTES ? bytes.n : UPSTREAM_FRAME_BYTES;
 		AUTO_BUF struct buf b = BUF(UPSTREAM_FRAME_BYTES + 64);

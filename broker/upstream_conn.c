@@ -93,6 +93,7 @@ upstream_conn_end(struct upstream_conn *c, const char *sqlstate, const char *mes
 		return;
 	upstream_cancel_forget(c);
 	upstream_act_lost(c, sqlstate, message);
+	upstream_seal_flush(c->hub, c);
 	if (sqlstate != NULL && !c->cancels)
 		tell_end(c, sqlstate, message);
 	if (c->state == UP_READY && sqlstate == NULL && c->out.n == c->out_at) {

@@ -37,6 +37,10 @@ void upstream_http_times(struct upstream_http *h, const struct upstream_http_tim
 /* A message of core or front; takes fds[0] when it needs it. *ret_taken: it was one of these. */
 int upstream_http_message(struct upstream_http *h, uint16_t type, struct rd *body, int *fds,
     bool *ret_taken, struct err *err);
+/* A frame to the writer; false: there is no wire. ret_at: for seal_left. */
+bool seal_frame(struct upstream_http *h, struct str frame, uint64_t *ret_at);
+/* It has left this process. False also where the wire was lost: no record may name it. */
+bool seal_left(const struct upstream_http *h, uint64_t at);
 void upstream_http_writer(struct upstream_http *h, int fd); /* the wire to the writer; takes fd */
 /* A wire is gone: nobody is left to ask or to answer. */
 void upstream_http_end_all(struct upstream_http *h, const char *why);

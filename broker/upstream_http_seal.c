@@ -3,6 +3,7 @@
  * Runs in upstream. The order is the promise: the writer syncs a frame with or before the record
  * that names it, so core is told only when the frame has left this process.
  */
+#include "broker/upstream_act.h"
 #include "broker/upstream_http_int.h"
 #include "common/ipc_frame.h"
 #include "common/log.h"
@@ -22,21 +23,39 @@ say_done(struct exchange *x)
 	TAILQ_REMOVE(&x->h->sealing, x, order);
 }
 
+bool
+seal_frame(struct upstream_http *h, struct str frame, uint64_t *ret_at)
+{
+	AUTO_BUF struct buf b = BUF(FRAME_MAX + 4);
+
+	if (h->writer == NULL)
+		return false;
+	buf_lstr(&b, frame);
+	ipc_send(h->writer, MSG_W_FRAME, &b, NULL, 0);
+	h->writer_bytes += IPC_HEADER + b.n;
+	*ret_at = h->writer_bytes;
+	return true;
+}
+
+bool
+seal_left(const struct upstream_http *h, uint64_t at)
+{
+	return h->writer != NULL && ipc_sound(h->writer) &&
+	       at <= h->writer_bytes - ipc_queued(h->writer);
+}
+
 static void
 seal(struct exchange *x)
 {
 	struct upstream_http *h = x->h;
-	AUTO_BUF struct buf frame = BUF(FRAME_MAX), b = BUF(FRAME_MAX + 4);
+	AUTO_BUF struct buf frame = BUF(FRAME_MAX);
 	struct blob_ref ref;
 	struct jcs j;
 
 	x->sealed = true;
-	if (h->writer == NULL || x->answer == NULL || !answer_seal(x->answer, &frame, &ref))
+	if (h->writer == NULL || x->answer == NULL || !answer_seal(x->answer, &frame, &ref) ||
+	    !seal_frame(h, buf_str(&frame), &x->frame_at))
 		return;
-	buf_lstr(&b, buf_str(&frame));
-	ipc_send(h->writer, MSG_W_FRAME, &b, NULL, 0);
-	h->writer_bytes += IPC_HEADER + b.n;
-	x->frame_at = h->writer_bytes;
 	jcs_init(&j, &x->blob);
 	blob_ref_jcs(&j, NULL, &ref);
 }
@@ -80,6 +99,7 @@ writer_lost(struct upstream_http *h)
 		x->frame_at = 0;
 		buf_reset(&x->blob);
 	}
+	upstream_seal_flush(h->hub, NULL);
 }
 
 static int

@@ -73,6 +73,8 @@ end_all(struct upstream_hub *h, const char *sqlstate, const char *message)
 			upstream_conn_end(LIST_FIRST(&h->conns[i]), sqlstate, message);
 	while (!LIST_EMPTY(&h->cancels))
 		upstream_conn_end(LIST_FIRST(&h->cancels), sqlstate, message);
+	upstream_seal_flush(h, NULL);
+	upstream_seal_free(TAKE_PTR(h->seal));
 	if (h->http != NULL)
 		upstream_http_end_all(h->http, message);
 }
@@ -243,6 +245,7 @@ static const struct {
 	int (*fn)(struct upstream_hub *h, struct rd *body, struct err *err);
 } messages[] = {
     {MSG_U_OPEN, on_open},
+    {MSG_U_SEAL, upstream_seal_on},
     {MSG_U_SEND, on_send},
     {MSG_U_PREVIEW, on_preview},
     {MSG_U_CLOSE, on_close},
@@ -330,6 +333,7 @@ before_sleep(void *arg)
 	struct upstream_hub *h = arg;
 
 	unthrottle(h);
+	upstream_seal_settle(h);
 	upstream_conn_bury(h);
 	if (h->http != NULL)
 		upstream_http_before_sleep(h->http);

@@ -5,7 +5,10 @@
  */
 #include "broker/upstream.h"
 
+#include <string.h>
+
 #include "broker/upstream_http.h"
+#include "broker/upstream_rerun.h"
 #include "common/log.h"
 #include "common/proc.h"
 
@@ -48,7 +51,7 @@ wire(void *arg, enum ipc_role peer, struct str run, int fd, struct err *err)
 }
 
 int
-main(void)
+main(int argc, char **argv)
 {
 	struct upstream_main m = {.loop = loop_new()};
 	const struct proc_ops ops = {.self = IPC_ROLE_UPSTREAM,
@@ -56,7 +59,13 @@ main(void)
 	    .go = go,
 	    .wire = wire,
 	    .syscalls = upstream_syscalls};
-	int rc = proc_main(&ops, m.loop, &m);
+	int rc;
+
+	if (argc == 1 && strcmp(argv[0], RERUN_PROGRAM) == 0) {
+		loop_free(m.loop);
+		return rerun_main();
+	}
+	rc = proc_main(&ops, m.loop, &m);
 
 	upstream_http_free(m.http);
 	upstream_hub_free(m.hub);

@@ -255,11 +255,11 @@ static const struct help {
     {"log verify", "[DIR] [--keys FILE] [--pin CHECKPOINT]... [--deep] [--progress]",
 	"Check the whole log. Ends with 0 verified, 1 tampered with, 2 usage or keys, 3 whole but\n"
 	"with an unsigned or torn end, or not all looked into that --deep asks for.",
-	LOG_KEYS
-	"  --pin CHECKPOINT    a file with a checkpoint kept elsewhere; up to 32\n"
-	"  --deep              open what is sealed, and hold people's signatures against statements\n"
-	"                      built anew from the records\n"
-	"  --progress          tell how far it is, as on a terminal\n" LOG_DIR},
+	LOG_KEYS "  --pin CHECKPOINT    a file with a checkpoint kept elsewhere; up to 32\n"
+		 "  --deep              open what is sealed, and hold people's signatures against "
+		 "statements\n"
+		 "                      built anew from the records\n"
+		 "  --progress          tell how far it is, as on a terminal\n" LOG_DIR},
     {"log show", "[DIR] [--run RUN] [--type TYPE] [--json]", "Print records.",
 	"  --run RUN           of this run only\n"
 	"  --type TYPE         of this type only, as action\n"
@@ -366,6 +366,13 @@ static const struct help {
 	"it was)\n"
 	"  --reclassify        by what today's classifiers say of the recorded bytes\n"
 	"  --all               print unchanged actions, too\n" STATE},
+    {"replay rerun", "[--vkey FILE] [--workspace DIR] RUN",
+	"Run its code again in a fresh sandbox against what was answered then, and name where it "
+	"first "
+	"parts. Ends with 0 the same, 1 diverged, 3 undecided.",
+	"  --vkey FILE         keys to trust (default: those of the state directory)\n"
+	"  --workspace DIR     becomes /work, as the run had one: a copy, since it is written "
+	"to\n" STATE},
 };
 
 bool

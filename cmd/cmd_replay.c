@@ -1,7 +1,7 @@
 /*
  * `cofferdam replay`: the decision path as it was recorded (timeline), what a policy says to it now
- * (whatif), and a document on one run of it (report). Runs as the reviewer; each verb has a file of
- * its own.
+ * (whatif), a document on one run of it (report), and its code once more (rerun). Runs as the
+ * reviewer; each verb has a file of its own.
  */
 #include "cmd/cmd_replay.h"
 
@@ -59,8 +59,8 @@ replay_write(const char *path, const struct buf *b, struct err *err)
 static int
 usage(void)
 {
-	(void)fprintf(
-	    stderr, "usage: cofferdam replay timeline | whatif | report ...; each takes --help\n");
+	(void)fprintf(stderr,
+	    "usage: cofferdam replay timeline | whatif | report | rerun ...; each takes --help\n");
 	return CMD_USAGE;
 }
 
@@ -70,8 +70,8 @@ cmd_replay(int argc, char **argv)
 	static const struct {
 		const char *name;
 		int (*run)(int argc, char **argv);
-	} verbs[] = {
-	    {"timeline", replay_timeline}, {"whatif", replay_whatif}, {"report", replay_report}};
+	} verbs[] = {{"timeline", replay_timeline}, {"whatif", replay_whatif},
+	    {"report", replay_report}, {"rerun", replay_rerun}};
 
 	for (size_t i = 0; argc >= 2 && i < ARRAY_LEN(verbs); i++)
 		if (strcmp(argv[1], verbs[i].name) == 0)

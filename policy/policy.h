@@ -146,6 +146,7 @@ struct policy_target {
 	struct str address; /* "address": numeric, where `host` really is; empty: resolve host */
 	enum target_kind kind;
 	uint16_t max_connections; /* of one run; 0: the broker's default */
+	bool seal;		  /* "seal":"answers": they go sealed into the log */
 	enum target_preview preview;
 	uint16_t port;	 /* 0: a target without a host, for test and explain only */
 	bool tls_verify; /* "tls":"verify-full" (the default); false for "off" (loopback hosts only)

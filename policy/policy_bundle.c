@@ -191,6 +191,8 @@ put_target(struct jcs *j, const struct target *t)
 	put_list(j, "refs", p, TARGET_LIST_REFS);
 	put_list(j, "regions", p, TARGET_LIST_REGIONS);
 	put_list(j, "repositories", p, TARGET_LIST_REPOSITORIES);
+	if (p->seal)
+		jcs_z(j, "seal", "answers");
 	put_list(j, "services", p, TARGET_LIST_SERVICES);
 	if (split)
 		jcs_z(j, "tls", p->tls_verify ? "verify-full" : "off");

@@ -181,6 +181,18 @@ read_preview(struct reader *r, const struct json *v, void *out, struct err *err)
 }
 
 static int
+read_seal(struct reader *r, const struct json *v, void *out, struct err *err)
+{
+	bool *ret = out;
+
+	*ret = str_eqz(json_str(v), "answers");
+	return *ret ? 0
+		    : json_err(r->doc, v, err, ERR_INVALID,
+			  "seal must be answers, or not be there: then the log has their hashes "
+			  "alone");
+}
+
+static int
 read_tls(struct reader *r, const struct json *v, void *out, struct err *err)
 {
 	bool *ret = out;
@@ -221,6 +233,7 @@ static const struct read_field target_fields[] = {
     {"port", read_port, AT(pub.port), false},
     {"max_connections", read_connections, AT(pub.max_connections), false},
     {"preview", read_preview, AT(pub.preview), false},
+    {"seal", read_seal, AT(pub.seal), false},
     {"origin", policy_read_origin, AT(origin), false},
     {"database", read_text, AT(pub.database), false},
     {"user", read_text, AT(pub.user), false},

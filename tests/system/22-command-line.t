@@ -56,6 +56,7 @@ COMMANDS = {  # file with the option table: its commands
     "cmd/cmd_log_rotate_key.c": ["log rotate-key"],
     "cmd/cmd_replay_timeline.c": ["replay timeline"],
     "cmd/cmd_replay_report.c": ["replay report"],
+    "cmd/cmd_replay_rerun.c": ["replay rerun"],
     "cmd/cmd_log_reconcile.c": ["log reconcile"],
     "audit/witness_main.c": ["witness serve"],
     "cmd/cmd_replay_whatif.c": ["replay whatif"],

@@ -128,7 +128,7 @@ CHANGES = [
     (("effect_requires", "drop"), "durable"), (("effect_requires", "fly"), "checkpoint"), (("effect_requires", "drop"), "witness(9)"), (("effect_requires", "within"), "ever"),
     (("attempts", "alarm"), 0), (("owners", "count"), 10), (("owners", "people"), []), (("include",), []), (("include",), "../x.json"),
     (("targets", "orders", "kind"), "mysql"), (("targets", "orders", "port"), 65536), (("targets", "orders", "tls"), "on"),
-    (("targets", "orders", "max_connections"), 0), (("targets", "orders", "preview"), "look"), (("targets", "api", "preview"), "plan"), (("targets", "api", "model"), "other"), (("targets", "api", "graphql", "effects"), {"x": ["read"]}),
+    (("targets", "orders", "max_connections"), 0), (("targets", "orders", "seal"), "all"), (("targets", "orders", "preview"), "look"), (("targets", "api", "preview"), "plan"), (("targets", "api", "model"), "other"), (("targets", "api", "graphql", "effects"), {"x": ["read"]}),
     (("people", "alice", "login"), "alice"), (("people", "alice", "roles"), ["dba", "dba"]),
     (("calendars", "yearend", "kind"), "closed"), (("calendars", "yearend", "valid"), ["2026-01-01"]),
     (("calendars", "yearend", "once", 0), {"from": "2026-12-18T18:00"}), (("calendars", "yearend", "once", 0, "from"), "2026-12-18 18:00"),
