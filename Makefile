@@ -145,7 +145,12 @@ EXT_cofferdam		= $(STATIC)
 SRC_cmd	= $(call src,cmd/*.c)
 LIBS	+= cmd
 
-all: $(PROGS:%=$(B)/%)
+# Beside the programs, where these look first.
+PROFILES = $(patsubst %,$(B)/%,$(wildcard profiles/*.json))
+all: $(PROGS:%=$(B)/%) $(PROFILES)
+$(B)/profiles/%: profiles/%
+	@mkdir -p $(@D)
+	$(call say,CP,$<)cp $< $@
 
 # The programs that are static, and their libraries: built a second time with musl.
 SMALL	= cofferdam-sandbox cofferdam-inside cofferdam
@@ -284,8 +289,9 @@ unit: tests
 # the scripts where the programs are.
 # Foreign suites and clients that are fetched for them alone.
 INTEROP	= $(wildcard tests/interop/mcp-*.t tests/interop/e2b-*.t)
+AGENTS	= $(wildcard tests/interop/agent-*.t)
 LADDER	= tests/arrows.sh tests/house.sh tests/links.sh $(UNIT:%=$(B)/%) $(sort $(wildcard tests/system/*.t)) \
-	  $(sort $(filter-out $(INTEROP),$(wildcard tests/interop/*.t))) $(sort $(wildcard tests/incidents/*.t))
+	  $(sort $(filter-out $(INTEROP) $(AGENTS),$(wildcard tests/interop/*.t))) $(sort $(wildcard tests/incidents/*.t))
 run-ladder: tests
 	$(Q)BUILD=$(CURDIR)/$(B) MODE=$(MODE) CMOCKA_MESSAGE_OUTPUT=TAP prove --merge --timer --failures --comments -e '' $(LADDER)
 
@@ -342,6 +348,10 @@ interop-mcp: deps
 interop-e2b: deps
 	$(Q)$(MAKE) -j2 all tests
 	$(Q)BUILD=$(CURDIR)/$(B) prove --merge --timer --failures --comments -e '' $(sort $(filter tests/interop/e2b-%,$(INTEROP)))
+# Agents and frameworks that people use, from npm, wrapped; some are under licences that are not open.
+interop-agents: deps
+	$(Q)$(MAKE) -j2 all tests
+	$(Q)BUILD=$(CURDIR)/$(B) prove --merge --timer --failures --comments -e '' $(sort $(AGENTS))
 cover: deps
 	$(Q)$(MAKE) -j2 MODE=cov all tests
 	$(Q)$(MAKE) MODE=cov run-ladder || true
@@ -361,12 +371,13 @@ install: all man
 	install -m 0755 $(filter-out $(B)/cofferdam,$(PROGS:%=$(B)/%)) $(DESTDIR)$(PREFIX)/libexec/cofferdam/
 	for m in $(MAN); do s=$${m##*.}; install -d $(DESTDIR)$(PREFIX)/share/man/man$$s; \
 		install -m 0644 $$m $(DESTDIR)$(PREFIX)/share/man/man$$s/; done
-	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
+	install -d $(DESTDIR)$(PREFIX)/share/cofferdam/profiles $(DESTDIR)$(PREFIX)/lib/systemd/system
+	install -m 0644 profiles/*.json $(DESTDIR)$(PREFIX)/share/cofferdam/profiles/
 	install -m 0644 docs/cofferdam.service $(DESTDIR)$(PREFIX)/lib/systemd/system/
 
 compile_commands.json: ; $(Q)bear -- $(MAKE) -B all
 clean: ; rm -rf build
-.PHONY: all tests layers unit run-ladder deps check asan demo incidents interop-mcp interop-e2b fuzz bench soak lint cover fresh man install clean
+.PHONY: all tests layers unit run-ladder deps check asan demo incidents interop-mcp interop-e2b interop-agents fuzz bench soak lint cover fresh man install clean
 # Keep the objects of tests; .SECONDARY would let a missing object of a library pass for made.
 .PRECIOUS: $(B)/%.o
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

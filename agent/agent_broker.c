@@ -153,7 +153,8 @@ open_put(const struct broker_ask *a, struct buf *out)
 		buf_lz(out, a->effects[i]);
 	buf_lz(out, a->budget);
 	buf_lz(out, "{\"back_end\":\"native\"}");
-	buf_u8(out, (uint8_t)((a->loop ? 1 : 0) | (broker_shows(a->steer) ? 2 : 0)));
+	buf_u8(out,
+	    (uint8_t)((a->loop ? 1 : 0) | (broker_shows(a->steer) ? 2 : 0) | (a->wrapped ? 4 : 0)));
 }
 
 int

@@ -30,6 +30,12 @@ struct broker_variable {
 	char *name, *value;
 };
 
+/* A model that the sandbox may ask; key: a placeholder, "" where the target has no credential. */
+struct broker_model {
+	char *target, *provider, *url, *key;
+};
+#define BROKER_MODELS_MAX 32
+
 struct broker_plan {
 	char *run, *owner, *ca_pem;
 	char *words; /* the policy in words, for a model; another when it changes */
@@ -37,6 +43,8 @@ struct broker_plan {
 	size_t ntargets;
 	struct broker_variable env[BROKER_TARGETS_MAX];
 	size_t nenv;
+	struct broker_model models[BROKER_MODELS_MAX]; /* as at the start */
+	size_t nmodels;
 };
 
 struct broker;
@@ -51,6 +59,7 @@ struct broker_ask {
 	const char *budget;	   /* JSON object of what it will keep to; NULL: none */
 	struct agent_steer *steer; /* what people tell it goes there; NULL: nowhere */
 	bool loop;		   /* a loop listener is wanted; all model targets join */
+	bool wrapped;		   /* models that the sandbox may ask join */
 	const uint32_t *as;	   /* the user whose run it is (agent_as.h); NULL: who runs this */
 };
 /* Connects and registers a run. The plan lives as long as the broker. */

@@ -76,6 +76,25 @@ broker_targets_take(struct rd *r, bool numbered, struct broker_plan *p, struct e
 	return !r->bad && ok ? 0 : err_set(err, ERR_PROTOCOL, "broker: malformed plan");
 }
 
+static int
+models_take(struct rd *r, struct broker_plan *p, struct err *err)
+{
+	uint32_t n = rd_u32(r);
+
+	if (n > BROKER_MODELS_MAX)
+		return err_set(
+		    err, ERR_TOO_LARGE, "broker: %u models, limit %d", n, BROKER_MODELS_MAX);
+	for (p->nmodels = 0; p->nmodels < n; p->nmodels++) {
+		struct broker_model *m = &p->models[p->nmodels];
+
+		m->target = str_dup(rd_lstr(r));
+		m->provider = str_dup(rd_lstr(r));
+		m->url = str_dup(rd_lstr(r));
+		m->key = str_dup(rd_lstr(r));
+	}
+	return 0;
+}
+
 int
 broker_plan_take(struct broker_plan *p, struct str body, struct err *err)
 {
@@ -87,6 +106,8 @@ broker_plan_take(struct broker_plan *p, struct str body, struct err *err)
 	p->ca_pem = str_dup(rd_lstr(&r));
 	rc = broker_targets_take(&r, false, p, err);
 	p->words = str_dup(rd_lstr(&r));
+	if (rc == 0)
+		rc = models_take(&r, p, err);
 	if (rc == 0 && (!rd_end(&r) || p->run[0] == '\0'))
 		rc = err_set(err, ERR_PROTOCOL, "broker: malformed plan");
 	return rc;
@@ -96,6 +117,14 @@ void
 broker_plan_free(struct broker_plan *p)
 {
 	broker_plan_drop(p);
+	for (size_t i = 0; i < p->nmodels; i++) {
+		struct broker_model *m = &p->models[i];
+
+		free(m->target);
+		free(m->provider);
+		free(m->url);
+		free(m->key);
+	}
 	free(p->run);
 	free(p->owner);
 	free(p->ca_pem);

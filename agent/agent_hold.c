@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/xalloc.h"
+#include "agent/agent_env.h"
 
 #include "common/banned.h"
 
@@ -24,11 +25,22 @@ agent_hold_socket(const char *socket, const char *state)
 static int
 begin(const struct agent_hold_ask *a, struct agent_hold *h, struct err *err)
 {
+	const struct broker_plan *plan = broker_plan(h->broker);
+	AUTO(agent_env) char **env = NULL;
 	AUTO_FREE char *level = NULL;
+	struct sandbox_spec spec = a->spec;
 	int rc;
 
-	if ((rc = agent_plan_sandbox(&a->spec, broker_plan(h->broker), &h->sandbox, err)) != 0 ||
+	if (a->profile != NULL) {
+		if ((rc = profile_use_check(a->profile, plan, err)) != 0)
+			return rc;
+		env = profile_use_env(a->profile, plan);
+		spec.env = (const char *const *)env;
+	}
+	if ((rc = agent_plan_sandbox(&spec, plan, &h->sandbox, err)) != 0 ||
 	    (rc = agent_plan_listen(h->broker, h->sandbox, &h->loop, err)) != 0)
+		return rc;
+	if (a->profile != NULL && (rc = profile_use_files(a->profile, plan, h->sandbox, err)) != 0)
 		return rc;
 	agent_plan_follow(&h->change, h->broker, h->sandbox);
 	level = a->ws != NULL ? sandbox_workspace_level(a->ws, sandbox_level(h->sandbox))

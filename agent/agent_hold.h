@@ -3,12 +3,14 @@
 #define AGENT_AGENT_HOLD_H
 
 #include "agent/agent_plan.h"
+#include "agent/profile_use.h"
 
 struct agent_hold_ask {
 	struct broker_ask broker;
 	/* Limits, name, workspace and the like; targets and certificates are the plan's; `env`
 	 * comes behind the plan's and wins. */
 	struct sandbox_spec spec;
+	const struct profile_use *profile;  /* NULL: none; then no env but the plan's */
 	const struct sandbox_workspace *ws; /* for the level that is recorded; NULL: none */
 };
 

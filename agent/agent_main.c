@@ -11,6 +11,7 @@
 #include "agent/agent_options.h"
 #include "agent/agent_run.h"
 #include "agent/keeper_run.h"
+#include "agent/profile_command.h"
 
 #include "common/banned.h"
 
@@ -25,6 +26,8 @@ main(int argc, char **argv)
 	(void)signal(SIGPIPE, SIG_IGN);
 	if (argc == 2 && strcmp(argv[1], "keep") == 0)
 		return keeper_main();
+	if (argc >= 2 && strcmp(argv[1], "profile") == 0)
+		return profile_command(argc - 1, argv + 1);
 	if (argc < 2 || strcmp(argv[1], "run") != 0) {
 		(void)fprintf(stderr, "usage: cofferdam-agent run [options] [-- command...]\n");
 		return 2;

@@ -12,11 +12,14 @@
 #define AGENT_TARGETS_MAX SANDBOX_TARGETS_MAX
 #define AGENT_EFFECTS_MAX 24
 
+struct profile_use;
 struct agent_options {
 	const char *socket, *state; /* one of them: where the broker's agent socket is */
 	const char *task, *script, *model, *base_url, *config, *agent, *workspace;
 	const char *targets[AGENT_TARGETS_MAX];
 	size_t ntargets;
+	const char *profile;	       /* NULL: by the command's name */
+	const struct profile_use *use; /* what that came to; NULL: none */
 	const char *parent, *effects[AGENT_EFFECTS_MAX];
 	size_t neffects;
 	uint64_t max_turns, max_time_s, timeout_s, max_tokens, max_output_tokens;
@@ -30,7 +33,7 @@ struct agent_options {
 	struct sandbox_bind binds[SANDBOX_BINDS_MAX];
 	char *bind_text[SANDBOX_BINDS_MAX];
 	size_t nbinds;
-	bool limits_optional, json, quiet, workspace_unsafe;
+	bool limits_optional, json, quiet, workspace_unsafe, no_profile;
 	char *const *command; /* after "--"; NULL: none */
 };
 

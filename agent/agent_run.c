@@ -18,6 +18,7 @@
 #include "agent/agent_prompt.h"
 #include "agent/agent_steer.h"
 #include "agent/model_remote.h"
+#include "agent/profile_find.h"
 #include "agent/sandbox/sandbox_streams.h"
 
 #include "common/banned.h"
@@ -194,7 +195,9 @@ hold_of(const struct agent_options *o, const struct sandbox_workspace *ws, const
 					   .neffects = o->neffects,
 					   .budget = budget,
 					   .steer = steer,
+					   .wrapped = o->use != NULL,
 					   .loop = o->model != NULL},
+	    .profile = o->use,
 	    .spec = spec_of(o),
 	    .ws = ws};
 }
@@ -316,6 +319,9 @@ options_check(const struct agent_options *o, struct err *err)
 		    "COMMAND...");
 	if (o->model == NULL && (o->base_url != NULL || o->max_output_tokens != 0))
 		return err_set(err, ERR_INVALID, "--base-url and --max-output-tokens need --model");
+	if (o->profile != NULL && (o->command == NULL || o->no_profile))
+		return err_set(err, ERR_INVALID,
+		    "--profile %s: for a command, and not beside --no-profile", o->profile);
 	return o->model != NULL ? model_remote_check(o->model, o->base_url, err) : 0;
 }
 
@@ -347,7 +353,9 @@ agent_run(const struct agent_options *o)
 	    .workspace = o->workspace, .binds = o->binds, .nbinds = o->nbinds};
 	struct agent_options judged = *o;
 	AUTO_TRANSCRIPT struct transcript out = {.fd = -1};
+	AUTO(profile) struct profile *profile = NULL;
 	AUTO(model) struct model *m = NULL;
+	struct profile_use use;
 	struct loop_end end = {0};
 	struct err e = {0};
 	int status = 1, rc;
@@ -355,6 +363,8 @@ agent_run(const struct agent_options *o)
 	/* As it was given: the real paths behind it have no dots and are never relative. */
 	if (options_check(o, &e) != 0 || sandbox_spec_check(&given, &e) != 0 ||
 	    sandbox_workspace_check(&guard, &ws, &e) != 0 ||
+	    (o->command != NULL && !o->no_profile &&
+		profile_choose(o->profile, o->command[0], &profile, &e) != 0) ||
 	    (o->script != NULL && model_script_open(o->script, &m, &e) != 0)) {
 		log_error("%s", e.msg);
 		return 2;
@@ -367,6 +377,9 @@ agent_run(const struct agent_options *o)
 		log_error("%s", e.msg);
 		return 2;
 	}
+	use = (struct profile_use){
+	    .profile = profile, .targets = o->targets, .ntargets = o->ntargets};
+	judged.use = profile != NULL ? &use : NULL;
 	/* A command has the terminal for itself. */
 	if (!o->quiet && o->command == NULL)
 		transcript_open(&out, STDOUT_FILENO, o->json);

@@ -101,11 +101,11 @@ open_what(struct core_run *run, struct rd *body, struct err *err)
 		rc = core_child_budget(run, budget, err);
 	(void)rd_lstr(body); /* the level that is wanted; what holds comes with A_START */
 	how = rd_u8(body);
-	if (rc == 0 && (!rd_end(body) || how > 3))
+	if (rc == 0 && (!rd_end(body) || how > 7))
 		rc = malformed("A_OPEN", err);
 	run->streams = (how & 2) != 0;
 	if (rc == 0)
-		rc = core_plan_finish(run, (how & 1) != 0, err);
+		rc = core_plan_finish(run, (how & 1) != 0, (how & 4) != 0, err);
 	return rc;
 }
 

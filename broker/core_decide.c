@@ -412,7 +412,8 @@ beyond_most(const struct core_from *f, const struct core_action *a)
 	const struct policy_target *t =
 	    p != NULL ? policy_target(p, str_z(core_from_target(f))) : NULL;
 
-	return (a->effects & ~f->run->most) != 0 && (t == NULL || t->model == TARGET_MODEL_NONE);
+	return (a->effects & ~f->run->most) != 0 &&
+	       (t == NULL || t->model == TARGET_MODEL_NONE || !f->run->loop);
 }
 
 void

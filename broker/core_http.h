@@ -54,6 +54,7 @@ struct core_http {
 
 	/* What front said. */
 	enum core_http_via via;
+	bool model; /* for a model: words that are kept, prompt and answer */
 	bool tls;
 	char *host, *connect, *sni, *fault;
 	uint16_t port;

@@ -10,6 +10,7 @@
 
 #include "broker/core_cred.h"
 #include "broker/core_token.h"
+#include "common/token.h"
 #include "common/xalloc.h"
 #include "policy/webform.h"
 
@@ -97,7 +98,7 @@ look(struct core_http *h, const char *kind, struct str name, struct str text)
 
 	if (core_token_placeholder(text, &found))
 		scope(h, kind, name, found);
-	else if (core_token_find(text, &found))
+	else if (token_find(text, &found))
 		foreign(h, kind, name, found);
 }
 
@@ -161,6 +162,13 @@ own_field(const struct scan *s, struct str name)
 	return is_kind(s, "header") && core_token_alike(name, s->e->field);
 }
 
+/* To a model: the client's name for its conversation, by which no provider knows anybody. */
+static bool
+names_talk(const struct scan *s, struct str name)
+{
+	return s->h->model && http_name_is(name, "X-Session-Id");
+}
+
 /* False: it does not go out. */
 static bool
 field_scan(struct scan *s, const struct http_field *f)
@@ -186,7 +194,7 @@ field_scan(struct scan *s, const struct http_field *f)
 			scope(s->h, "field", f->name, found);
 		return true;
 	}
-	if (core_token_field(f->name)) {
+	if (core_token_field(f->name) && !names_talk(s, f->name)) {
 		carrier(s->h, "field", f->name, f->value);
 		return false;
 	}
@@ -333,7 +341,7 @@ core_http_scan_body(struct core_http *h)
 	struct str found;
 
 	/* A model may read of placeholders: they are in the environment it asks for. */
-	if (h->via == CORE_VIA_LOOP)
+	if (h->model)
 		return;
 	if (h->why == NULL && h->bytes.n != 0 && core_token_placeholder(h->bytes, &found))
 		scope(h, "body", STR(""), found);

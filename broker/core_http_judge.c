@@ -140,13 +140,13 @@ read_head(struct core_http *h)
 static bool
 wants_body(const struct core_http *h)
 {
-	return h->view.body_wanted || h->via == CORE_VIA_LOOP;
+	return h->view.body_wanted || h->model;
 }
 
 static uint64_t
 judged_limit(const struct core_http *h)
 {
-	return h->via == CORE_VIA_LOOP ? CORE_HTTP_MODEL_MAX : http_api_body_max(h->view.api);
+	return h->model ? CORE_HTTP_MODEL_MAX : http_api_body_max(h->view.api);
 }
 
 static bool

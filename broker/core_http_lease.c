@@ -148,7 +148,7 @@ core_http_seals(const struct core_http *h)
 {
 	const struct policy_target *t = core_http_policy(h);
 
-	return h->via == CORE_VIA_LOOP || (t != NULL && t->seal);
+	return h->model || (t != NULL && t->seal);
 }
 
 /*

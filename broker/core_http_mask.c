@@ -7,6 +7,7 @@
 
 #include "broker/core_cred.h"
 #include "broker/core_token.h"
+#include "common/token.h"
 
 #include "common/banned.h"
 
@@ -48,7 +49,7 @@ text_put(const struct mask *m, struct str s)
 {
 	struct str found;
 
-	while (core_token_find(s, &found)) {
+	while (token_find(s, &found)) {
 		size_t before = (size_t)(found.p - s.p);
 
 		buf_put(m->out, s.p, before);
@@ -73,7 +74,7 @@ is_secret_parameter(const struct mask *m, struct str name, struct str value)
 		return true;
 	buf_reset(&plain);
 	core_http_unescape(value, &plain);
-	return core_token_find(buf_str(&plain), &found);
+	return token_find(buf_str(&plain), &found);
 }
 
 static void
@@ -120,7 +121,7 @@ path_put(const struct mask *m, struct str path)
 		path = str_mem(at, path.n - (size_t)(at - path.p));
 	}
 	core_http_unescape(path, &plain);
-	text_put(m, core_token_find(buf_str(&plain), &found) ? buf_str(&plain) : path);
+	text_put(m, token_find(buf_str(&plain), &found) ? buf_str(&plain) : path);
 }
 
 static void

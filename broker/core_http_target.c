@@ -113,6 +113,15 @@ in_run(const struct core_run *run, const struct policy_target *t)
 	return NULL;
 }
 
+/* The loop asks models alone; the sandbox those that have a listener inside, by it or the proxy. */
+static bool
+may_ask(const struct policy_target *t, const struct core_target *r, bool loop)
+{
+	if (loop || t->model == TARGET_MODEL_NONE)
+		return loop == (t->model != TARGET_MODEL_NONE);
+	return t->wrapped && r->listen == CORE_LISTEN_TCP;
+}
+
 const struct policy_target *
 core_http_policy(const struct core_http *h)
 {
@@ -123,21 +132,20 @@ core_http_policy(const struct core_http *h)
 		return NULL;
 	t = policy_target(c->policy, str_z(h->from.target->id));
 	if (t == NULL || !target_kind_is_http(t->kind) || !same_place(t, h->from.target) ||
-	    (t->model != TARGET_MODEL_NONE) != (h->via == CORE_VIA_LOOP))
+	    !may_ask(t, h->from.target, h->via == CORE_VIA_LOOP))
 		return NULL;
 	return t;
 }
 
 static const struct core_target *
-by_origin(const struct core_run *run, bool tls, struct str host, uint16_t port, bool model)
+by_origin(const struct core_run *run, bool tls, struct str host, uint16_t port, bool loop)
 {
 	const struct policy *p = run->core->policy;
 	const struct policy_target *t =
 	    p != NULL ? policy_target_by_origin(p, tls, host, port) : NULL;
+	const struct core_target *r = in_run(run, t);
 
-	if (t == NULL || (t->model != TARGET_MODEL_NONE) != model)
-		return NULL;
-	return in_run(run, t);
+	return r != NULL && may_ask(t, r, loop) ? r : NULL;
 }
 
 /* A name under a wildcard has one label in front of it (NET-03 of the field cases). */
@@ -159,7 +167,7 @@ core_http_reaches(struct core_run *run, struct str host, uint16_t port)
 	for (size_t i = 0; i < run->ntargets; i++) {
 		const struct core_target *t = &run->targets[i];
 
-		/* Still the policy's, and no model. */
+		/* Still the policy's, and no model but one for the sandbox. */
 		if (strcmp(t->scheme, "https") == 0 && covers(t, host) &&
 		    by_origin(run, true, host, t->port, false) != NULL)
 			return true;
@@ -250,6 +258,7 @@ core_http_find(struct core_http *h)
 	if (why != NULL)
 		core_http_refuse(h, 421, "misdirected_request", why);
 	t = core_http_policy(h);
+	h->model = h->via == CORE_VIA_LOOP || (t != NULL && t->model != TARGET_MODEL_NONE);
 	if (h->from.target == NULL)
 		core_http_refuse(h, 403, "denied",
 		    h->via == CORE_VIA_LOOP ? "no model of the policy has that host and port"

@@ -41,7 +41,7 @@ core_plan_place(const struct policy_target *t, char out[CORE_PLACE_SIZE])
 	buf_u32(&b, t->port);
 	buf_u8(&b, (uint8_t)t->kind);
 	buf_u8(&b, (uint8_t)t->model);
-	buf_u8(&b, (uint8_t)(t->tls | t->tls_verify << 1 | t->wildcard << 2));
+	buf_u8(&b, (uint8_t)(t->tls | t->tls_verify << 1 | t->wildcard << 2 | t->wrapped << 3));
 	for (size_t i = 0; i < t->nnetworks; i++)
 		buf_lstr(&b, t->networks[i]);
 	h = hash_sha256(buf_str(&b));
@@ -120,13 +120,30 @@ put(struct core_run *run, struct core_target *t, struct err *err)
 
 /* --- targets --------------------------------------------------------------------- */
 
+static bool
+is_named(const struct core_run *run, struct str id)
+{
+	for (size_t i = 0; i < run->nnames; i++)
+		if (str_eqz(id, run->names[i]))
+			return true;
+	return false;
+}
+
+/* A model that is asked from the sandbox: the policy lets it, the run asked for it and has no loop
+ * that has the models for itself. */
+static bool
+inside(const struct core_run *run, const struct policy_target *t)
+{
+	return t->model != TARGET_MODEL_NONE && t->wrapped && !run->loop && is_named(run, t->id);
+}
+
 static int
 target_put(struct core_run *run, const struct policy_target *t, enum core_target_state state,
     struct err *err)
 {
 	AUTO_FREE char *id = str_dup(t->id), *host = core_plan_host(t), *db = str_dup(t->database),
 		       *user = str_dup(t->user);
-	bool own = !t->wildcard && t->model == TARGET_MODEL_NONE;
+	bool own = !t->wildcard && (t->model == TARGET_MODEL_NONE || inside(run, t));
 	struct core_target to = {.id = id,
 	    .kind = (char *)(uintptr_t)target_kind_name(t->kind),
 	    .scheme = (char *)(uintptr_t)core_plan_scheme(t),
@@ -214,11 +231,8 @@ core_plan_wants(const struct core_run *run, const struct policy_target *t)
 	if (!served(t) || !owned(run) || !core_child_has(run, t->id))
 		return false;
 	if (t->model != TARGET_MODEL_NONE)
-		return run->loop;
-	for (size_t i = 0; i < run->nnames; i++)
-		if (str_eqz(t->id, run->names[i]))
-			return true;
-	return run->all;
+		return run->loop || inside(run, t);
+	return run->all || is_named(run, t->id);
 }
 
 bool
@@ -229,8 +243,8 @@ core_plan_has_http(const struct core_run *run)
 	for (size_t i = 0; i < policy_target_count(pol); i++) {
 		const struct policy_target *t = policy_target_at(pol, i);
 
-		if (target_kind_is_http(t->kind) && t->model == TARGET_MODEL_NONE &&
-		    core_plan_wants(run, t))
+		if (target_kind_is_http(t->kind) && core_plan_wants(run, t) &&
+		    (t->model == TARGET_MODEL_NONE || inside(run, t)))
 			return true;
 	}
 	return false;
@@ -256,9 +270,11 @@ target_named(struct core_run *run, struct str id, struct err *err)
 	if (!served(t))
 		return err_set(err, ERR_UNSUPPORTED, "target %.*s is not served: %s", STR_ARG(id),
 		    unserved(t));
-	if (t->model != TARGET_MODEL_NONE)
+	if (t->model != TARGET_MODEL_NONE && !t->wrapped)
 		return err_set(err, ERR_UNSUPPORTED,
-		    "target %.*s is a model: the loop alone reaches it", STR_ARG(id));
+		    "target %.*s is a model: the loop alone reaches it, unless the policy has "
+		    "\"wrapped\": true for it",
+		    STR_ARG(id));
 	if (!core_child_has(run, id))
 		return err_set(err, ERR_DENIED, "run %s, its parent, has no target %.*s itself",
 		    run->parent, STR_ARG(id));
@@ -287,28 +303,64 @@ core_plan_targets(struct core_run *run, struct rd *body, struct err *err)
 	return rc;
 }
 
-int
-core_plan_finish(struct core_run *run, bool loop, struct err *err)
+/* Models that a wrapped agent may ask join; whether it needs one, its profile says. */
+static int
+wrapped_join(struct core_run *run, struct err *err)
+{
+	const struct policy *pol = run->core->policy;
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < policy_target_count(pol); i++) {
+		const struct policy_target *t = policy_target_at(pol, i);
+
+		if (!served(t) || t->model == TARGET_MODEL_NONE || !t->wrapped ||
+		    !core_child_has(run, t->id) || has(run, t->id))
+			continue;
+		core_run_name_add(run, t->id);
+		rc = core_plan_add(run, t, CORE_TARGET_SERVES, err);
+	}
+	return rc;
+}
+
+/* By the loop's listener, so that the sandbox has none of them. */
+static int
+loop_join(struct core_run *run, struct err *err)
 {
 	const struct policy *pol = run->core->policy;
 	bool any = false;
-	/* Models are reached by the loop's listener: the proxy is for the others. */
-	int rc = core_plan_add(run, NULL, CORE_TARGET_SERVES, err);
+	int rc = 0;
 
-	run->loop = loop;
-	for (size_t i = 0; loop && rc == 0 && i < policy_target_count(pol); i++) {
+	run->loop = true;
+	for (size_t i = 0; rc == 0 && i < policy_target_count(pol); i++) {
 		const struct policy_target *t = policy_target_at(pol, i);
 
 		if (!served(t) || t->model == TARGET_MODEL_NONE || !core_child_has(run, t->id))
 			continue;
+		if (has(run, t->id))
+			return err_set(err, ERR_UNSUPPORTED,
+			    "target %.*s is a model: the loop reaches it without being asked, and "
+			    "the sandbox beside a loop never",
+			    STR_ARG(t->id));
 		rc = core_plan_add(run, t, CORE_TARGET_SERVES, err);
 		any = true;
 	}
-	if (rc == 0 && loop && !any)
+	if (rc == 0 && !any)
 		rc = err_set(err, ERR_NOT_FOUND, "%s",
 		    run->parent[0] != '\0'
 			? "its parent has no model target"
 			: "the policy has no model target (kind http with \"model\")");
+	return rc;
+}
+
+int
+core_plan_finish(struct core_run *run, bool loop, bool wrapped, struct err *err)
+{
+	int rc = wrapped ? wrapped_join(run, err) : 0;
+
+	if (rc == 0)
+		rc = core_plan_add(run, NULL, CORE_TARGET_SERVES, err);
+	if (rc == 0 && loop)
+		rc = loop_join(run, err);
 	if (rc == 0 && loop)
 		core_run_target_add(
 		    run, &(struct core_target){.kind = (char *)(uintptr_t)CORE_KIND_LOOP,
@@ -323,7 +375,10 @@ with_variable(const struct core_run *run, size_t i)
 {
 	const struct policy_target *t = policy_target(run->core->policy, str_z(run->targets[i].id));
 
-	return t != NULL && t->placeholder.n != 0 && t->model == TARGET_MODEL_NONE ? t : NULL;
+	return t != NULL && t->placeholder.n != 0 &&
+		       (t->model == TARGET_MODEL_NONE || inside(run, t))
+		   ? t
+		   : NULL;
 }
 
 /* What a client in the sandbox may send in place of the credential. */
@@ -341,6 +396,36 @@ env_put(const struct core_run *run, struct buf *b)
 			continue;
 		core_cred_placeholder(run, t->credential, value);
 		buf_lstr(&list, t->placeholder);
+		buf_lz(&list, value);
+		n++;
+	}
+	buf_u32(b, n);
+	buf_put_str(b, buf_str(&list));
+}
+
+/* Models that the sandbox may ask: what they speak, where, and what stands for the key. */
+static void
+models_put(const struct core_run *run, struct buf *b)
+{
+	AUTO_BUF struct buf list = BUF(65536);
+	uint32_t n = 0;
+
+	for (size_t i = 0; i < run->ntargets; i++) {
+		const struct core_target *r = &run->targets[i];
+		const struct policy_target *t = policy_target(run->core->policy, str_z(r->id));
+		AUTO_FREE char *url = NULL;
+		char value[CORE_PLACEHOLDER_SIZE] = "";
+
+		if (t == NULL || !inside(run, t))
+			continue;
+		if (t->credential.n != 0)
+			core_cred_placeholder(run, t->credential, value);
+		url = r->port == (t->tls ? 443 : 80)
+			  ? xasprintf("%s://%s", r->scheme, r->host)
+			  : xasprintf("%s://%s:%u", r->scheme, r->host, (unsigned)r->port);
+		buf_lz(&list, r->id);
+		buf_lz(&list, target_model_name(t->model));
+		buf_lz(&list, url);
 		buf_lz(&list, value);
 		n++;
 	}
@@ -375,6 +460,7 @@ core_plan_send(struct core_run *run)
 	env_put(run, &b);
 	core_words_changed(run, &words);
 	buf_lstr(&b, buf_str(&words));
+	models_put(run, &b);
 	core_send(run->peer, MSG_A_PLAN, &b);
 }
 

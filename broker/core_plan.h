@@ -14,9 +14,10 @@
  * ERR_UNSUPPORTED, ERR_EXISTS name the target.
  */
 int core_plan_targets(struct core_run *run, struct rd *body, struct err *err);
-/* After the targets: the proxy if an http target is among them; with `loop` the model targets and
- * the loop's own listener. ERR_NOT_FOUND: the policy has no model. */
-int core_plan_finish(struct core_run *run, bool loop, struct err *err);
+/* After the targets: with `wrapped` the models that the sandbox may ask, the proxy if an http
+ * target is among them, with `loop` all model targets and the loop's own listener. ERR_NOT_FOUND:
+ * the policy has no model; ERR_UNSUPPORTED: a loop, and a model that was named for the sandbox. */
+int core_plan_finish(struct core_run *run, bool loop, bool wrapped, struct err *err);
 void core_plan_send(struct core_run *run); /* A_PLAN, to its agent */
 
 /* Is it one of those that the run asked for, under an owner who is still there? */

@@ -1,6 +1,6 @@
 /*
- * What looks like a credential: fields and query parameters that carry one, and shapes of tokens
- * that say whose they are. Tables only; what follows from a find is core_http_cred.c's.
+ * What looks like a credential by its place: fields and query parameters that carry one (its shapes
+ * are common/token.h's). Tables only; what follows from a find is core_http_cred.c's.
  */
 #ifndef BROKER_CORE_TOKEN_H
 #define BROKER_CORE_TOKEN_H
@@ -13,8 +13,6 @@ bool core_token_parameter(struct str name); /* decoded; "access_token", ... */
 bool core_token_alike(struct str name, const char *z);
 /* The name that is meant by "name[]", "name[a]" and " name"; borrowed. */
 struct str core_token_parameter_stem(struct str name);
-/* The first token in s by its shape; false: none. */
-bool core_token_find(struct str s, struct str *ret);
 /* The first placeholder in s: CORE_PLACEHOLDER_PREFIX and 26 digits of base32. */
 bool core_token_placeholder(struct str s, struct str *ret);
 

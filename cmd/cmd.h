@@ -20,6 +20,7 @@ bool cmd_missing(const char *verb, bool missing, const char *what);
 int cmd_invite(int argc, char **argv);
 int cmd_init(int argc, char **argv);
 int cmd_run(int argc, char **argv);
+int cmd_profile(int argc, char **argv);
 int cmd_sandboxd(int argc, char **argv);
 int cmd_mcp(int argc, char **argv);
 int cmd_policy(int argc, char **argv);

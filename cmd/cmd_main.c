@@ -22,6 +22,7 @@ static const struct cmd cmds[] = {
     {"key", cmd_key, NULL, "a signing key for who has none of SSH"},
     {"policy", cmd_policy, NULL, "check, build and try a policy"},
     {"run", cmd_run, NULL, "run an agent or a command"},
+    {"profile", cmd_profile, NULL, "what run tells agents that people already use"},
     {"sandboxd", cmd_sandboxd, NULL, "sandboxes for E2B's SDKs"},
     {"mcp", cmd_mcp, NULL, "the sandbox as tools for any agent that speaks MCP"},
     {"sandbox", NULL, NULL, "any command in a sandbox, without a broker"},
@@ -68,6 +69,8 @@ print_help(int argc, char **argv)
 
 	if (strcmp(argv[0], "run") == 0)
 		return cmd_run(2, own);
+	if (strcmp(argv[0], "profile") == 0)
+		return cmd_profile(2, own);
 	if (strcmp(argv[0], "sandboxd") == 0)
 		return cmd_sandboxd(2, own);
 	if (strcmp(argv[0], "mcp") == 0)

@@ -1,5 +1,5 @@
 /*
- * `cofferdam run` and `cofferdam mcp`: become the program that does the work and links no policy
+ * `cofferdam run`, `profile` and `mcp`: become the program that does the work and links no policy
  * and no signing. Only replaces itself; the options are checked there.
  */
 #include <errno.h>
@@ -37,6 +37,14 @@ cmd_run(int argc, char **argv)
 	char run[] = "run";
 
 	return become("cofferdam-agent", run, argc, argv);
+}
+
+int
+cmd_profile(int argc, char **argv)
+{
+	char profile[] = "profile";
+
+	return become("cofferdam-agent", profile, argc, argv);
 }
 
 int

@@ -14,24 +14,38 @@
 
 #include "common/banned.h"
 
-char *
-proc_program(const char *name)
+/* NULL: not there. */
+static char *
+beside(const char *name, int mode)
 {
 	char self[PATH_MAX];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	AUTO_FREE char *path = NULL;
 	char *slash;
 
-	if (n > 0) {
-		AUTO_FREE char *beside = NULL;
+	if (n <= 0)
+		return NULL;
+	self[n] = '\0';
+	slash = strrchr(self, '/');
+	if (slash == NULL)
+		return NULL;
+	*slash = '\0';
+	path = xasprintf("%s/%s", self, name);
+	return access(path, mode) == 0 ? TAKE_PTR(path) : NULL;
+}
 
-		self[n] = '\0';
-		slash = strrchr(self, '/');
-		if (slash != NULL) {
-			*slash = '\0';
-			beside = xasprintf("%s/%s", self, name);
-			if (access(beside, X_OK) == 0)
-				return TAKE_PTR(beside);
-		}
-	}
-	return xasprintf("%s/%s", COFFERDAM_LIBEXEC, name);
+char *
+proc_program(const char *name)
+{
+	char *own = beside(name, X_OK);
+
+	return own != NULL ? own : xasprintf("%s/%s", COFFERDAM_LIBEXEC, name);
+}
+
+char *
+proc_share(const char *name)
+{
+	char *own = beside(name, R_OK | X_OK);
+
+	return own != NULL ? own : xasprintf("%s/%s", COFFERDAM_SHARE, name);
 }

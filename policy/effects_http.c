@@ -196,6 +196,24 @@ listed_alike(const struct str *v, size_t n, struct str path)
  * Calls that make a model answer. A provider may serve them beneath a path of its own, so that the
  * end of the path counts.
  */
+/* Google's: "NAME:CALL" behind the version and "models/". */
+static bool
+is_google_call(struct str parent, struct str last)
+{
+	static const char *const calls[] = {
+	    "generateContent", "streamGenerateContent", "countTokens", "embedContent"};
+	struct str name;
+
+	if (!str_has_suffix(parent, "/v1beta/models/") && !str_has_suffix(parent, "/v1/models/"))
+		return false;
+	if (!str_cut(&last, ':', &name) || name.n == 0)
+		return false;
+	for (size_t i = 0; i < ARRAY_LEN(calls); i++)
+		if (str_eqz(last, calls[i]))
+			return true;
+	return false;
+}
+
 static bool
 is_model_call(enum target_model model, const struct http_request *r)
 {
@@ -213,12 +231,17 @@ is_model_call(enum target_model model, const struct http_request *r)
 
 	if (model == TARGET_MODEL_NONE)
 		return false;
-	if (str_eqz(r->method, "GET")) {
-		while (parent.n != 0 && parent.p[parent.n - 1] != '/')
-			parent.n--;
+	while (parent.n != 0 && parent.p[parent.n - 1] != '/')
+		parent.n--;
+	if (str_eqz(r->method, "GET"))
 		return str_has_suffix(r->path, "/v1/models") ||
-		       str_has_suffix(parent, "/v1/models/");
-	}
+		       str_has_suffix(parent, "/v1/models/") ||
+		       (model == TARGET_MODEL_GOOGLE &&
+			   (str_has_suffix(r->path, "/v1beta/models") ||
+			       str_has_suffix(parent, "/v1beta/models/")));
+	if (model == TARGET_MODEL_GOOGLE)
+		return str_eqz(r->method, "POST") &&
+		       is_google_call(parent, str_mem(r->path.p + parent.n, r->path.n - parent.n));
 	for (size_t i = 0; i < ARRAY_LEN(posts); i++)
 		if (posts[i].model == model && str_eqz(r->method, "POST") &&
 		    str_has_suffix(r->path, posts[i].path))

@@ -106,7 +106,13 @@ enum target_kind {
 	TARGET_REFERENCE, /* what is only read, whatever a rule says */
 	TARGET_KIND_LAST = TARGET_REFERENCE
 };
-enum target_model { TARGET_MODEL_NONE = 0, TARGET_MODEL_ANTHROPIC, TARGET_MODEL_OPENAI };
+enum target_model {
+	TARGET_MODEL_NONE = 0,
+	TARGET_MODEL_ANTHROPIC,
+	TARGET_MODEL_OPENAI,
+	TARGET_MODEL_GOOGLE
+};
+const char *target_model_name(enum target_model m); /* anthropic, openai, google; NULL: none */
 
 /* What the broker may ask a target before people are asked; docs/format-approval.md 5. */
 enum target_preview { PREVIEW_NONE = 0, PREVIEW_PLAN, PREVIEW_COUNT, PREVIEW_LOOK };
@@ -163,6 +169,7 @@ struct policy_target {
 	bool wildcard; /* `host` is what follows "*."; exactly one label stands in front of it */
 	bool cookies;  /* "cookies":"pass"; else they are refused */
 	enum target_model model;
+	bool wrapped;	   /* a model that a wrapped agent may ask, from its sandbox */
 	uint64_t max_body; /* bytes of a request's body; 0: the broker's default */
 	/* Reached through this forward proxy; empty: directly. Its host as `host` is written. */
 	struct str via, via_host, via_credential; /* via: the origin as the policy has it */

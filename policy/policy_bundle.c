@@ -141,9 +141,6 @@ put_tools(struct jcs *j, const struct policy_target *p)
 static void
 put_target_first(struct jcs *j, const struct target *t)
 {
-	static const char *const models[] = {[TARGET_MODEL_NONE] = NULL,
-	    [TARGET_MODEL_ANTHROPIC] = "anthropic",
-	    [TARGET_MODEL_OPENAI] = "openai"};
 	const struct policy_target *p = &t->pub;
 
 	put_list(j, "accounts", p, TARGET_LIST_ACCOUNTS);
@@ -162,8 +159,8 @@ put_target_first(struct jcs *j, const struct target *t)
 		jcs_int(j, "max_body", (int64_t)p->max_body);
 	if (p->max_connections != 0)
 		jcs_int(j, "max_connections", p->max_connections);
-	if (models[p->model] != NULL)
-		jcs_z(j, "model", models[p->model]);
+	if (target_model_name(p->model) != NULL)
+		jcs_z(j, "model", target_model_name(p->model));
 	put_list(j, "namespaces", p, TARGET_LIST_NAMESPACES);
 	put_strs(j, "networks", t->networks.v, t->networks.n);
 	put_text(j, "origin", t->origin);
@@ -201,6 +198,8 @@ put_target(struct jcs *j, const struct target *t)
 	put_text(j, "user", p->user);
 	put_text(j, "via", p->via);
 	put_text(j, "via_credential", p->via_credential);
+	if (p->wrapped)
+		jcs_bool(j, "wrapped", true);
 	jcs_close(j);
 }
 

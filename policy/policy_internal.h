@@ -264,7 +264,7 @@ read_fn policy_read_origin, policy_read_model, policy_read_networks, policy_read
 /* policy_target_kind.c: of kinds git, k8s, aws, mcp. */
 read_fn policy_read_accounts, policy_read_namespaces, policy_read_protected,
     policy_read_push_options, policy_read_refs, policy_read_regions, policy_read_repositories,
-    policy_read_services, policy_read_quarantine, policy_read_tools;
+    policy_read_services, policy_read_quarantine, policy_read_tools, policy_read_wrapped;
 int policy_split_origin(struct reader *r, const struct json *v, struct target *t, struct err *err);
 int policy_check_http(struct reader *r, const struct json *v, struct target *t, struct err *err);
 int policy_check_origins(struct reader *r, struct err *err);

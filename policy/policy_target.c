@@ -254,6 +254,7 @@ static const struct read_field target_fields[] = {
     {"read_posts", policy_read_paths, AT(read_posts), false},
     {"unsafe_gets", policy_read_paths, AT(unsafe_gets), false},
     {"model", policy_read_model, AT(pub.model), false},
+    {"wrapped", policy_read_wrapped, AT(pub.wrapped), false},
     {"networks", policy_read_networks, AT(networks), false},
     {"graphql", policy_read_graphql, 0, false}, /* the whole target */
     {"cookies", policy_read_cookies, AT(pub.cookies), false},
@@ -287,6 +288,7 @@ static const struct {
     {"read_posts", 1u << TARGET_HTTP | K8S | REFERENCE},
     {"unsafe_gets", 1u << TARGET_HTTP},
     {"model", 1u << TARGET_HTTP},
+    {"wrapped", 1u << TARGET_HTTP},
     {"networks", HTTP_KINDS},
     {"graphql", 1u << TARGET_HTTP},
     {"cookies", 1u << TARGET_HTTP},

@@ -200,19 +200,40 @@ policy_read_via(struct reader *r, const struct json *v, void *out, struct err *e
 
 /* --- other keys ---------------------------------------------------------------------- */
 
+static const char *const models[] = {[TARGET_MODEL_NONE] = NULL,
+    [TARGET_MODEL_ANTHROPIC] = "anthropic",
+    [TARGET_MODEL_OPENAI] = "openai",
+    [TARGET_MODEL_GOOGLE] = "google"};
+
+const char *
+target_model_name(enum target_model m)
+{
+	return models[m];
+}
+
 int
 policy_read_model(struct reader *r, const struct json *v, void *out, struct err *err)
 {
 	enum target_model *ret = out;
 
-	if (str_eqz(json_str(v), "anthropic"))
-		*ret = TARGET_MODEL_ANTHROPIC;
-	else if (str_eqz(json_str(v), "openai"))
-		*ret = TARGET_MODEL_OPENAI;
-	else
-		return json_err(r->doc, v, err, ERR_INVALID,
-		    "model must be anthropic or openai, is \"%.*s\"", STR_ARG(json_str(v)));
-	return 0;
+	for (size_t i = 1; i < ARRAY_LEN(models); i++) {
+		if (!str_eqz(json_str(v), models[i]))
+			continue;
+		*ret = (enum target_model)i;
+		return 0;
+	}
+	return json_err(r->doc, v, err, ERR_INVALID,
+	    "model must be anthropic, openai or google, is \"%.*s\"", STR_ARG(json_str(v)));
+}
+
+int
+policy_read_wrapped(struct reader *r, const struct json *v, void *out, struct err *err)
+{
+	int rc = read_type(r, v, JSON_BOOL, "wrapped", err);
+
+	if (rc == 0)
+		*(bool *)out = json_bool(v);
+	return rc;
 }
 
 int
@@ -371,6 +392,9 @@ target_fault(const struct policy_target *p)
 		return "has networks, but no host";
 	if (p->placeholder.n != 0 && p->credential.n == 0)
 		return "has a placeholder, but no credential that it stands for";
+	if (p->wrapped && p->model == TARGET_MODEL_NONE)
+		return "has wrapped, but is no model: what is none is reached from the sandbox "
+		       "anyway";
 	if (!p->wildcard)
 		return NULL;
 	if (p->credential.n != 0)

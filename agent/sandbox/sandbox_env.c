@@ -39,6 +39,22 @@ put(char **env, size_t *n, const char *pair)
 	*n += at == *n;
 }
 
+static bool
+is_of(const char *const *list, size_t n, struct str name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strlen(list[i]) > name.n && memcmp(list[i], name.p, name.n) == 0 &&
+		    list[i][name.n] == '=')
+			return true;
+	return false;
+}
+
+bool
+sandbox_env_is_own(struct str name)
+{
+	return is_of(base_env, ARRAY_LEN(base_env), name) || is_of(ca_env, ARRAY_LEN(ca_env), name);
+}
+
 char **
 sandbox_env_make(const struct sandbox_spec *s)
 {

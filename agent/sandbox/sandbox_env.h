@@ -7,5 +7,7 @@
 /* NULL-terminated "NAME=value"; of spec->env the last of a name wins, also over ours. The caller
  * frees each and the list. */
 char **sandbox_env_make(const struct sandbox_spec *spec);
+/* One of ours, as HOME or SSL_CERT_FILE. */
+bool sandbox_env_is_own(struct str name);
 
 #endif

@@ -17,6 +17,7 @@
 #include "broker/core_run.h"
 #include "broker/core_token.h"
 #include "common/log.h"
+#include "common/token.h"
 #include "common/xalloc.h"
 
 #include "common/banned.h"
@@ -117,7 +118,7 @@ masked(struct str head)
 	buf_put_str(&h.head, head);
 	core_http_mask(&h, &once);
 	/* A key in PEM is known by two words, which may come from two fields. */
-	assert(!core_token_find(buf_str(&once), &found) || str_has_prefix(found, "-----BEGIN "));
+	assert(!token_find(buf_str(&once), &found) || str_has_prefix(found, "-----BEGIN "));
 	buf_free(&h.head);
 	buf_init(&h.head, (size_t)4 << 20);
 	buf_put_str(&h.head, buf_str(&once));

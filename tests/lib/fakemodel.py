@@ -7,16 +7,17 @@ from harness import TOP
 
 
 class Model:
-    """A fakemodel process; the script may be changed between runs by play(), the port stays."""
-    tls = False
-    address = None
+    """A fakemodel process; the script may be changed between runs by play(), the port stays. With a CA (origin.Ca) it has
+    that name and TLS, at a loopback address."""
 
-    def __init__(self, temp, name):
-        self.name, self.p = name, None
+    def __init__(self, temp, name, ca=None):
+        self.name, self.p, self.ca, self.tls = name, None, ca, ca is not None
+        self.address = "127.0.0.1" if ca else None
+        self.cert = list(ca.issue(name)) if ca else []
         self.script, self.log = "%s/%s.json" % (temp.path, name), "%s/%s.log" % (temp.path, name)
         self.port = 0
         self.play({"steps": [{"text": "x"}]})
-        self.origin = "http://127.0.0.1:%d" % self.port
+        self.origin = "https://%s:%d" % (name, self.port) if ca else "http://127.0.0.1:%d" % self.port
         atexit.register(self.stop)
 
     def play(self, script):
@@ -24,7 +25,7 @@ class Model:
         with open(self.script, "w", encoding="utf-8") as f:
             json.dump(script, f)
         open(self.log, "w", encoding="ascii").close()
-        self.p = subprocess.Popen(["node", TOP + "/tests/tools/fakemodel.mjs", str(self.port), self.script, self.log],
+        self.p = subprocess.Popen(["node", TOP + "/tests/tools/fakemodel.mjs", str(self.port), self.script, self.log, *self.cert],
                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, encoding="ascii")
         line = self.p.stdout.readline()
         self.port = int(line.split()[-1])

@@ -6,6 +6,7 @@ import shutil
 from harness import TOP, run
 
 NPM = os.path.join(TOP, "build/npm")
+AGENTS = os.path.join(TOP, "build/npm-agents")  # of tests/interop/agents: for make interop-agents alone
 INTEROP = os.path.join(TOP, "build/npm-interop")  # of tests/interop/npm: for make interop-mcp alone
 
 

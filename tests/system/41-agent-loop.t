@@ -127,7 +127,7 @@ class Core(threading.Thread):
             self.send(A_PLAN, s("r-played") + s("alice") + s(CA) + u32(len(self.targets)) +
                       b"".join(s(n) + s(k) + s(h) + u32(p) + s(a) + s(d) + s(u) + bytes([(how or [1])[0]])
                                for n, k, h, p, a, d, u, *how in self.targets) +
-                      u32(len(self.env)) + b"".join(s(n) + s(v) for n, v in self.env) + s(self.words))
+                      u32(len(self.env)) + b"".join(s(n) + s(v) for n, v in self.env) + s(self.words) + u32(0))
         elif t == A_LISTEN:
             self.listeners[r.u32()] = socket.socket(fileno=fds[0])
         elif t == A_START:

@@ -1,5 +1,6 @@
-// A scripted model server: Anthropic Messages and OpenAI Chat Completions, streaming or not, OpenAI Responses, streaming. No dependencies.
-// usage: node fakemodel.mjs PORT SCRIPT.json LOG.jsonl   (PORT 0: any; prints "fakemodel on PORT")
+// A scripted model server: Anthropic Messages, OpenAI Chat Completions and Responses, Google generateContent, streaming or not.
+// No dependencies.
+// usage: node fakemodel.mjs PORT SCRIPT.json LOG.jsonl [CERT KEY]   (PORT 0: any; prints "fakemodel on PORT")
 //
 // SCRIPT: {"steps": [STEP, ...], "errors": [ERROR, ...], "key": "..."}
 // STEP:   {"text": "...", "tools": [{"tool": "regex of its name", "input": {...}}], "thinking": "...", "stop": "..."}
@@ -12,12 +13,13 @@
 // ERROR:  {"at": N} for request N with one of
 //         "status": 529 with "headers", "body"; "sse": "overloaded_error" after a 200; in the middle "cut": true,
 //         or "hang": true, which never goes on
-// key:    x-api-key or Authorization: Bearer must be it, else 401.
+// key:    x-api-key, x-goog-api-key or Authorization: Bearer must be it, else 401.
 // LOG:    each request with its headers and body, one JSON a line.
 import http from 'node:http';
+import https from 'node:https';
 import fs from 'node:fs';
 
-const [, , port, scriptFile, logFile] = process.argv;
+const [, , port, scriptFile, logFile, certFile, keyFile] = process.argv;
 const script = JSON.parse(fs.readFileSync(scriptFile));
 let requests = 0;
 let ids = 0;
@@ -40,7 +42,7 @@ function filled(input, messages) {
 
 function stepFor(messages, toolNames, error) {
   if (JSON.stringify(messages[messages.length - 1]).includes('Your context is nearly full')) return { text: 'In short: ' + ++summaries, tools: [] };
-  const ours = (m) => m && (m.role === 'assistant' || m.type === 'function_call' || m.type === 'reasoning');
+  const ours = (m) => m && (m.role === 'assistant' || m.role === 'model' || m.type === 'function_call' || m.type === 'reasoning');
   const said = script.sequence ? served : messages.filter((m, i) => ours(m) && !ours(messages[i - 1])).length;
   if (!error) served++;
   const task = JSON.stringify(messages.find((m) => m.role === 'user') || '');
@@ -153,14 +155,20 @@ function responses(res, body, error) {
   const step = stepFor(body.input, (body.tools || []).map((t) => t.name), error);
   const usage = { input_tokens: read(body.input), output_tokens: 20, total_tokens: 120, input_tokens_details: { cached_tokens: 0 } };
   const response = { id: id('resp'), object: 'response', status: 'in_progress', model: body.model, output: [] };
-  const ev = (type, more) => sse(res, type, { type, ...more });
-  res.setHeader('content-type', 'text/event-stream');
-  ev('response.created', { response });
-  if (breaks(res, error)) return;
   const items = [];
   if (step.thinking) items.push({ type: 'reasoning', id: id('rs'), summary: [{ type: 'summary_text', text: step.thinking }], encrypted_content: 'sealed' });
   if (step.text) items.push({ type: 'message', id: id('msg'), role: 'assistant', content: [{ type: 'output_text', text: step.text, annotations: [] }] });
   for (const t of step.tools) items.push({ type: 'function_call', id: id('fc'), call_id: id('call'), name: t.name, arguments: JSON.stringify(t.input) });
+  const whole = { ...response, status: 'completed', output: items, usage };
+  if (!body.stream) {
+    res.setHeader('content-type', 'application/json');
+    res.end(JSON.stringify(whole));
+    return;
+  }
+  const ev = (type, more) => sse(res, type, { type, ...more });
+  res.setHeader('content-type', 'text/event-stream');
+  ev('response.created', { response });
+  if (breaks(res, error)) return;
   items.forEach((item, output_index) => {
     ev('response.output_item.added', { output_index, item: { ...item, ...(item.arguments ? { arguments: '' } : {}), ...(item.content ? { content: [] } : {}) } });
     if (item.content) for (const delta of pieces(item.content[0].text, 7)) ev('response.output_text.delta', { output_index, content_index: 0, delta });
@@ -168,8 +176,39 @@ function responses(res, body, error) {
     if (item.arguments) ev('response.function_call_arguments.done', { output_index, arguments: item.arguments });
     ev('response.output_item.done', { output_index, item });
   });
-  ev('response.completed', { response: { ...response, status: 'completed', output: items, usage } });
+  ev('response.completed', { response: whole });
   res.end();
+}
+
+function google(res, body, error, streams) {
+  const names = (body.tools || []).flatMap((t) => t.functionDeclarations || []).map((f) => f.name);
+  const step = stepFor(body.contents, names, error);
+  const parts = step.tools.map((t) => ({ functionCall: { name: t.name, args: t.input } }));
+  if (step.text) parts.unshift({ text: step.text });
+  const usageMetadata = { promptTokenCount: 100, candidatesTokenCount: 20, totalTokenCount: 120 };
+  const answer = { candidates: [{ content: { role: 'model', parts }, finishReason: 'STOP', index: 0 }], usageMetadata };
+  if (!streams) {
+    res.setHeader('content-type', 'application/json');
+    res.end(JSON.stringify(answer));
+    return;
+  }
+  res.setHeader('content-type', 'text/event-stream');
+  if (breaks(res, error)) return;
+  sse(res, null, answer);
+  res.end();
+}
+
+function serverOf(path) {
+  if (path.endsWith('/messages')) return anthropic;
+  if (path.endsWith('/chat/completions')) return chat;
+  if (path.endsWith('/responses')) return responses;
+  if (path.endsWith(':generateContent')) return google;
+  if (path.endsWith(':streamGenerateContent')) return (res, body, error) => google(res, body, error, true);
+  return null;
+}
+
+function isKey(headers) {
+  return !script.key || [headers['x-api-key'], headers['x-goog-api-key'], headers.authorization?.replace(/^Bearer /, '')].includes(script.key);
 }
 
 function refuse(res, status, type, headers, body) {
@@ -189,19 +228,18 @@ function answer(req, res, raw) {
     // stays null
   }
   fs.appendFileSync(logFile, JSON.stringify({ method: req.method, url: req.url, headers: req.headers, body: body ?? raw.toString() }) + '\n');
-  const path = req.url.split('?')[0];
-  const serve = path.endsWith('/messages') ? anthropic : path.endsWith('/chat/completions') ? chat : path.endsWith('/responses') ? responses : null;
+  const serve = serverOf(req.url.split('?')[0]);
   if (!serve || req.method !== 'POST') return refuse(res, 404, 'not_found_error');
   const error = (script.errors || []).find((e) => e.at === requests);
   requests++;
   if (error?.status) return refuse(res, error.status, error.status === 529 ? 'overloaded_error' : error.status === 429 ? 'rate_limit_error' : 'api_error', error.headers, error.body);
-  if (script.key && req.headers['x-api-key'] !== script.key && req.headers.authorization !== 'Bearer ' + script.key)
-    return refuse(res, 401, 'authentication_error');
+  if (!isKey(req.headers)) return refuse(res, 401, 'authentication_error');
   if (!body) return refuse(res, 400, 'invalid_request_error');
   return serve(res, body, error);
 }
 
-const server = http.createServer((req, res) => {
+const listen = (fn) => (certFile ? https.createServer({ cert: fs.readFileSync(certFile), key: fs.readFileSync(keyFile) }, fn) : http.createServer(fn));
+const server = listen((req, res) => {
   const parts = [];
   req.on('data', (c) => parts.push(c));
   req.on('end', () => answer(req, res, Buffer.concat(parts)));

@@ -215,6 +215,7 @@ open_run(int fd, int argc, char **argv, const char *loop, char *ret_run, size_t 
 		serve_target(fd, i, true, &r, loop);
 	say_env(&r);
 	(void)rd_lstr(&r); /* the policy in words */
+	(void)rd_u32(&r);  /* it asked for no models */
 	if (!rd_end(&r))
 		die("hostrun: malformed plan");
 	buf_reset(&out);

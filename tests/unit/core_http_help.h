@@ -43,7 +43,7 @@ http_policy(const struct world *w, const char *rules, int serial)
 	    "\"plain\":{\"kind\":\"http\",\"env\":\"dev\",\"origin\":\"http://127.0.0.1:8080\"},"
 	    "\"wild\":{\"kind\":\"http\",\"env\":\"dev\",\"origin\":\"https://*.ok.test\"},"
 	    "\"llm\":{\"kind\":\"http\",\"env\":\"dev\",\"origin\":\"https://model.test\","
-	    "\"model\":\"anthropic\",\"credential\":\"llm-key\"}},"
+	    "\"model\":\"anthropic\",\"wrapped\":true,\"credential\":\"llm-key\"}},"
 	    "\"people\":{\"olivia\":{\"roles\":[\"oncall\"],\"login\":[\"unix:olivia\"],\"keys\":["
 	    "\"%s\"]},"
 	    "\"dana\":{\"roles\":[\"dba\"],\"login\":[\"unix:dana\"],\"keys\":[\"%s\"]},"

@@ -573,6 +573,46 @@ the_sandbox_does_not_reach_models(void **state)
 	assert_true(silent(&w->upstream, MSG_UH_SEND));
 }
 
+/* Where the policy says wrapped and the run has a listener for it: by the proxy, and by that one.
+ */
+static void
+a_wrapped_agent_asks_a_model_and_its_words_are_kept(void **state)
+{
+	struct world *w = *state;
+	struct http_lease l;
+	char p[CORE_PLACEHOLDER_SIZE];
+	AUTO_FREE char *head = NULL;
+
+	for (size_t i = 0; i < w->run->ntargets; i++)
+		if (strcmp(w->run->targets[i].id, "llm") == 0)
+			w->run->targets[i].listen = CORE_LISTEN_TCP;
+	core_cred_placeholder(w->run, STR("llm-key"), p);
+	head = xasprintf("POST /v1/messages HTTP/1.1\r\nHost: model.test\r\nX-Api-Key: "
+			 "%s\r\nX-Session-Id: ses_7\r\n"
+			 "Content-Type: application/json\r\nContent-Length: 2\r\n\r\n",
+	    p);
+	asks(w, &(struct ask){.listener = L_PROXY,
+		    .host = "model.test",
+		    .connect = "model.test:443",
+		    .sni = "model.test",
+		    .head = head,
+		    .content = "{}"});
+	l = http_leased(w);
+	assert_int_equal(l.seal, BLOB_PLAIN_MAX);
+	assert_state(l.kid, w->run->id);
+	assert_state(l.field, "X-Api-Key");
+	asks(w,
+	    &(struct ask){.act = 2,
+		.listener = L_PROXY,
+		.host = "model.test",
+		.connect = "model.test:443",
+		.sni = "model.test",
+		.head = "POST /v1/messages HTTP/1.1\r\nHost: model.test\r\nX-Api-Key: another\r\n"
+			"Content-Type: application/json\r\nContent-Length: 2\r\n\r\n",
+		.content = "{}"});
+	assert_problem(w, 403, "credential_foreign");
+}
+
 static void
 a_models_request_is_read_whole_before_it_goes(void **state)
 {
@@ -1280,6 +1320,7 @@ main(void)
 	    http_test(a_model_may_read_of_placeholders),
 	    http_test(an_answer_that_was_not_to_be_kept_is_not_taken_for_one),
 	    http_test(the_sandbox_does_not_reach_models),
+	    http_test(a_wrapped_agent_asks_a_model_and_its_words_are_kept),
 	    http_test(a_models_request_is_read_whole_before_it_goes),
 	    http_test(a_query_passes_and_a_mutation_needs_people),
 	    http_test(a_query_in_the_url_is_judged_by_its_text),

@@ -2,6 +2,7 @@
 #include "tests/unit/core_http_help.h"
 
 #include "broker/core_token.h"
+#include "common/token.h"
 #include "common/banned.h"
 
 #define TOKEN "ghp_0123456789abcdefghijABCDEFGHIJ012345"
@@ -529,11 +530,11 @@ tokens_are_known_by_their_shape(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(tokens); i++) {
 		AUTO_FREE char *in = xasprintf("x=%s;", tokens[i]);
 
-		assert_true(core_token_find(str_z(in), &found));
+		assert_true(token_find(str_z(in), &found));
 		assert_state(found, tokens[i]);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(words); i++)
-		assert_false(core_token_find(str_z(words[i]), &found));
+		assert_false(token_find(str_z(words[i]), &found));
 	assert_true(
 	    core_token_placeholder(STR("a cfph_x cfph_abcdefghijklmnopqrstuvwxyz!"), &found));
 	assert_state(found, "cfph_abcdefghijklmnopqrstuvwxyz");

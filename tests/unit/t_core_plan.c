@@ -20,6 +20,8 @@ struct plan {
 	uint32_t n, nenv;
 	struct entry e[16];
 	struct str name[4], value[4];
+	uint32_t nmodels;
+	struct str model[2][4]; /* target, provider, URL, placeholder */
 };
 
 static void
@@ -80,6 +82,10 @@ planned(struct world *w)
 		p.value[i] = rd_lstr(&r);
 	}
 	(void)rd_lstr(&r); /* the policy in words */
+	p.nmodels = rd_u32(&r);
+	for (uint32_t i = 0; i < p.nmodels && i < ARRAY_LEN(p.model); i++)
+		for (size_t k = 0; k < ARRAY_LEN(p.model[0]); k++)
+			p.model[i][k] = rd_lstr(&r);
 	assert_true(rd_end(&r));
 	return p;
 }
@@ -134,6 +140,35 @@ each_kind_of_target_listens_in_its_way(void **state)
 }
 
 static void
+a_wrapped_agents_models_listen_in_the_sandbox(void **state)
+{
+	struct world *w = *state;
+	struct plan p;
+	char value[CORE_PLACEHOLDER_SIZE];
+
+	opens(w, "db", 4);
+	p = planned(w);
+	assert_int_equal(entry(&p, "llm", "http")->listen, 1);
+	assert_int_equal(entry(&p, "llm", "http")->port, 443);
+	assert_non_null(entry(&p, "", "proxy"));
+	assert_int_equal(p.nmodels, 1);
+	core_cred_placeholder(core_run_find(w->c, p.run), STR("llm-key"), value);
+	assert_state(p.model[0][0], "llm");
+	assert_state(p.model[0][1], "anthropic");
+	assert_state(p.model[0][2], "https://model.test");
+	assert_state(p.model[0][3], value);
+	opens(w, "llm", 0);
+	p = planned(w);
+	assert_int_equal(entry(&p, "llm", "http")->listen, 1);
+	opens(w, "db", 0);
+	p = planned(w);
+	assert_null(entry(&p, "llm", "http"));
+	assert_int_equal(p.nmodels, 0);
+	opens(w, "llm", 1);
+	assert_refused(w, ERR_UNSUPPORTED, "the sandbox beside a loop never");
+}
+
+static void
 without_a_loop_there_is_no_model_and_without_http_no_proxy(void **state)
 {
 	struct world *w = *state;
@@ -152,7 +187,7 @@ without_a_loop_there_is_no_model_and_without_http_no_proxy(void **state)
 	assert_int_equal(p.n, 3);
 	assert_null(entry(&p, "", "proxy"));
 	opens(w, "llm", 1);
-	assert_refused(w, ERR_UNSUPPORTED, "the loop alone reaches it");
+	assert_refused(w, ERR_UNSUPPORTED, "the loop reaches it without being asked");
 }
 
 static void
@@ -160,9 +195,10 @@ a_loop_needs_a_model_in_the_policy(void **state)
 {
 	struct world *w = *state;
 	AUTO_FREE char *text = http_policy(w, NULL, 3);
-	char *model = strstr(text, "\"model\":\"anthropic\",");
+	static const char is[] = "\"model\":\"anthropic\",\"wrapped\":true,";
+	char *model = strstr(text, is);
 
-	memset(model, ' ', strlen("\"model\":\"anthropic\","));
+	memset(model, ' ', sizeof(is) - 1);
 	core_boot_policy_use(w->c, world_parse(text));
 	opens(w, NULL, 1);
 	assert_refused(w, ERR_NOT_FOUND, "no model target");
@@ -382,6 +418,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    http_test(each_kind_of_target_listens_in_its_way),
 	    http_test(without_a_loop_there_is_no_model_and_without_http_no_proxy),
+	    http_test(a_wrapped_agents_models_listen_in_the_sandbox),
 	    http_test(a_loop_needs_a_model_in_the_policy),
 	    http_test(targets_of_one_host_share_an_address_unless_their_ports_are_the_same),
 	    http_test(each_listener_is_of_its_family_and_where_there_is_none_none_is_taken),

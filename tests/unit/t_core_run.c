@@ -37,6 +37,7 @@ plan_read(struct world *w, char out[CORE_ID_SIZE])
 	assert_int_equal(rd_u8(&r), CORE_LISTEN_TCP);
 	assert_int_equal(rd_u32(&r), 0); /* no variables */
 	assert_true(str_has_prefix(rd_lstr(&r), "- db: postgres at 127.0.0.1 port 5432"));
+	assert_int_equal(rd_u32(&r), 0); /* no models for the sandbox */
 	assert_true(rd_end(&r));
 }
 

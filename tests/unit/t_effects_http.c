@@ -17,6 +17,8 @@ static const char policy_text[] =
     "\"graphql\":{\"paths\":[\"/backboard\"]}},"
     "\"claude\":{\"kind\":\"http\",\"env\":\"prod\",\"origin\":\"https://claude.test\","
     "\"model\":\"anthropic\"},"
+    "\"gemini\":{\"kind\":\"http\",\"env\":\"prod\",\"origin\":\"https://gemini.test\","
+    "\"model\":\"google\"},"
     "\"gpt\":{\"kind\":\"http\",\"env\":\"prod\",\"origin\":\"https://gpt.test\","
     "\"model\":\"openai\"}},"
     "\"rules\":[{\"id\":\"r\",\"permit\":{\"effects\":{\"only\":[\"@data\"]}}}]}";
@@ -315,8 +317,20 @@ a_call_of_a_model_reads(void **state UNUSED)
 	    {"POST /v1/responses/7/cancel", "write"},
 	    {"DELETE /v1/models/ft-7", "delete"},
 	};
+	static const struct row gemini[] = {
+	    {"POST /v1beta/models/gemini-3:generateContent", "read"},
+	    {"POST /v1beta/models/gemini-3:streamGenerateContent?alt=sse", "read"},
+	    {"POST /v1/models/gemini-3:countTokens", "read"},
+	    {"POST /v1beta/models/gemini-3:predict", "write"},
+	    {"POST /v1beta/models/:generateContent", "write"},
+	    {"POST /v1beta/models/a:b:generateContent", "write"},
+	    {"POST /v1beta/cachedContents", "write"},
+	    {"GET /v1beta/models/gemini-3", "read"},
+	    {"DELETE /v1beta/files/7", "delete"},
+	};
 	static const char json[] = "Content-Type: application/json\r\nContent-Length: 9\r\n";
 
+	assert_rows("gemini", json + sizeof(json) - 1, gemini, ARRAY_LEN(gemini));
 	assert_rows("claude", json + sizeof(json) - 1, claude, ARRAY_LEN(claude));
 	assert_rows("gpt", json + sizeof(json) - 1, gpt, ARRAY_LEN(gpt));
 	assert_int_equal(view_of("gpt", "POST /v1/responses", json).api, HTTP_API_MODEL);
