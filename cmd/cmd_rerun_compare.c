@@ -17,6 +17,8 @@
 #define LINK " link=" /* of a refusal: the one before it */
 #define LINK_LEN (sizeof(LINK) - 1)
 #define LINE_MAX_ 200
+#define LINE_BEFORE ((size_t)80)
+#define CUT_SLACK ((size_t)256)
 
 struct walk {
 	const struct rerun_run *then, *now;
@@ -39,7 +41,8 @@ id_at(struct str s, size_t at)
 	return true;
 }
 
-/* Ids of actions and of the run itself are made anew, and records have other numbers. */
+/* Ids of actions and of the run itself are made anew; a refusal by a standing rule stands alone the
+ * second time, and then names no other before it. */
 static void
 normal_put(struct buf *out, struct str s, const char *run)
 {
@@ -50,7 +53,6 @@ normal_put(struct buf *out, struct str s, const char *run)
 			buf_put_z(out, "a-*");
 			i += 2 + ID_LEN;
 		} else if (s.n - i > LINK_LEN && memcmp(s.p + i, LINK, LINK_LEN) == 0) {
-			buf_put_z(out, LINK "*");
 			for (i += LINK_LEN; i < s.n && isdigit((unsigned char)s.p[i]); i++)
 				;
 		} else if (n != 0 && s.n - i >= n && memcmp(s.p + i, run, n) == 0) {
@@ -62,31 +64,90 @@ normal_put(struct buf *out, struct str s, const char *run)
 	}
 }
 
-/* The first line that is another: both, as text. */
+/* An output of which the middle was left out (agent/agent_output.c,
+ * agent/sandbox/sandbox_result.c). */
 static bool
-content_differs(const struct walk *w, const struct rerun_event *a, const struct rerun_event *b,
-    char **ret_a, char **ret_b)
+cut_find(struct str s, struct str *ret_head, struct str *ret_tail)
 {
-	AUTO_BUF struct buf x = BUF(2 * BLOB_PLAIN_MAX), y = BUF(2 * BLOB_PLAIN_MAX);
-	struct str p, q, l = STR_NONE, m = STR_NONE;
+	static const char begin[] = "\n[... ", end[] = "]\n";
+	const char *p = s.n != 0 ? memmem(s.p, s.n, begin, sizeof(begin) - 1) : NULL, *q;
+
+	if (p == NULL)
+		return false;
+	*ret_head = str_mem(s.p, (size_t)(p - s.p));
+	q = memmem(p, s.n - ret_head->n, end, sizeof(end) - 1);
+	if (q == NULL)
+		return false;
+	q += sizeof(end) - 1;
+	*ret_tail = str_mem(q, s.n - (size_t)(q - s.p));
+	return true;
+}
+
+/* Where they were cut depends on what was made equal since: as long as the shorter one, and no
+ * shorter than by CUT_SLACK. */
+static void
+cut_level(struct str *a, struct str *b, bool front)
+{
+	struct str *longer = a->n > b->n ? a : b;
+	size_t over = a->n > b->n ? a->n - b->n : b->n - a->n;
+
+	if (over > CUT_SLACK)
+		return;
+	if (front)
+		longer->p += over;
+	longer->n -= over;
+}
+
+/* The first line that is another, from a little before where it is: both, as text. */
+static void
+line_find(struct str p, struct str q, char **ret_a, char **ret_b)
+{
+	struct str l = STR_NONE, m = STR_NONE;
+	size_t same = 0;
 	bool more_p = true, more_q = true;
 
-	normal_put(&x, buf_str(&a->content), w->then->id);
-	normal_put(&y, buf_str(&b->content), w->now->id);
-	p = buf_str(&x);
-	q = buf_str(&y);
-	if (str_eq(p, q))
-		return false;
 	do {
 		if (!(more_p = more_p && str_cut(&p, '\n', &l)))
 			l = p;
 		if (!(more_q = more_q && str_cut(&q, '\n', &m)))
 			m = q;
 	} while (str_eq(l, m) && (more_p || more_q));
+	while (same < l.n && same < m.n && l.p[same] == m.p[same])
+		same++;
+	same = same > LINE_BEFORE ? same - LINE_BEFORE : 0;
+	l = str_mem(l.p + same, l.n - same);
+	m = str_mem(m.p + same, m.n - same);
 	l.n = l.n < LINE_MAX_ ? l.n : LINE_MAX_;
 	m.n = m.n < LINE_MAX_ ? m.n : LINE_MAX_;
 	*ret_a = log_vis(l);
 	*ret_b = log_vis(m);
+}
+
+static bool
+content_differs(const struct walk *w, const struct rerun_event *a, const struct rerun_event *b,
+    char **ret_a, char **ret_b)
+{
+	AUTO_BUF struct buf x = BUF(2 * BLOB_PLAIN_MAX), y = BUF(2 * BLOB_PLAIN_MAX);
+	struct str p, q, p_tail = STR_NONE, q_tail = STR_NONE;
+
+	normal_put(&x, buf_str(&a->content), w->then->id);
+	normal_put(&y, buf_str(&b->content), w->now->id);
+	p = buf_str(&x);
+	q = buf_str(&y);
+	if (cut_find(buf_str(&x), &p, &p_tail) && cut_find(buf_str(&y), &q, &q_tail)) {
+		cut_level(&p, &q, false);
+		cut_level(&p_tail, &q_tail, true);
+	} else {
+		p = buf_str(&x);
+		q = buf_str(&y);
+		p_tail = q_tail = STR_NONE;
+	}
+	if (str_eq(p, q) && str_eq(p_tail, q_tail))
+		return false;
+	if (str_eq(p, q))
+		line_find(p_tail, q_tail, ret_a, ret_b);
+	else
+		line_find(p, q, ret_a, ret_b);
 	return true;
 }
 

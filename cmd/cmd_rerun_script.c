@@ -215,6 +215,6 @@ rerun_script_end(struct rerun_run *r)
 	if (r->done)
 		return;
 	words_put(r, "done");
-	if (memmem(r->script.p, r->script.n, "## done\n", 8) == NULL)
+	if (r->script.n == 0 || memmem(r->script.p, r->script.n, "## done\n", 8) == NULL)
 		buf_put_z(&r->script, "## done\n\n");
 }
