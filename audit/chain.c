@@ -10,6 +10,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "audit/canon.h"
+#include "audit/pruned.h"
 #include "common/xalloc.h"
 
 #include "common/banned.h"
@@ -25,6 +27,10 @@ struct chain {
 	uint64_t batch, offset;
 	struct log_fault fault;
 	bool ended;
+	struct pruned *pruned; /* while what is left of pruned records is read */
+	uint64_t gone, said;   /* records that are not there, and that records say were pruned */
+	chain_gone_fn *on_gone;
+	void *on_gone_arg;
 };
 
 const char *
@@ -52,12 +58,22 @@ chain_open(int logdir, uint64_t newest, struct chain **ret, struct err *err)
 	r = log_open_dir(logdir, LOG_SEG, &c->segdir, err);
 	if (r == 0)
 		r = log_files_list(logdir, LOG_SEG, LOG_LINES, LOG_LEAVES, &c->files, err);
+	if (r == 0)
+		r = pruned_open(logdir, &c->files, &c->pruned, err);
 	if (r != 0) {
 		chain_free(c);
 		return r;
 	}
+	c->gone = c->pruned != NULL ? c->files.number[0][0] : 0;
 	*ret = c;
 	return 0;
+}
+
+void
+chain_on_gone(struct chain *c, chain_gone_fn *fn, void *arg)
+{
+	c->on_gone = fn;
+	c->on_gone_arg = arg;
 }
 
 bool
@@ -69,6 +85,8 @@ chain_skip(struct chain *c, const struct chain_from *from)
 		i++;
 	if (i == c->files.n[0] || c->files.number[0][i] != from->tree.size)
 		return false;
+	pruned_free(TAKE_PTR(c->pruned));
+	c->gone = 0;
 	c->file = i;
 	c->tree = from->tree;
 	c->head = from->head;
@@ -81,6 +99,7 @@ chain_free(struct chain *c)
 	if (c == NULL)
 		return;
 	segment_free(c->seg);
+	pruned_free(c->pruned);
 	cleanup_close_fd(&c->segdir);
 	log_files_free(&c->files);
 	free(c);
@@ -104,9 +123,17 @@ chain_tree(const struct chain *c)
 	return &c->tree;
 }
 
+bool
+chain_is_kept(const struct chain *c)
+{
+	return c->pruned != NULL;
+}
+
 uint64_t
 chain_segment(const struct chain *c)
 {
+	if (c->pruned != NULL)
+		return pruned_segment(c->pruned);
 	return c->file != 0 ? c->files.number[0][c->file - 1] : 0;
 }
 
@@ -211,13 +238,70 @@ leaf_before(struct chain *c, uint64_t seq, struct hash *ret)
 
 	while (i + 1 < c->files.n[0] && c->files.number[0][i + 1] <= seq)
 		i++;
-	if (c->files.n[0] == 0 || segment_open(c->segdir, c->files.number[0][i], &s, NULL) != 0)
+	if (c->files.n[0] == 0 || c->files.number[0][i] > seq ||
+	    segment_open(c->segdir, c->files.number[0][i], &s, NULL) != 0)
 		return false;
 	for (at = c->files.number[0][i]; ok && at <= seq; at++)
 		ok = segment_next(s, &line, &off, NULL) == SEGMENT_LINE &&
 		     record_parse_line(line, &body, ret, NULL) == 0;
 	segment_free(s);
 	return ok;
+}
+
+/* --- pruned records ------------------------------------------------------------------------ */
+
+static void PRINTF_LIKE(5, 6)
+    fault(struct chain *c, enum log_kind kind, uint64_t seq, uint64_t last, const char *fmt, ...);
+
+/* What nobody signed does not say that anything was pruned. */
+static void
+note_prune(struct chain *c, const struct record *r)
+{
+	uint64_t to;
+
+	if (str_eqz(r->type, "log.prune") && (c->newest == 0 || r->seq < c->newest) &&
+	    canon_u64(canon_get(r->data, "to"), &to) && to > c->said)
+		c->said = to;
+}
+
+/* 1: a record that was kept; 0: there are no more of them, or a fault. */
+static int
+take_pruned(struct chain *c, struct record *ret, struct hash *ret_leaf, struct err *err)
+{
+	for (;;) {
+		uint64_t k = c->tree.size;
+		struct err why = {0};
+		bool kept;
+		int r = pruned_next(c->pruned, k, ret_leaf, ret, &kept, &why);
+
+		if (r == ERR_TAMPER)
+			fault(c, LOG_KIND_KEPT, k, k, "%.150s", why.msg);
+		if (r == 0)
+			pruned_free(TAKE_PTR(c->pruned));
+		if (r < 0 && r != ERR_TAMPER)
+			return err_set(err, r, "%s", why.msg);
+		if (r <= 0)
+			return 0;
+		tree_push(&c->tree, ret_leaf);
+		c->head = *ret_leaf;
+		if (kept) {
+			note_prune(c, ret);
+			return 1;
+		}
+		if (c->on_gone != NULL)
+			c->on_gone(c->on_gone_arg, &c->tree);
+	}
+}
+
+/* The end: did a record say that what is not there was pruned? */
+static void
+check_pruned(struct chain *c)
+{
+	if (c->gone > c->said && (c->fault.kind == LOG_KIND_NONE || c->fault.kind == LOG_KIND_TORN))
+		fault(c, LOG_KIND_MISSING, c->said, c->gone - 1,
+		    "records %" PRIu64 " to %" PRIu64
+		    " are not there, and no signed record says that they were pruned",
+		    c->said, c->gone - 1);
 }
 
 /* --- classification -------------------------------------------------------------------- */
@@ -361,6 +445,7 @@ take_line(struct chain *c, int how, struct str line, struct record *ret, struct 
 	    (ret->batch != c->batch && ret->batch != ret->seq))
 		return wrong_record(c, ret, ret_leaf, err);
 	tree_push(&c->tree, ret_leaf);
+	note_prune(c, ret);
 	c->head = *ret_leaf;
 	c->batch = ret->batch;
 	c->offset += line.n;
@@ -372,18 +457,26 @@ chain_next(struct chain *c, struct record *ret, struct hash *ret_leaf, struct er
 {
 	while (!c->ended && c->fault.kind == LOG_KIND_NONE) {
 		struct str line;
-		int r =
-		    c->seg != NULL ? segment_next(c->seg, &line, &c->fault.off, err) : SEGMENT_END;
+		int r = c->pruned != NULL ? take_pruned(c, ret, ret_leaf, err) : 0;
+
+		if (r != 0)
+			return r;
+		if (c->fault.kind != LOG_KIND_NONE)
+			break;
+		r = c->seg != NULL ? segment_next(c->seg, &line, &c->fault.off, err) : SEGMENT_END;
 
 		if (r < 0)
 			return r;
 		if (r != SEGMENT_END) {
 			c->fault.segment = chain_segment(c);
-			return take_line(c, r, line, ret, ret_leaf, err);
+			if ((r = take_line(c, r, line, ret, ret_leaf, err)) != 0)
+				return r;
+			break;
 		}
 		c->ended = c->file == c->files.n[0];
 		if (!c->ended && (r = next_segment(c, err)) != 0)
 			return r;
 	}
+	check_pruned(c);
 	return 0;
 }

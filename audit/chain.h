@@ -11,26 +11,27 @@
 #include "audit/tree.h"
 
 /* X(name, word): what can be wrong. Only `torn` is not tampering. */
-#define LOG_KINDS(X)                                                                     \
-	X(TORN, "torn") /* an unfinished write at the end, nothing signed lost */        \
-	X(CHANGED, "changed")                                                            \
-	X(MISSING, "missing")                                                            \
-	X(REORDERED, "reordered")                                                        \
-	X(DUPLICATED, "duplicated")                                                      \
-	X(INSERTED, "inserted")                                                          \
-	X(MISPLACED, "misplaced")   /* a segment file under another number */            \
-	X(CUT, "cut")		    /* shorter than what was signed */                   \
-	X(REWRITTEN, "rewritten")   /* whole in itself, but not what was signed */       \
-	X(CHECKPOINT, "checkpoint") /* a checkpoint that is not one, or not signed so */ \
-	X(LEAVES, "leaves")                                                              \
-	X(BLOB, "blob")		      /* content missing from the packs, or changed */   \
-	X(FOREIGN, "foreign")	      /* a file that does not belong there */            \
-	X(AFTER_CLOSE, "after-close") /* a record where only a start may stand */        \
-	X(RESPLIT, "resplit")	      /* the same records in other segment files */      \
-	X(JUNK, "junk")		      /* bytes in a pack that are no frame */            \
-	X(CONTENT, "content")	      /* sealed content is not what its record says */   \
-	X(SIGNATURE, "signature")     /* of a person, over what was asked */             \
-	X(KEY, "key")		      /* a handover of the log's key that does not hold */
+#define LOG_KINDS(X)                                                                       \
+	X(TORN, "torn") /* an unfinished write at the end, nothing signed lost */          \
+	X(CHANGED, "changed")                                                              \
+	X(MISSING, "missing")                                                              \
+	X(REORDERED, "reordered")                                                          \
+	X(DUPLICATED, "duplicated")                                                        \
+	X(INSERTED, "inserted")                                                            \
+	X(MISPLACED, "misplaced")   /* a segment file under another number */              \
+	X(CUT, "cut")		    /* shorter than what was signed */                     \
+	X(REWRITTEN, "rewritten")   /* whole in itself, but not what was signed */         \
+	X(CHECKPOINT, "checkpoint") /* a checkpoint that is not one, or not signed so */   \
+	X(LEAVES, "leaves")                                                                \
+	X(BLOB, "blob")		      /* content missing from the packs, or changed */     \
+	X(FOREIGN, "foreign")	      /* a file that does not belong there */              \
+	X(AFTER_CLOSE, "after-close") /* a record where only a start may stand */          \
+	X(RESPLIT, "resplit")	      /* the same records in other segment files */        \
+	X(JUNK, "junk")		      /* bytes in a pack that are no frame */              \
+	X(CONTENT, "content")	      /* sealed content is not what its record says */     \
+	X(SIGNATURE, "signature")     /* of a person, over what was asked */               \
+	X(KEY, "key")		      /* a handover of the log's key that does not hold */ \
+	X(KEPT, "kept")		      /* what was kept of pruned records is not that */
 
 enum log_kind {
 	LOG_KIND_NONE = 0,
@@ -60,13 +61,20 @@ struct chain_from {
 int chain_open(int logdir, uint64_t newest, struct chain **ret, struct err *err);
 /* Go on from there, before the first chain_next; false: no segment begins at it. */
 bool chain_skip(struct chain *c, const struct chain_from *from);
+/* Called for each pruned record whose line was not kept, with the log's tree right behind it. */
+typedef void chain_gone_fn(void *arg, const struct tree_range *tree);
+void chain_on_gone(struct chain *c, chain_gone_fn *fn, void *arg);
 void chain_free(struct chain *c);
-/* 1: the next record (good until the next call); 0: no more, see chain_fault; else cannot be read.
+/*
+ * Of a log that was pruned, its kept records come first; if no record among those read says that so
+ * many were pruned, the fault at the end is MISSING.
+ * 1: the next record (good until the next call); 0: no more, see chain_fault; else cannot be read.
  */
 int chain_next(struct chain *c, struct record *ret, struct hash *ret_leaf, struct err *err);
 uint64_t chain_size(const struct chain *c); /* records read */
 const struct hash *chain_head(const struct chain *c);
 const struct tree_range *chain_tree(const struct chain *c);
+bool chain_is_kept(const struct chain *c); /* the record given last is one of a pruned segment */
 uint64_t chain_segment(const struct chain *c); /* first seq of the segment being read */
 const struct log_files *chain_files(const struct chain *c);
 const struct log_fault *chain_fault(const struct chain *c); /* kind 0: none */

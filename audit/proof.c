@@ -68,10 +68,37 @@ leaves_read(
 	return r;
 }
 
+/* The line of a pruned record, if it was kept. */
+static int
+body_kept(int logdir, const struct log_files *files, uint64_t seq, const struct hash *leaf,
+    struct buf *body, struct err *err)
+{
+	AUTO_FD int keptdir = -1;
+	struct segment *s = NULL;
+	struct str line, b;
+	struct hash is;
+	uint64_t off, at = 0;
+
+	for (size_t i = 0; i < files->n[1] && files->number[1][i] <= seq; i++)
+		at = files->number[1][i];
+	if (log_open_dir(logdir, LOG_KEPT, &keptdir, NULL) == 0 &&
+	    segment_open(keptdir, at, &s, NULL) == 0)
+		while (body->n == 0 && segment_next(s, &line, &off, NULL) == SEGMENT_LINE)
+			if (record_parse_line(line, &b, &is, NULL) == 0 && hash_eq(&is, leaf))
+				buf_put_str(body, b);
+	segment_free(s);
+	return body->n != 0
+		   ? 0
+		   : err_set(err, ERR_NOT_FOUND,
+			 "record %" PRIu64 " was pruned: its line is not here; --line FILE "
+			 "proves a copy of it",
+			 seq);
+}
+
 /* The BODY of record seq, whose leaf is known. */
 static int
-body_read(int segdir, const struct log_files *files, uint64_t seq, const struct hash *leaf,
-    struct buf *body, struct err *err)
+body_read(int logdir, int segdir, const struct log_files *files, uint64_t seq,
+    const struct hash *leaf, struct buf *body, struct err *err)
 {
 	struct segment *s = NULL;
 	struct str line, b = STR_NONE;
@@ -83,8 +110,7 @@ body_read(int segdir, const struct log_files *files, uint64_t seq, const struct 
 	while (i + 1 < files->n[0] && files->number[0][i + 1] <= seq)
 		i++;
 	if (files->n[0] == 0 || files->number[0][i] > seq)
-		return err_set(
-		    err, ERR_NOT_FOUND, "the segment of record %" PRIu64 " is not there", seq);
+		return body_kept(logdir, files, seq, leaf, body, err);
 	if ((r = segment_open(segdir, files->number[0][i], &s, err)) != 0)
 		return r;
 	for (at = files->number[0][i]; at <= seq; at++)
@@ -115,16 +141,36 @@ put(struct buf *out, struct str body, uint64_t seq, const struct hash *path, siz
 	buf_put_str(out, note);
 }
 
+/* A line that somebody has: of this log if it has the leaf that was signed. */
 static int
-make(int segdir, const struct checkpoint *cp, struct str note, uint64_t seq, struct buf *out,
-    struct err *err)
+body_given(
+    struct str line, uint64_t seq, const struct hash *leaf, struct buf *body, struct err *err)
+{
+	struct str b;
+	struct hash is;
+
+	if (record_parse_line(line, &b, &is, err) != 0)
+		return err_wrap(err, "the line given");
+	if (!hash_eq(&is, leaf))
+		return err_set(err, ERR_TAMPER,
+		    "the line given is not record %" PRIu64 " as it was signed", seq);
+	buf_put_str(body, b);
+	return 0;
+}
+
+static int
+make(int logdir, const struct checkpoint *cp, struct str note, uint64_t seq, struct str line,
+    struct buf *out, struct err *err)
 {
 	AUTO_BUF struct buf leaves = BUF(LEAVES_MAX), body = BUF(RECORD_BODY_MAX);
 	AUTO_LOG_FILES struct log_files files = {0};
 	struct hash path[TREE_PROOF_MAX], root;
 	const struct hash *leaf;
-	int r = log_files_list(segdir, ".", LOG_LINES, LOG_LEAVES, &files, err);
+	AUTO_FD int segdir = -1;
+	int r = log_open_dir(logdir, LOG_SEG, &segdir, err);
 
+	if (r == 0)
+		r = log_files_list(logdir, LOG_SEG, LOG_LINES, LOG_LEAVES, &files, err);
 	if (r != 0 || (r = leaves_read(segdir, &files, cp->size, &leaves, err)) != 0)
 		return r;
 	leaf = (const struct hash *)(const void *)leaves.p;
@@ -134,18 +180,19 @@ make(int segdir, const struct checkpoint *cp, struct str note, uint64_t seq, str
 		    "the log is not the one that was signed up to size %" PRIu64
 		    ": `cofferdam log verify` says where",
 		    cp->size);
-	if ((r = body_read(segdir, &files, seq, &leaf[seq], &body, err)) != 0)
+	r = line.n != 0 ? body_given(line, seq, &leaf[seq], &body, err)
+			: body_read(logdir, segdir, &files, seq, &leaf[seq], &body, err);
+	if (r != 0)
 		return r;
 	put(out, buf_str(&body), seq, path, tree_inclusion(leaf, cp->size, seq, path), note);
 	return 0;
 }
 
 int
-proof_make(int logdir, const struct vkeys *keys, struct str note, uint64_t seq, struct buf *out,
-    struct err *err)
+proof_make(int logdir, const struct vkeys *keys, struct str note, uint64_t seq, struct str line,
+    struct buf *out, struct err *err)
 {
 	const struct vkey *key;
-	AUTO_FD int segdir = -1;
 	struct checkpoint cp;
 	int r = checkpoint_open(note, keys, &cp, &key, err);
 
@@ -155,9 +202,7 @@ proof_make(int logdir, const struct vkeys *keys, struct str note, uint64_t seq, 
 		return err_set(err, ERR_NOT_FOUND,
 		    "record %" PRIu64 " is not covered: the checkpoint is of size %" PRIu64, seq,
 		    cp.size);
-	if ((r = log_open_dir(logdir, LOG_SEG, &segdir, err)) != 0)
-		return r;
-	return make(segdir, &cp, note, seq, out, err);
+	return make(logdir, &cp, note, seq, line, out, err);
 }
 
 /* --- checking ------------------------------------------------------------------------------ */

@@ -13,10 +13,11 @@
 /*
  * The proof of record `seq` against a checkpoint that holds (its note goes in as it is). Reads
  * leaves files where there are some: the root that was signed tells whether they are right.
+ * `line`: the record's line as somebody has it, for one that was pruned; else empty.
  * ERR_NOT_FOUND: not covered, or not there; ERR_TAMPER: what lies there is not what was signed.
  */
-int proof_make(int logdir, const struct vkeys *keys, struct str note, uint64_t seq, struct buf *out,
-    struct err *err);
+int proof_make(int logdir, const struct vkeys *keys, struct str note, uint64_t seq, struct str line,
+    struct buf *out, struct err *err);
 
 struct proof {
 	struct record record; /* borrows from `body` of proof_open */

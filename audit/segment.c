@@ -157,7 +157,7 @@ belongs_in_root(const struct dirent *e)
 	} names[] = {{LOG_LOCK, DT_REG}, {LOG_BALLAST, DT_REG}, {LOG_CHECKPOINT, DT_REG},
 	    {LOG_SEG, DT_DIR}, {LOG_CP, DT_DIR}, {LOG_BLOB, DT_DIR}, {LOG_TORN, DT_DIR},
 	    {LOG_LIVE, DT_DIR}, {LOG_WIT, DT_DIR}, {LOG_EVIDENCE, DT_DIR}, {"key", DT_DIR},
-	    {"lost+found", DT_DIR}};
+	    {LOG_KEPT, DT_DIR}, {LOG_PRUNE, DT_REG}, {"lost+found", DT_DIR}};
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
 		if (strcmp(e->d_name, names[i].name) == 0)

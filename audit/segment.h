@@ -14,7 +14,9 @@
 #define LOG_LIVE "live"
 #define LOG_WIT "wit"		/* <size>: checkpoints with witnesses' cosignatures */
 #define LOG_EVIDENCE "evidence" /* <nn>: what witnesses refused */
+#define LOG_KEPT "kept"		/* of pruned segments: what others need */
 #define LOG_CHECKPOINT "checkpoint"
+#define LOG_PRUNE "prune" /* the order of a prune that is not done yet */
 #define LOG_LOCK "LOCK"
 #define LOG_BALLAST "ballast"
 #define LOG_LINES ".jsonl"

@@ -5,6 +5,8 @@
 #include "audit/verdict.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 
 #include "audit/canon.h"
 #include "common/clock.h"
@@ -20,6 +22,27 @@ verdict_fault(struct verdict *v, const struct log_fault *f)
 		v->more++;
 	else
 		v->faults[v->nfaults++] = *f;
+}
+
+void
+verdict_found(
+    struct verdict *v, enum log_kind kind, uint64_t seq, uint64_t last, const char *fmt, ...)
+{
+	struct log_fault f = {.kind = kind, .seq = seq, .last = last};
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(f.text, sizeof(f.text), fmt, ap);
+	va_end(ap);
+	verdict_fault(v, &f);
+}
+
+void
+verdict_foreign(struct verdict *v, const char *sub, const struct log_files *f)
+{
+	if (f->foreign != 0)
+		verdict_found(v, LOG_KIND_FOREIGN, 0, 0, "%s holds %s%s", sub, f->foreign_name,
+		    f->foreign > 1 ? " and more" : "");
 }
 
 static void
@@ -72,11 +95,27 @@ put_end(struct buf *out, const struct verdict *v)
 	}
 	if (v->size > v->verified)
 		buf_printf(out, " + %" PRIu64 " unsigned", v->size - v->verified);
+	if (v->pruned != 0)
+		buf_printf(out, " + %" PRIu64 " pruned", v->pruned);
 	if (v->torn != 0)
 		buf_printf(out, " + %" PRIu64 " torn bytes", v->torn);
 	if (v->unread != 0)
 		buf_printf(out, " + %" PRIu64 " not looked into", v->unread);
 	buf_put_c(out, '\n');
+}
+
+static void
+put_pruned(struct buf *out, const struct verdict *v)
+{
+	if (v->pruned == 0)
+		return;
+	buf_printf(out, "pruned up to %" PRIu64, v->pruned);
+	if (v->pruned_at[0] != '\0')
+		buf_printf(out, " on %s by %s", v->pruned_at, v->pruned_by);
+	buf_printf(out,
+	    ": its records are not here, but for %" PRIu64 " that were kept; %" PRIu64
+	    " are hashes alone\n",
+	    v->kept, v->pruned - v->kept);
 }
 
 static void
@@ -127,6 +166,7 @@ verdict_put(struct buf *out, const struct verdict *v)
 	if (v->config[0] != '\0')
 		buf_printf(out, "CONFIG: %s\n", v->config);
 	put_adopted(out, v);
+	put_pruned(out, v);
 	if (v->erasures != 0)
 		buf_printf(
 		    out, "content of %zu runs is erased, by %zu records\n", v->erased, v->erasures);

@@ -36,6 +36,9 @@ struct verdict {
 	bool own_word;		 /* `witnessed` rests on that */
 	size_t nwitnessed;
 	struct witnessed witnessed[COSIGNERS_MAX];
+	uint64_t pruned,
+	    kept; /* records before this one were pruned; of so many the line is here */
+	char pruned_by[64], pruned_at[32];
 	size_t nadopted, more_adopted;
 	struct adopted adopted[VERIFY_ADOPTED_MAX];
 	char config[ERR_MSG_MAX +
@@ -45,6 +48,10 @@ struct verdict {
 
 /* A finding; beyond the table it is only counted. */
 void verdict_fault(struct verdict *v, const struct log_fault *f);
+void PRINTF_LIKE(5, 6) verdict_found(
+    struct verdict *v, enum log_kind kind, uint64_t seq, uint64_t last, const char *fmt, ...);
+/* A finding if a directory, shown as `sub`, holds names that do not belong. */
+void verdict_foreign(struct verdict *v, const char *sub, const struct log_files *f);
 /* What a log.open says: of adopted records and of witnesses. Of other records nothing. */
 void verdict_adopted(struct verdict *v, const struct record *r);
 /* 0 verified, 1 tamper, 2 configuration, 3 whole but with an unsigned or torn end. */

@@ -8,14 +8,14 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 
 #include "audit/canon.h"
 #include "audit/erasure.h"
 #include "audit/handover.h"
-#include "audit/pack.h"
 #include "audit/segment.h"
+#include "audit/verify_blobs.h"
+#include "audit/verify_pruned.h"
 #include "audit/verify_shape.h"
 #include "common/xalloc.h"
 
@@ -30,12 +30,6 @@ struct head {
 	char origin[ORIGIN_MAX + 1];
 };
 
-struct blob_seen {
-	struct hash ct;
-	uint64_t seq;
-	bool found;
-};
-
 struct verify {
 	int logdir;
 	struct vkeys keys; /* those given, and whom they handed over to */
@@ -43,8 +37,7 @@ struct verify {
 	struct head *head; /* ascending by size */
 	size_t nheads, next;
 	bool rewritten;
-	struct blob_seen *blob;
-	size_t nblobs;
+	struct blobs blobs;
 	/* leaves of the segment being read */
 	struct buf leaves;
 	uint64_t leaves_seg;
@@ -54,20 +47,9 @@ struct verify {
 	struct erasures *erased;
 	verify_progress_fn *told;
 	void *told_arg;
-	uint64_t last_seg; /* packs of this number and later ones may be growing */
+	struct prunes prunes;
+	uint64_t gone; /* pruned records of which there is but the hash */
 };
-
-static void PRINTF_LIKE(5, 6)
-    found(struct verify *y, enum log_kind kind, uint64_t seq, uint64_t last, const char *fmt, ...)
-{
-	struct log_fault f = {.kind = kind, .seq = seq, .last = last};
-	va_list ap;
-
-	va_start(ap, fmt);
-	(void)vsnprintf(f.text, sizeof(f.text), fmt, ap);
-	va_end(ap);
-	verdict_fault(&y->v, &f);
-}
 
 /* A growing array, doubled at each power of two. */
 static void *
@@ -110,7 +92,7 @@ read_head(
 	else if (r == ERR_CONFIG)
 		(void)snprintf(y->v.config, sizeof(y->v.config), "%s: %s", shown, why.msg);
 	else
-		found(y, LOG_KIND_CHECKPOINT, number, number, "%s: %s", shown, why.msg);
+		verdict_found(&y->v, LOG_KIND_CHECKPOINT, number, number, "%s: %s", shown, why.msg);
 }
 
 static int
@@ -119,14 +101,6 @@ head_cmp(const void *a, const void *b)
 	const struct head *x = a, *y = b;
 
 	return (x->size > y->size) - (x->size < y->size);
-}
-
-static void
-foreign(struct verify *y, const char *sub, const struct log_files *f)
-{
-	if (f->foreign != 0)
-		found(y, LOG_KIND_FOREIGN, 0, 0, "%s holds %s%s", sub, f->foreign_name,
-		    f->foreign > 1 ? " and more" : "");
 }
 
 /* A handover names a head: that is one more to hold. */
@@ -140,7 +114,7 @@ take_handover(void *arg, uint64_t number, const struct handover *h, const struct
 	if (h != NULL)
 		add_head(y, &h->at, shown);
 	else
-		found(y, LOG_KIND_KEY, number, number, "%s: %s", shown, why->msg);
+		verdict_found(&y->v, LOG_KIND_KEY, number, number, "%s: %s", shown, why->msg);
 }
 
 static int
@@ -151,7 +125,7 @@ read_keys(struct verify *y, struct err *err)
 
 	if (r == 0 && faccessat(y->logdir, LOG_KEY, F_OK, AT_SYMLINK_NOFOLLOW) == 0 &&
 	    (r = log_files_list(y->logdir, LOG_KEY, "", NULL, &files, err)) == 0)
-		foreign(y, LOG_KEY, &files);
+		verdict_foreign(&y->v, LOG_KEY, &files);
 	return r;
 }
 
@@ -166,7 +140,7 @@ read_heads_in(struct verify *y, const char *sub, struct err *err)
 		r = log_files_list(y->logdir, sub, "", NULL, &files, err);
 	if (r != 0)
 		return r;
-	foreign(y, sub, &files);
+	verdict_foreign(&y->v, sub, &files);
 	for (size_t i = 0; i < files.n[0]; i++) {
 		char name[LOG_NAME_SIZE], shown[48];
 
@@ -191,7 +165,7 @@ read_heads(struct verify *y, const struct pin *pins, size_t npins, struct err *e
 		r = read_heads_in(y, LOG_WIT, err);
 	if (r != 0)
 		return r;
-	foreign(y, "the log directory", &root);
+	verdict_foreign(&y->v, "the log directory", &root);
 	if (faccessat(y->logdir, LOG_CHECKPOINT, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 		read_head(y, y->logdir, LOG_CHECKPOINT, LOG_CHECKPOINT, 0, false);
 	for (size_t i = 0; i < npins; i++)
@@ -217,8 +191,9 @@ check_heads(struct verify *y, uint64_t size, const struct tree_range *tree, stru
 			continue; /* all behind the first difference differ */
 		if (!hash_eq(&h->root, &root)) {
 			y->rewritten = true;
-			found(y, LOG_KIND_REWRITTEN, y->v.verified, size != 0 ? size - 1 : 0,
-			    "%s signed other records up to size %" PRIu64, h->name, size);
+			verdict_found(&y->v, LOG_KIND_REWRITTEN, y->v.verified,
+			    size != 0 ? size - 1 : 0, "%s signed other records up to size %" PRIu64,
+			    h->name, size);
 			continue;
 		}
 		y->v.heads++;
@@ -235,7 +210,7 @@ static void
 leaves_end(struct verify *y)
 {
 	if (y->leaves_open && !y->leaves_bad && y->leaves_at != y->leaves.n)
-		found(y, LOG_KIND_LEAVES, y->leaves_seg, y->leaves_seg,
+		verdict_found(&y->v, LOG_KIND_LEAVES, y->leaves_seg, y->leaves_seg,
 		    "leaves of segment %" PRIu64 " are %zu bytes, must be %zu", y->leaves_seg,
 		    y->leaves.n, y->leaves_at);
 	y->leaves_open = false;
@@ -261,7 +236,7 @@ leaves_begin(struct verify *y, const struct chain *c, uint64_t seg)
 	log_name(name, seg, LOG_LEAVES);
 	if (log_open_dir(y->logdir, LOG_SEG, &dir, &why) != 0 ||
 	    log_read_file(dir, name, &y->leaves, &why) != 0) {
-		found(y, LOG_KIND_LEAVES, seg, seg, "%s", why.msg);
+		verdict_found(&y->v, LOG_KIND_LEAVES, seg, seg, "%s", why.msg);
 		y->leaves_open = false;
 	}
 }
@@ -278,124 +253,12 @@ leaves_check(struct verify *y, const struct chain *c, uint64_t seq, const struct
 	if (!y->leaves_bad && (y->leaves.n - y->leaves_at < HASH_LEN ||
 				  memcmp(y->leaves.p + y->leaves_at, leaf->b, HASH_LEN) != 0)) {
 		y->leaves_bad = true;
-		found(y, LOG_KIND_LEAVES, seq, seq,
+		verdict_found(&y->v, LOG_KIND_LEAVES, seq, seq,
 		    "leaves of segment %" PRIu64 " have another hash for record %" PRIu64, seg,
 		    seq);
 	}
 	if (!y->leaves_bad)
 		y->leaves_at += HASH_LEN;
-}
-
-/* --- blobs ------------------------------------------------------------------------------- */
-
-static int
-blob_cmp(const void *a, const void *b)
-{
-	const struct blob_seen *x = a, *y = b;
-	int r = memcmp(x->ct.b, y->ct.b, HASH_LEN);
-
-	return r != 0 ? r : (x->seq > y->seq) - (x->seq < y->seq);
-}
-
-static int
-blob_seq_cmp(const void *a, const void *b)
-{
-	const struct blob_seen *x = a, *y = b;
-
-	return (x->seq > y->seq) - (x->seq < y->seq);
-}
-
-static void
-note_blob(struct verify *y, const struct record *r)
-{
-	struct hash ct;
-
-	if (!pack_ref_ct(r, &ct))
-		return;
-	y->blob = room(y->blob, y->nblobs, sizeof(*y->blob));
-	y->blob[y->nblobs++] = (struct blob_seen){.ct = ct, .seq = r->seq};
-}
-
-/* False: no record refers to it. */
-static bool
-mark_blob(struct verify *y, const struct hash *ct)
-{
-	size_t lo = 0, hi = y->nblobs;
-	bool any = false;
-
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (memcmp(y->blob[mid].ct.b, ct->b, HASH_LEN) < 0)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	for (; lo < y->nblobs && memcmp(y->blob[lo].ct.b, ct->b, HASH_LEN) == 0; lo++)
-		y->blob[lo].found = any = true;
-	return any;
-}
-
-/*
- * Frames and nothing else; but the pack that is being written may end in an unfinished write, which
- * no record refers into.
- */
-static int
-read_pack(struct verify *y, uint64_t number, struct err *err)
-{
-	struct pack *p = NULL;
-	struct str frame;
-	struct hash ct;
-	uint64_t off = 0;
-	bool junk = false;
-	int r = pack_open(y->logdir, number, &p, err);
-
-	while (r == 0 && (r = pack_next(p, &frame, &ct, err)) == 1) {
-		junk |= mark_blob(y, &ct) && pack_skipped(p, &off);
-		r = 0;
-	}
-	if (r == 0 && pack_skipped(p, &off) && (junk || number < y->last_seg))
-		found(y, LOG_KIND_JUNK, number, number,
-		    "pack %" PRIu64 " holds bytes that are no frame, from byte %" PRIu64, number,
-		    off);
-	pack_free(p);
-	return r;
-}
-
-static int
-read_packs(struct verify *y, struct err *err)
-{
-	AUTO_LOG_FILES struct log_files files = {0};
-	int r = log_files_list(y->logdir, LOG_BLOB, LOG_PACK, NULL, &files, err);
-
-	if (r != 0)
-		return r;
-	foreign(y, LOG_BLOB, &files);
-	for (size_t i = 0; r == 0 && i < files.n[0]; i++)
-		r = read_pack(y, files.number[0][i], err);
-	return r;
-}
-
-static int
-check_blobs(struct verify *y, struct err *err)
-{
-	int r;
-
-	if (y->nblobs != 0)
-		qsort(y->blob, y->nblobs, sizeof(*y->blob), blob_cmp);
-	if ((r = read_packs(y, err)) != 0)
-		return r;
-	if (y->nblobs != 0)
-		qsort(y->blob, y->nblobs, sizeof(*y->blob), blob_seq_cmp);
-	for (size_t i = 0; i < y->nblobs; i++) {
-		if (y->blob[i].found)
-			y->v.blobs++;
-		else
-			found(y, LOG_KIND_BLOB, y->blob[i].seq, y->blob[i].seq,
-			    "content of record %" PRIu64 " is in no pack, or changed",
-			    y->blob[i].seq);
-	}
-	return 0;
 }
 
 /* --- what the writer says of itself ----------------------------------------------------------- */
@@ -422,11 +285,11 @@ chain_end(struct verify *y, const struct chain *c)
 	if (f->kind == LOG_KIND_TORN)
 		y->v.torn = f->bytes;
 	else if (f->kind != LOG_KIND_NONE)
-		found(y, f->kind, f->seq, f->last, "%s", f->text);
+		verdict_found(&y->v, f->kind, f->seq, f->last, "%s", f->text);
 	else
 		leaves_end(y);
 	if ((f->kind == LOG_KIND_NONE || f->kind == LOG_KIND_TORN) && newest > y->v.size)
-		found(y, LOG_KIND_CUT, y->v.size, newest - 1,
+		verdict_found(&y->v, LOG_KIND_CUT, y->v.size, newest - 1,
 		    "the log has %" PRIu64 " records, signed are %" PRIu64, y->v.size, newest);
 }
 
@@ -441,6 +304,45 @@ tell(const struct verify *y, const struct chain *c)
 	y->told(y->told_arg, chain_size(c), at, f->n[0]);
 }
 
+static void
+gone(void *arg, const struct tree_range *tree)
+{
+	struct verify *y = arg;
+
+	y->gone++;
+	check_heads(y, tree->size, tree, STR(""));
+}
+
+static void
+take(struct verify *y, const struct chain *c, const struct record *rec, const struct hash *leaf)
+{
+	blobs_record(&y->blobs, rec);
+	verdict_adopted(&y->v, rec);
+	erasures_record(y->erased, rec);
+	prunes_record(&y->prunes, rec);
+	if (!chain_is_kept(c)) {
+		leaves_check(y, c, rec->seq, leaf);
+		check_shape(y, rec, chain_segment(c));
+	}
+	check_heads(y, chain_size(c), chain_tree(c), rec->time);
+	if (y->told != NULL && rec->seq % TOLD_RECORDS == 0)
+		tell(y, c);
+}
+
+/* What stands beside the segments: packs, and what was kept of those that are gone. */
+static int
+read_rest(struct verify *y, const struct log_files *seg, struct err *err)
+{
+	uint64_t first = seg->n[0] != 0 ? seg->number[0][0] : 0;
+	int r = blobs_check(
+	    &y->blobs, y->logdir, seg->n[0] != 0 ? seg->number[0][seg->n[0] - 1] : 0, &y->v, err);
+
+	if (r == 0)
+		r = prunes_check(&y->prunes, y->logdir, first, &y->v, err);
+	y->v.kept = first - (y->gone < first ? y->gone : first);
+	return r;
+}
+
 static int
 read_records(struct verify *y, struct err *err)
 {
@@ -452,22 +354,15 @@ read_records(struct verify *y, struct err *err)
 
 	if (r != 0)
 		return r;
-	foreign(y, LOG_SEG, chain_files(c));
-	if (chain_files(c)->n[0] != 0)
-		y->last_seg = chain_files(c)->number[0][chain_files(c)->n[0] - 1];
+	verdict_foreign(&y->v, LOG_SEG, chain_files(c));
+	chain_on_gone(c, gone, y);
 	check_heads(y, 0, chain_tree(c), STR(""));
-	while ((r = chain_next(c, &rec, &leaf, err)) == 1) {
-		leaves_check(y, c, rec.seq, &leaf);
-		note_blob(y, &rec);
-		verdict_adopted(&y->v, &rec);
-		erasures_record(y->erased, &rec);
-		check_shape(y, &rec, chain_segment(c));
-		check_heads(y, chain_size(c), chain_tree(c), rec.time);
-		if (y->told != NULL && rec.seq % TOLD_RECORDS == 0)
-			tell(y, c);
-	}
+	while ((r = chain_next(c, &rec, &leaf, err)) == 1)
+		take(y, c, &rec, &leaf);
 	if (r == 0)
 		chain_end(y, c);
+	if (r == 0)
+		r = read_rest(y, chain_files(c), err);
 	chain_free(c);
 	return r;
 }
@@ -487,14 +382,13 @@ verify_log_told(int logdir, const struct vkeys *keys, const struct pin *pins, si
 
 	if (r == 0)
 		r = read_records(&y, err);
-	if (r == 0)
-		r = check_blobs(&y, err);
 	y.v.erased = erasures_runs(y.erased);
 	y.v.erasures = erasures_records(y.erased);
 	erasures_free(y.erased);
 	buf_free(&y.leaves);
 	free(y.head);
-	free(y.blob);
+	blobs_free(&y.blobs);
+	prunes_free(&y.prunes);
 	if (r == 0)
 		*ret = y.v;
 	return r;

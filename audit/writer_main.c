@@ -10,7 +10,7 @@
 
 #include "audit/writer_acks.h"
 #include "audit/writer_follow.h"
-#include "audit/writer_live.h"
+#include "audit/live.h"
 #include "audit/writer_recheck.h"
 #include "audit/writer_start.h"
 #include "audit/writer_store.h"

@@ -32,6 +32,8 @@ struct recheck {
 	struct chain *chain;  /* of the pass that is under way */
 	struct tree_range to; /* what was written up to its beginning */
 	uint64_t took_us;     /* of this pass */
+	uint64_t first;	      /* of the segments that were there at the beginning */
+	bool has_first;
 	struct log_fault damage;
 	bool is_damaged;
 };
@@ -145,6 +147,25 @@ compare_root(struct recheck *k)
 	damaged(k, &f);
 }
 
+/* Only a start prunes: the oldest segment stays the one that it was. */
+static bool
+begins_as_before(struct recheck *k)
+{
+	const struct log_files *f = chain_files(k->chain);
+	uint64_t first = f->n[0] != 0 ? f->number[0][0] : 0;
+	struct log_fault gone = {.kind = LOG_KIND_MISSING, .seq = k->first, .last = first - 1};
+
+	if (!k->has_first)
+		k->first = first;
+	k->has_first = true;
+	if (first <= k->first)
+		return true;
+	(void)snprintf(gone.text, sizeof(gone.text),
+	    "no segment holds records %" PRIu64 " to %" PRIu64, k->first, first - 1);
+	damaged(k, &gone);
+	return false;
+}
+
 /* False: the pass is over. */
 static bool
 read_slice(struct recheck *k)
@@ -192,6 +213,10 @@ on_timer(void *arg)
 		if (k->to.size == 0 || chain_open(k->logdir, k->to.size, &k->chain, &why) != 0) {
 			if (k->to.size != 0)
 				unreadable(k, &why);
+			pass_end(k);
+			return;
+		}
+		if (!begins_as_before(k)) {
 			pass_end(k);
 			return;
 		}

@@ -166,6 +166,16 @@ judge_end(struct recover *v, const struct chain *c, struct err *err)
 	return 0;
 }
 
+/* Whoever follows the tree record by record begins anew behind what is not there. */
+static void
+gone(void *arg, const struct tree_range *tree)
+{
+	const struct recover *v = arg;
+
+	if (v->s->opts.from != NULL)
+		v->s->opts.from(v->s->opts.arg, tree);
+}
+
 static int
 read_log(struct recover *v, struct chain *c, struct err *err)
 {
@@ -173,6 +183,7 @@ read_log(struct recover *v, struct chain *c, struct err *err)
 	struct hash leaf;
 	int r;
 
+	chain_on_gone(c, gone, v);
 	while ((r = chain_next(c, &rec, &leaf, err)) == 1)
 		if ((r = take_record(v, c, &rec, &leaf, err)) != 0)
 			return r;

@@ -303,14 +303,28 @@ static const struct help {
     {"log head", "[DIR] [--keys FILE]", "Print the newest checkpoint, to be kept elsewhere.",
 	LOG_KEYS LOG_DIR},
     {"log checkpoint", "[DIR] [--keys FILE]", "The same as log head.", LOG_KEYS LOG_DIR},
-    {"log prove", "SEQ [DIR] [--keys FILE] [--checkpoint FILE]",
+    {"log prove", "SEQ [DIR] [--keys FILE] [--checkpoint FILE] [--line FILE]",
 	"Print the proof of one record: a file (C2SP tlog-proof) that holds the record and stands\n"
 	"alone. Ends with 0, 1 for what is not covered or was changed, 2 usage or keys.",
 	"  SEQ                 its number\n"
-	"  --checkpoint FILE   prove it against this one (default: the newest)\n" LOG_KEYS LOG_DIR},
+	"  --checkpoint FILE   prove it against this one (default: the newest)\n"
+	"  --line FILE         the record's line as you have it, for one that was pruned\n" LOG_KEYS
+	    LOG_DIR},
     {"log verify-proof", "FILE --keys FILE | --state DIR",
 	"Check such a file, without the log. Ends with 0 verified, 1 not, 2 usage or keys.",
 	"  --keys FILE         the log's keys; also --vkey\n" STATE},
+    {"log prune",
+	"--before TIME | --keep-days N | --before-seq SEQ [--yes --reason TEXT] | --cancel",
+	"Take the oldest segments away, at the broker's next start and on the record; each "
+	"record's\n"
+	"hash stays, and all proofs hold. Without --yes it only says what would go, and what "
+	"stays.",
+	"  --before TIME       whose records are all older (2026-11-29T00:00:00Z)\n"
+	"  --keep-days N       the same: older than so many days\n"
+	"  --before-seq SEQ    whose records all have lower numbers\n"
+	"  --reason TEXT       why, up to 256 bytes; recorded\n"
+	"  --yes               order it\n"
+	"  --cancel            take an order away that no start has carried out\n" STATE},
     {"log erase", "--subject WHOSE --reason TEXT [--yes]",
 	"Destroy the keys of what was sealed of a subject's runs: texts, statements, bodies and\n"
 	"answers. The records stay and verify. Without --yes it only says what would be erased.",

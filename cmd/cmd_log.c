@@ -5,9 +5,11 @@
  */
 #include "cmd/cmd_log.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "audit/segment.h"
 #include "cmd/cmd.h"
 
 #include "common/banned.h"
@@ -38,10 +40,14 @@ static const struct {
 	"                           [--follow] [--keys FILE]"},
     {"head", cmd_log_head, "[--state DIR | DIR] [--keys FILE]"},
     {"checkpoint", cmd_log_head, "[--state DIR | DIR] [--keys FILE]"},
-    {"prove", cmd_log_prove, "SEQ [--state DIR | DIR] [--keys FILE] [--checkpoint FILE]"},
+    {"prove", cmd_log_prove,
+	"SEQ [--state DIR | DIR] [--keys FILE] [--checkpoint FILE] [--line FILE]"},
     {"verify-proof", cmd_log_verify_proof, "FILE --keys FILE | --state DIR"},
     {"keys", cmd_log_keys, "[--state DIR | DIR] [--keys FILE]"},
     {"rotate-key", cmd_log_rotate_key, "[--state DIR] [--revoke REASON [--last SIZE]]"},
+    {"prune", cmd_log_prune,
+	"[--state DIR] --before TIME | --keep-days N | --before-seq SEQ\n"
+	"                           [--yes --reason TEXT]   or   --cancel"},
     {"erase", cmd_log_erase,
 	"[--state DIR] --subject run:ID | owner:PERSON | target:NAME\n"
 	"                           --reason TEXT [--yes]"},
@@ -68,6 +74,19 @@ log_fail(const struct err *err)
 {
 	(void)fprintf(stderr, "cofferdam: %s\n", err->msg);
 	return err->code == ERR_TAMPER ? CMD_FAILED : CMD_USAGE;
+}
+
+void
+log_say_pruned(int logdir)
+{
+	AUTO_LOG_FILES struct log_files seg = {0};
+
+	if (log_files_list(logdir, LOG_SEG, LOG_LINES, LOG_LEAVES, &seg, NULL) == 0 &&
+	    seg.n[0] != 0 && seg.number[0][0] != 0)
+		(void)fprintf(stderr,
+		    "cofferdam: records before %" PRIu64
+		    " were pruned: all but a few of them are not here\n",
+		    seg.number[0][0]);
 }
 
 int

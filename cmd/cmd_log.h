@@ -15,6 +15,7 @@ int cmd_log_export(int argc, char **argv);
 int cmd_log_head(int argc, char **argv);
 int cmd_log_prove(int argc, char **argv);
 int cmd_log_verify_proof(int argc, char **argv);
+int cmd_log_prune(int argc, char **argv);
 int cmd_log_erase(int argc, char **argv);
 int cmd_log_keys(int argc, char **argv);
 int cmd_log_rotate_key(int argc, char **argv);
@@ -28,6 +29,8 @@ void log_print_doubts(const struct json *status);
 int log_newest(int logdir, const struct vkeys *keys, struct buf *note, struct err *err);
 /* Prints it; CMD_FAILED for what was tampered with, else CMD_USAGE. */
 int log_fail(const struct err *err);
+/* Says on standard error if the log does not go back to its first record. */
+void log_say_pruned(int logdir);
 /* Prints the verb's usage from the table; returns CMD_USAGE. */
 int log_usage(const char *verb);
 

@@ -17,7 +17,7 @@
 #include "common/banned.h"
 
 struct prove_args {
-	const char *state, *vkey, *checkpoint, *word, *dir;
+	const char *state, *vkey, *checkpoint, *line, *word, *dir;
 };
 
 /* WORD [DIR]: the record's number or the file. */
@@ -29,6 +29,7 @@ prove_args_read(int argc, char **argv, struct prove_args *a)
 	    {"keys", required_argument, NULL, 'k'},
 	    {"vkey", required_argument, NULL, 'k'},
 	    {"checkpoint", required_argument, NULL, 'c'},
+	    {"line", required_argument, NULL, 'l'},
 	    {NULL, 0, NULL, 0},
 	};
 	int c;
@@ -39,6 +40,7 @@ prove_args_read(int argc, char **argv, struct prove_args *a)
 		case 's': a->state = optarg; break;
 		case 'k': a->vkey = optarg; break;
 		case 'c': a->checkpoint = optarg; break;
+		case 'l': a->line = optarg; break;
 		default: return false;
 		}
 	}
@@ -54,6 +56,7 @@ cmd_log_prove(int argc, char **argv)
 {
 	AUTO_PLACE struct cmd_place place = {-1, -1};
 	AUTO_BUF struct buf note = BUF(CHECKPOINT_MAX), out = BUF(PROOF_MAX);
+	AUTO_BUF struct buf line = BUF(RECORD_LINE_MAX);
 	struct prove_args a = {0};
 	struct err err = {0};
 	struct vkeys keys;
@@ -67,8 +70,11 @@ cmd_log_prove(int argc, char **argv)
 		return log_fail(&err);
 	r = a.checkpoint != NULL ? file_read(AT_FDCWD, a.checkpoint, &note, &err)
 				 : log_newest(place.logdir, &keys, &note, &err);
+	if (r == 0 && a.line != NULL)
+		r = file_read(AT_FDCWD, a.line, &line, &err);
 	if (r == 0)
-		r = proof_make(place.logdir, &keys, buf_str(&note), seq, &out, &err);
+		r = proof_make(
+		    place.logdir, &keys, buf_str(&note), seq, buf_str(&line), &out, &err);
 	if (r != 0) {
 		(void)log_fail(&err);
 		return r == ERR_CONFIG || r == ERR_SYSTEM ? CMD_USAGE : CMD_FAILED;
@@ -88,8 +94,8 @@ cmd_log_verify_proof(int argc, char **argv)
 	struct vkeys keys;
 	struct proof p;
 
-	if (!prove_args_read(argc, argv, &a) || a.checkpoint != NULL || a.dir != NULL ||
-	    (a.vkey == NULL) == (a.state == NULL))
+	if (!prove_args_read(argc, argv, &a) || a.checkpoint != NULL || a.line != NULL ||
+	    a.dir != NULL || (a.vkey == NULL) == (a.state == NULL))
 		return log_usage("verify-proof");
 	if ((a.state != NULL && cmd_place_open(a.state, NULL, &place, &err) != 0) ||
 	    cmd_place_keys(&place, a.vkey, &keys, &err) != 0 ||

@@ -288,6 +288,7 @@ cmd_log_query(int argc, char **argv)
 	    (!a.scan && log_index_path(&place, a.index, &path, &err) != 0))
 		return log_fail(&err);
 	z = path.n != 0 ? buf_dup_z(&path) : NULL;
+	log_say_pruned(place.logdir);
 	a.tty = isatty(STDOUT_FILENO) == 1;
 	a.tree = canon_tree_new();
 	r = query(&a, &place, z, &found, &err);

@@ -87,6 +87,7 @@ cmd_log_show(int argc, char **argv)
 	if (cmd_place_open(a.state, a.dir, &place, &err) != 0 ||
 	    chain_open(place.logdir, 0, &c, &err) != 0)
 		return log_fail(&err);
+	log_say_pruned(place.logdir);
 	while ((n = chain_next(c, &r, &leaf, &err)) == 1)
 		if ((a.run == NULL || str_eqz(r.run, a.run)) &&
 		    (a.type == NULL || str_eqz(r.type, a.type)))

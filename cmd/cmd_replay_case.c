@@ -10,6 +10,7 @@
 
 #include "audit/verify.h"
 #include "cmd/cmd.h"
+#include "cmd/cmd_log.h"
 #include "cmd/cmd_replay.h"
 #include "common/log.h"
 #include "common/xalloc.h"
@@ -157,5 +158,6 @@ replay_case_found(const struct replay_case *c)
 	if (!c->scanned || c->scan.found)
 		return true;
 	(void)fprintf(stderr, "cofferdam: the log has no run %s\n", vis);
+	log_say_pruned(c->place.logdir);
 	return false;
 }

@@ -21,8 +21,8 @@ import sys
 MAX_INT = 2**53 - 1
 TORN_MAX = 1 << 20
 ZERO = bytes(32)
-ROOT_FILES = ("LOCK", "ballast", "checkpoint")
-ROOT_DIRS = ("seg", "cp", "blob", "torn", "live", "key", "wit", "evidence", "lost+found")
+ROOT_FILES = ("LOCK", "ballast", "checkpoint", "prune")
+ROOT_DIRS = ("seg", "cp", "blob", "torn", "live", "key", "kept", "wit", "evidence", "lost+found")
 OF_START = ("log.open", "log.segment", "log.recovered", "log.full", "log.key")
 
 # --- Ed25519, verification only (RFC 8032 5.1) -----------------------------------------
@@ -415,6 +415,7 @@ class Log:
         self.newest = max([h[0] for h in self.heads], default=0)
         self.read_records()
         self.read_packs()
+        self.check_prunes()
         self.read_cosignatures()
 
     def found(self, seq, word, text):
@@ -544,9 +545,13 @@ class Log:
         self.by_size, self.rewritten, self.verified, self.held = {}, False, 0, 0
         for size, root in self.heads:
             self.by_size.setdefault(size, []).append(root)
+        self.prunes, self.gone, self.kept, self.kept_files = [], self.segs[0] if self.segs else 0, 0, {}
         self.check_heads()
-        stopped = False
+        self.read_kept()
+        stopped = self.gone > 0 and not self.read_pruned()
         for i, name in enumerate(self.segs):
+            if stopped:
+                break
             data = content(self.sub("seg", "%020d.jsonl" % name))
             lines = [s + b"\n" for s in data.split(b"\n")]
             lines[-1] = lines[-1][:-1]  # what follows the last LF
@@ -557,8 +562,61 @@ class Log:
             if stopped:
                 break
         size = self.tree.size
-        if (not stopped or self.torn) and size < self.newest:
+        said = max([to for seq, _, to, _, _ in self.prunes if seq < self.newest], default=0)
+        if (not stopped or self.torn) and self.gone > said:
+            self.torn = 0
+            self.found(said, "missing", "records %d to %d are not there, and no signed record says that they were pruned" % (said, self.gone - 1))
+        elif (not stopped or self.torn) and size < self.newest:
             self.found(size, "cut", "%d records, signed are %d" % (size, self.newest))
+
+    # what is left of pruned records
+    def read_kept(self):
+        if not os.path.lexists(self.sub("kept")):
+            return
+        numbers, foreign = listing(self.sub("kept"), [".jsonl", ".pack"])
+        self.foreign("kept", foreign)
+        self.kept_files = {n: content(self.sub("kept", "%020d.jsonl" % n)) for n in numbers[".jsonl"]}
+
+    def read_pruned(self):
+        """By leaf hashes up to the first segment that is there; False: a kept line is none of them."""
+        while self.tree.size < self.gone and self.tree.size in self.leaves_of:
+            first = self.tree.size
+            data = content(self.sub("seg", "%020d.leaves" % first))
+            lines = [s + b"\n" for s in self.kept_files.get(first, b"").split(b"\n")]
+            lines[-1] = lines[-1][:-1]
+            if lines[-1] == b"":
+                lines.pop()
+            if len(data) < 32:
+                break
+            for j in range(len(data) // 32):
+                leaf, k = data[32 * j : 32 * j + 32], self.tree.size
+                v = self_valid(lines[0]) if lines else None
+                if lines and (not v or v[0]["seq"] < k or (v[0]["seq"] == k and v[1] != leaf)):
+                    self.found(k, "kept", "what was kept of segment %d is not of its records" % first)
+                    return False
+                if v and v[0]["seq"] == k:
+                    self.kept += 1
+                    self.take(*v)
+                    lines.pop(0)
+                else:
+                    self.tree.push(leaf)
+                    self.prev = leaf
+                    self.leaves.append(leaf)
+                    self.check_heads()
+            if lines:
+                self.found(self.tree.size, "kept", "what was kept of segment %d is not of its records" % first)
+                return False
+        self.batch = 0
+        return True
+
+    def check_prunes(self):
+        """That nothing is missing of what was kept, by each record of a prune that is signed."""
+        for seq, start, to, digest, _ in self.prunes:
+            if seq >= self.verified:
+                continue
+            parts = (n.to_bytes(8, "big") + sha(self.kept_files[n]) for n in sorted(self.kept_files) if start <= n < to)
+            if sha(b"".join(parts)).hex() != digest:
+                self.found(start, "kept", "what was kept of the records that record %d says were pruned is not that" % seq)
 
     def read_segment(self, i, name, lines):
         k = self.tree.size
@@ -592,6 +650,9 @@ class Log:
             runs = r["data"].get("runs")
             self.erasures += 1
             self.erased |= {x for x in runs if isinstance(x, str) and re.fullmatch(FORMS["run"], x)} if isinstance(runs, list) else set()
+        d, k = r["data"], r["data"].get("kept")
+        if r["type"] == "log.prune" and type(d.get("from")) is int and type(d.get("to")) is int and isinstance(k, dict):
+            self.prunes.append((r["seq"], d["from"], d["to"], k.get("sha256"), "on %s by %s" % (r["time"], d.get("by"))))
         ct = reference(r)
         if ct:
             self.refs.append((r["seq"], ct))
@@ -658,7 +719,7 @@ class Log:
             self.found(max(k - 1, 0), "changed", "record %d follows another record" % k)
         elif seq == k:
             self.found(k, "changed", "batch of record %d cannot be" % k)
-        elif seq < k and self.leaves[seq] == leaf:
+        elif self.gone <= seq < k and self.leaves[seq] == leaf:
             self.found(seq, "duplicated", "record %d stands again before record %d" % (seq, k))
         elif seq < k:
             self.found(k, "inserted", "a record with number %d stands before record %d" % (seq, k))
@@ -723,10 +784,14 @@ class Log:
         if self.erasures:
             print("content of %d runs is erased, by %d records" % (len(self.erased), self.erasures))
         self.say_witnesses()
+        if self.gone:
+            who = [w for seq, _, to, _, w in self.prunes if seq < self.verified and to >= self.gone]
+            print("pruned up to %d%s: its records are not here, but for %d that were kept" % (self.gone, " " + who[-1] if who else "", self.kept))
         print("%d checkpoints and %d blobs hold" % (self.held, self.blobs))
         size = self.tree.size
         end = " to size %d" % self.verified if self.verified else ""
         end += " + %d unsigned" % (size - self.verified) if size > self.verified else ""
+        end += " + %d pruned" % self.gone if self.gone else ""
         end += " + %d torn bytes" % self.torn if self.torn else ""
         if self.findings:
             print("TAMPER, %d findings%s" % (len(self.findings), "; heads hold" + end if self.verified else end))

@@ -36,7 +36,17 @@ def build(name, count, *opts):
 ONE = build("one", 30, "batch=3", "cp=10")
 SEGS = build("segs", 40, "batch=3", "cp=10", "seg=6000")
 OPEN = build("open", 20, "batch=4", "cp=0", "close=0")
+TAIL = build("tail", 40, "batch=4", "cp=0", "close=0", "seg=6000")
 KEY = ONE + "/keys/log/vkey"
+
+# A log whose first segments were pruned; of the first run nothing is left, of the second all.
+with open(T + "/lines", "w") as f:
+    f.writelines("agent.note\tagent\tr-%d\t{\"n\":%d}\t\n" % (1 if i < 30 and i % 2 else 2, i) for i in range(60))
+PRUNED = build("pruned", 0, "seg=6000", "from=" + T + "/lines")
+build("pruned", 30, "seg=6000")  # closed at the end; lines of a file are one write, and segments end with a write
+subprocess.run([BUILD + "/cofferdam", "log", "prune", "--state", PRUNED, "--before-seq", "1000", "--yes", "--reason", "old"],
+               check=True, stdout=subprocess.DEVNULL)
+build("pruned", 3, "seg=6000")
 
 # --- attacks: each damages a copy; both verifiers must answer so ----------------------------------
 ATTACKS = {}
@@ -245,6 +255,61 @@ def leaves_changed(d):
 def leaves_longer(d):
     p = d + "/seg/%020d.leaves" % 0
     set_(p, get(p) + b"x" * 32)
+
+
+# --- pruned
+GONE = [int(n[:20]) for n in sorted(os.listdir(PRUNED + "/log/seg")) if n.endswith(".jsonl")][0]
+KEPT = sorted(os.listdir(PRUNED + "/log/kept"))[0]
+
+
+@attack(PRUNED, 0)
+def pruned(d):
+    pass
+
+
+@attack(SEGS, 1, (0, "missing"))
+def pruned_without_a_record(d):
+    os.unlink(seg(d)[0])
+
+
+@attack(PRUNED, 1, (GONE, "missing"))
+def more_than_was_pruned(d):
+    os.unlink(seg(d)[0])
+
+
+@attack(TAIL, 1, (0, "missing"))
+def pruned_by_nobody(d):
+    os.unlink(seg(d)[0])
+    lines = get(seg(d)[-1]).splitlines(True)
+    r = json.loads(lines[-1])
+    body = dict(r["body"], seq=r["body"]["seq"] + 1, batch=r["body"]["seq"] + 1, prev=r["hash"], type="log.prune", src="operator",
+                data={"by": "root", "from": 0, "kept": {"records": 0, "sha256": hashlib.sha256(b"").hexdigest()}, "to": 1000})
+    body.pop("run", None)
+    lines.append(line_of(json.dumps(body, sort_keys=True, separators=(",", ":")).encode()))
+    set_(seg(d)[-1], b"".join(lines))
+
+
+def kept(d, change):
+    lines = get(d + "/kept/" + KEPT).splitlines(True)
+    set_(d + "/kept/" + KEPT, b"".join(change(lines)))
+
+
+KEPT_SEQ = [json.loads(x)["body"]["seq"] for x in get(PRUNED + "/log/kept/" + KEPT).splitlines()]
+
+
+@attack(PRUNED, 1, (KEPT_SEQ[1], "kept"))
+def kept_line_changed(d):
+    kept(d, lambda x: [x[0], line_of(x[1][8:-76].replace(b'"src":"agent"', b'"src":"human"')), *x[2:]])
+
+
+@attack(PRUNED, 1, (0, "kept"))
+def kept_line_gone(d):
+    kept(d, lambda x: x[:-1])
+
+
+@attack(PRUNED, 1, (len(get(PRUNED + "/log/seg/%020d.leaves" % 0)) // 32, "kept"))
+def kept_line_of_another_record(d):
+    kept(d, lambda x: x + get(seg(d)[0]).splitlines(True)[:1])
 
 
 @attack(ONE, 1, (0, "foreign"))
@@ -483,13 +548,19 @@ audit/chain.c ~ if (later)
 audit/segment.c ~ if (!is_type(e, DT_REG)) ~ if (false) ~ link
 audit/verify.c ~ if (!hash_eq(&h->root, &root)) { ~ if (false) { ~ rewritten
 audit/verify.c ~ && numbered && cp.size != number) ~ && false) ~ another_size_than_its_name
-audit/verify.c ~ if (f->foreign != 0) ~ if (false) ~ foreign_name foreign_in_the_root
+audit/verdict.c ~ if (f->foreign != 0) ~ if (false) ~ foreign_name foreign_in_the_root
 audit/verify.c ~ i < npins; i++) ~ i < 0; i++) ~ rolled_back
 audit/verify.c ~ memcmp(y->leaves.p + y->leaves_at, leaf->b, HASH_LEN) != 0)) { ~ false)) { ~ leaves_changed
 audit/verify.c ~ && y->leaves_at != y->leaves.n) ~ && false) ~ leaves_longer
-audit/verify.c ~ (junk || number < y->last_seg)) ~ false) ~ junk
-audit/verify.c ~ if (y->blob[i].found) ~ if (true) ~ blob_changed
+audit/verify_blobs.c ~ (junk || number < last_seg)) ~ false) ~ junk
+audit/verify_blobs.c ~ if (b->seen[i].found) ~ if (true) ~ blob_changed
 audit/verify.c ~ newest > y->v.size) ~ false) ~ cut_off
+audit/chain.c ~ if (c->gone > c->said && ~ if (false && ~ pruned_without_a_record more_than_was_pruned
+audit/chain.c ~ && (c->newest == 0 || r->seq < c->newest) && ~ && ~ pruned_by_nobody
+audit/pruned.c ~ (*ret_is && !hash_eq(&p->line_leaf, ret_leaf)) ~ false ~ kept_line_changed
+audit/pruned.c ~ if (p->has_line) return not_of_these(p, err); ~ ~ kept_line_of_another_record
+audit/verify_pruned.c ~ if (!hash_eq(&is, &s->kept)) ~ if (false) ~ kept_line_gone
+audit/verify.c ~ check_heads(y, tree->size, tree, STR("")); ~ ~ pruned
 audit/verify_shape.c ~ if (after)
 		add ~ if (false)
 		add ~ after_close
@@ -592,11 +663,16 @@ if size < first or (last ~ if (last ~ key_before_its_sizes
 return b if base64.b64encode(b) == s else None ~ return b ~ spare_bits_of_a_signature
 or len(sigs) > 64: ~ : ~ too_many_signatures
 or len(root) != 32 ~ ~ root_of_31_bytes
-elif seq < k and self.leaves[seq] == leaf: ~ elif False: ~ twice
+elif self.gone <= seq < k and self.leaves[seq] == leaf: ~ elif False: ~ twice
 for name, kid, pub in (old, new): ~ for name, kid, pub in (old,): ~ handed_over_by_one
 or new[0] != origin or ~ or ~ handed_to_another_log
 or (not revoked and last != size): ~ : ~ ended_before_without_reason
 or last > size or ~ or ~ ended_behind
+and self.gone > said: ~ and False: ~ pruned_without_a_record more_than_was_pruned
+in self.prunes if seq < self.newest] ~ in self.prunes] ~ pruned_by_nobody
+(v[0]["seq"] == k and v[1] != leaf) ~ False ~ kept_line_changed
+if lines: ~ if False: ~ kept_line_of_another_record
+if sha(b"".join(parts)).hex() != digest: ~ if False: ~ kept_line_gone
 if head[0] != n: ~ if False: ~ handover_under_another_number
 or lines[0] != b"cofferdam-log-key/1": ~ : ~ handover_of_another_kind
 """.strip().replace("\n    ", "\0").split("\n")]

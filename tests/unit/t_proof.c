@@ -102,13 +102,14 @@ each_record_is_proved_and_one_past_the_end_is_not(void **state)
 	for (uint64_t seq = 0; seq < cp.size; seq++) {
 		buf_reset(&out);
 		assert_int_equal(
-		    proof_make(f->dir, &f->keys, buf_str(&f->note), seq, &out, NULL), 0);
+		    proof_make(f->dir, &f->keys, buf_str(&f->note), seq, STR_NONE, &out, NULL), 0);
 		assert_int_equal(check(f, buf_str(&out), &p), 0);
 		assert_int_equal(p.record.seq, seq);
 		assert_int_equal(p.cp.size, cp.size);
 	}
 	assert_int_equal(
-	    proof_make(f->dir, &f->keys, buf_str(&f->note), cp.size, &out, NULL), ERR_NOT_FOUND);
+	    proof_make(f->dir, &f->keys, buf_str(&f->note), cp.size, STR_NONE, &out, NULL),
+	    ERR_NOT_FOUND);
 }
 
 static void
@@ -118,7 +119,8 @@ no_bit_can_be_flipped_no_byte_taken_out_and_no_end_cut_off(void **state)
 	AUTO_BUF struct buf out = BUF(PROOF_MAX), x = BUF(PROOF_MAX);
 	struct proof p;
 
-	assert_int_equal(proof_make(f->dir, &f->keys, buf_str(&f->note), 5, &out, NULL), 0);
+	assert_int_equal(
+	    proof_make(f->dir, &f->keys, buf_str(&f->note), 5, STR_NONE, &out, NULL), 0);
 	for (size_t i = 0; i < out.n; i++) {
 		for (int bit = 0; bit < 8; bit++) {
 			out.p[i] ^= (uint8_t)(1 << bit);
@@ -160,10 +162,12 @@ a_record_is_proved_at_its_own_number_and_as_it_was_written(void **state)
 			    other = BUF(RECORD_BODY_MAX + 2);
 	struct proof p;
 
-	assert_int_equal(proof_make(f->dir, &f->keys, buf_str(&f->note), 6, &out, NULL), 0);
+	assert_int_equal(
+	    proof_make(f->dir, &f->keys, buf_str(&f->note), 6, STR_NONE, &out, NULL), 0);
 	assert_int_equal(proof_open(buf_str(&out), &f->keys, &other, &p, NULL), 0);
 	buf_reset(&out);
-	assert_int_equal(proof_make(f->dir, &f->keys, buf_str(&f->note), 5, &out, NULL), 0);
+	assert_int_equal(
+	    proof_make(f->dir, &f->keys, buf_str(&f->note), 5, STR_NONE, &out, NULL), 0);
 	assert_int_equal(proof_open(buf_str(&out), &f->keys, &body, &p, NULL), 0);
 	refused(f, buf_str(&out), buf_str(&other), 5);
 	refused(f, buf_str(&out), buf_str(&other), 6);

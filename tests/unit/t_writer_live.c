@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "audit/writer_live.h"
+#include "audit/live.h"
 #include "common/xalloc.h"
 
 #include "common/banned.h"

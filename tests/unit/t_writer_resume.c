@@ -14,7 +14,7 @@
 
 #include "audit/segment.h"
 #include "audit/verify.h"
-#include "audit/writer_live.h"
+#include "audit/live.h"
 #include "common/xalloc.h"
 
 #include "common/banned.h"

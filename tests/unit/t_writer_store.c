@@ -13,7 +13,7 @@
 
 #include "audit/canon.h"
 #include "audit/verify.h"
-#include "audit/writer_live.h"
+#include "audit/live.h"
 
 #include "common/banned.h"
 

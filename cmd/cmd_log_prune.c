@@ -1,0 +1,270 @@
+/*
+ * `cofferdam log prune`: takes the oldest segments out of a log whose proofs stay valid. Runs as
+ * the operator, who can read the log's seed: says what would go, and with --yes copies what must
+ * stay and lays a signed order into the log's directory. It removes no record itself: the writer
+ * does, at the broker's next start, behind its own record of it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <pwd.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "audit/prune_plan.h"
+#include "audit/segment.h"
+#include "audit/verify.h"
+#include "audit/verify_witness.h"
+#include "cmd/cmd.h"
+#include "cmd/cmd_log.h"
+#include "cmd/cmd_place.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/secret.h"
+
+#include "common/banned.h"
+
+#define DAYS_MAX 36500
+#define DAY_US ((int64_t)86400 * 1000000)
+#define TMP_ORDER LOG_TMP "-" LOG_PRUNE
+
+struct prune_args {
+	const char *state, *reason;
+	struct prune_limit limit;
+	int limits; /* how many were given */
+	bool yes, cancel;
+};
+
+static bool
+args_read(int argc, char **argv, struct prune_args *a)
+{
+	static const struct option options[] = {
+	    {"state", required_argument, NULL, 's'},
+	    {"before", required_argument, NULL, 'b'},
+	    {"keep-days", required_argument, NULL, 'd'},
+	    {"before-seq", required_argument, NULL, 'q'},
+	    {"reason", required_argument, NULL, 'r'},
+	    {"yes", no_argument, NULL, 'y'},
+	    {"cancel", no_argument, NULL, 'c'},
+	    {NULL, 0, NULL, 0},
+	};
+	uint64_t days;
+	bool ok = true;
+	int c;
+
+	*a = (struct prune_args){.limit = {.seq = UINT64_MAX, .time_us = INT64_MAX}};
+	optind = 1;
+	while (ok && (c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		a->limits += c == 'b' || c == 'd' || c == 'q';
+		switch (c) {
+		case 's': a->state = optarg; break;
+		case 'r': a->reason = optarg; break;
+		case 'y': a->yes = true; break;
+		case 'c': a->cancel = true; break;
+		case 'b': ok = clock_parse(str_z(optarg), &a->limit.time_us, NULL) == 0; break;
+		case 'q': ok = str_to_u64(str_z(optarg), INT64_MAX, &a->limit.seq); break;
+		case 'd':
+			ok = str_to_u64(str_z(optarg), DAYS_MAX, &days);
+			if (ok)
+				a->limit.time_us = clock_wall_us() - (int64_t)days * DAY_US;
+			break;
+		default: return false;
+		}
+	}
+	if (a->cancel)
+		return ok && a->limits == 0 && !a->yes && a->reason == NULL && optind == argc;
+	return ok && a->limits == 1 && (!a->yes || a->reason != NULL) && optind == argc;
+}
+
+/* --- the order ----------------------------------------------------------------------------- */
+
+static int
+load_key(int statedir, struct vkey *ret, struct secret **ret_sk, struct err *err)
+{
+	AUTO(secret) struct secret *seed = NULL, *sk = secret_new(crypto_sign_SECRETKEYBYTES);
+	AUTO_BUF struct buf vkey = BUF(1024);
+	AUTO_FD int fd = -1;
+	uint8_t pub[32];
+	int rc = log_open_file(statedir, "keys/log/seed", O_RDONLY, &fd, err);
+
+	if (rc == 0)
+		rc = secret_read_fd(fd, crypto_sign_SEEDBYTES, &seed, err);
+	if (rc == 0)
+		rc = log_read_file(statedir, "keys/log/vkey", &vkey, err);
+	if (rc == 0)
+		rc = vkey_parse(str_trim(buf_str(&vkey)), ret, err);
+	if (rc != 0)
+		return err_wrap(err, "keys/log");
+	if (secret_str(seed).n != crypto_sign_SEEDBYTES ||
+	    crypto_sign_seed_keypair(pub, secret_bytes(sk), (const uint8_t *)secret_str(seed).p) !=
+		0 ||
+	    memcmp(pub, ret->pub, sizeof(pub)) != 0)
+		return err_set(err, ERR_CONFIG, "keys/log/seed is not the key of keys/log/vkey");
+	*ret_sk = TAKE_PTR(sk);
+	return 0;
+}
+
+static int
+name_order(struct prune_order *o, const char *reason, struct err *err)
+{
+	const struct passwd *pw = getpwuid(getuid());
+	struct str why = str_z(reason);
+
+	if (why.n == 0 || why.n > PRUNE_REASON_MAX || !str_is_ascii_print(why))
+		return err_set(err, ERR_INVALID,
+		    "a reason has 1 to %d bytes of printable ASCII, is of %zu", PRUNE_REASON_MAX,
+		    why.n);
+	(void)snprintf(o->reason, sizeof(o->reason), "%s", reason);
+	if (pw != NULL && str_is_ascii_print(str_z(pw->pw_name)) && pw->pw_name[0] != '\0')
+		(void)snprintf(o->by, sizeof(o->by), "%s", pw->pw_name);
+	else
+		(void)snprintf(o->by, sizeof(o->by), "uid %u", (unsigned)getuid());
+	return 0;
+}
+
+/* All of it, or none: the writer reads it by its name. */
+static int
+lay(int logdir, struct str note, struct err *err)
+{
+	struct stat st;
+	int rc;
+
+	if (unlinkat(logdir, TMP_ORDER, 0) != 0 && errno != ENOENT)
+		return err_sys(err, ERR_SYSTEM, errno, TMP_ORDER);
+	if ((rc = file_create(logdir, TMP_ORDER, note, 0440, err)) != 0)
+		return rc;
+	if (fstat(logdir, &st) != 0 ||
+	    (geteuid() == 0 &&
+		fchownat(logdir, TMP_ORDER, st.st_uid, st.st_gid, AT_SYMLINK_NOFOLLOW) != 0) ||
+	    renameat(logdir, TMP_ORDER, logdir, LOG_PRUNE) != 0 || fsync(logdir) != 0)
+		return err_sys(err, ERR_SYSTEM, errno, LOG_PRUNE);
+	return 0;
+}
+
+static int
+order(const struct cmd_place *place, struct prune_order *o, const char *reason, struct err *err)
+{
+	AUTO_BUF struct buf text = BUF(PRUNE_ORDER_MAX), note = BUF(PRUNE_ORDER_MAX);
+	AUTO(secret) struct secret *sk = NULL;
+	uint8_t sig[crypto_sign_BYTES];
+	struct vkeys own = {.n = 1};
+	struct prune_order again;
+	int rc = name_order(o, reason, err);
+
+	if (rc != 0 || (rc = load_key(place->statedir, &own.key[0], &sk, err)) != 0)
+		return rc;
+	prune_order_text(&text, o);
+	buf_put_str(&note, buf_str(&text));
+	buf_put_c(&note, '\n');
+	(void)crypto_sign_detached(sig, NULL, text.p, text.n, secret_bytes(sk));
+	note_put_sig(&note, &own.key[0], sig);
+	rc = prune_order_open(buf_str(&note), &own, &again, err);
+	return rc != 0 ? rc : lay(place->logdir, buf_str(&note), err);
+}
+
+/* --- what is said ---------------------------------------------------------------------------- */
+
+static void
+say(const struct prune_plan *p)
+{
+	const struct prune_order *o = &p->order;
+	AUTO_FREE char *why = log_vis(str_z(p->why));
+
+	if (o->from >= o->to.size)
+		(void)printf("nothing can go: the log begins at record %" PRIu64, o->from);
+	else
+		(void)printf("%" PRIu64 " segments, records %" PRIu64 " to %" PRIu64 ", %" PRIu64
+			     " bytes would go\n"
+			     "what stays of them: the hash of each record, and %" PRIu64
+			     " records with their contents, of policies,\n"
+			     "freezes, keys and erasures, of runs that go on behind (%" PRIu64
+			     " runs have records there), and what\n"
+			     "still counts for a rate\n"
+			     "all stays from record %" PRIu64 " on",
+		    o->segments, o->from, o->to.size - 1, o->bytes, o->kept, p->runs, o->to.size);
+	(void)printf("%s%s\n", why[0] != '\0' ? ": " : "", why);
+}
+
+static int
+is_waiting(int logdir, struct err *err)
+{
+	if (faccessat(logdir, LOG_PRUNE, F_OK, AT_SYMLINK_NOFOLLOW) != 0)
+		return 0;
+	return err_set(err, ERR_STATE,
+	    "an order to prune is there: the broker's next start carries it out (--cancel takes it "
+	    "away)");
+}
+
+static int
+cancel(int logdir, struct err *err)
+{
+	if (unlinkat(logdir, LOG_PRUNE, 0) != 0)
+		return errno == ENOENT ? err_set(err, ERR_NOT_FOUND, "no order to prune is there")
+				       : err_sys(err, ERR_SYSTEM, errno, LOG_PRUNE);
+	(void)printf(
+	    "the order to prune is taken away; what a start had begun with is gone, and on "
+	    "the record\n");
+	return fsync(logdir) != 0 ? err_sys(err, ERR_SYSTEM, errno, LOG_PRUNE) : 0;
+}
+
+/* Only a log without a finding is pruned: what is wrong with it would go as well. */
+static int
+look(const struct cmd_place *place, struct verdict *v, struct err *err)
+{
+	const struct cosigners none = {0};
+	AUTO_BUF struct buf out = BUF(65536);
+	struct vkeys keys;
+	int rc = cmd_place_keys(place, NULL, &keys, err);
+
+	if (rc == 0)
+		rc = verify_log(place->logdir, &keys, NULL, 0, v, err);
+	if (rc == 0)
+		rc = verify_witnesses(place->logdir, &keys, &none, v, err);
+	if (rc != 0 || (verdict_status(v) != 1 && verdict_status(v) != 2))
+		return rc;
+	verdict_put(&out, v);
+	(void)fwrite(out.p, 1, out.n, stdout);
+	return err_set(err, ERR_TAMPER, "the log does not verify: nothing of it is pruned");
+}
+
+static int
+prune(const struct prune_args *a, const struct cmd_place *place, struct err *err)
+{
+	struct prune_plan plan;
+	struct verdict v;
+	int rc;
+
+	if ((rc = is_waiting(place->logdir, err)) != 0 || (rc = look(place, &v, err)) != 0 ||
+	    (rc = prune_plan(place->logdir, &v, &a->limit, a->yes, &plan, err)) != 0)
+		return rc;
+	say(&plan);
+	if (plan.order.from >= plan.order.to.size || !a->yes) {
+		if (!a->yes)
+			(void)printf("nothing was changed: --yes --reason TEXT orders it\n");
+		return 0;
+	}
+	if ((rc = order(place, &plan.order, a->reason, err)) != 0)
+		return rc;
+	(void)printf("ordered: the broker's next start records it and takes them away\n");
+	return 0;
+}
+
+int
+cmd_log_prune(int argc, char **argv)
+{
+	AUTO_PLACE struct cmd_place place = {-1, -1};
+	struct prune_args a;
+	struct err err = {0};
+	int rc;
+
+	if (!args_read(argc, argv, &a))
+		return log_usage("prune");
+	if ((rc = cmd_place_open(a.state, NULL, &place, &err)) == 0 && place.statedir < 0)
+		rc = err_set(&err, ERR_CONFIG, "prune needs a state directory, with the log's key");
+	if (rc == 0)
+		rc = a.cancel ? cancel(place.logdir, &err) : prune(&a, &place, &err);
+	return rc != 0 ? log_fail(&err) : CMD_OK;
+}
