@@ -336,7 +336,7 @@ TEXTS	= $(filter-out tests/fuzz/corpus/% %.json %.tbl %.pem,$(shell git ls-files
 lint: deps $(B)/agent/sandbox/filter_bpf.h
 	clang-format --dry-run -Werror $(CSRC)
 	cppcheck --quiet --enable=warning,portability,performance --inline-suppr --error-exitcode=1 --std=c11 \
-		--suppress=unknownMacro -I. -D_GNU_SOURCE $(filter-out tests/%,$(CSRC))
+		--suppress=unknownMacro --include=/usr/include/$(MULTI)/sys/queue.h -I. -D_GNU_SOURCE $(filter-out tests/%,$(CSRC))
 	$(Q)printf '%s\n' $(filter-out tests/%,$(filter %.c,$(CSRC))) | xargs -P2 -I{} sh -c '$(TIDY) {} -- $(STD) -I. -I$(B) 2>/dev/null'
 	shellcheck -x $(SHSRC)
 	codespell -q 3 -L $(WORDS) --ignore-regex='\\[nt]' $(TEXTS)

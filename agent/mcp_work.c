@@ -304,8 +304,8 @@ mcp_work_new(
 	*w = (struct mcp_work){.c = c,
 	    .state = MCP_WAITS,
 	    .order = {.tool = tool, .args = *args, .life_fd = -1},
-	    .doc = TAKE_PTR(call->m.doc),
 	    .context = x};
+	w->doc = TAKE_PTR(call->m.doc);
 	(void)snprintf(w->id, sizeof(w->id), "x%llu", (unsigned long long)++c->numbers);
 	TAILQ_INSERT_TAIL(&c->works, w, link);
 	c->nlive++;

@@ -20,8 +20,8 @@
 
 #define CLOCK_STEP_US 1000000
 #define SIGN_RECORDS 1000
-#define SIGN_APART_US 50000 /* a head costs two syncs: where so many come in less, one is enough \
-			     */
+/* A head costs two syncs: where so many come in less, one is enough. */
+#define SIGN_APART_US 50000
 
 static int commit_queued(struct store *s, struct err *err);
 static int write_full(struct store *s, struct err *err);

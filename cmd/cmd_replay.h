@@ -7,7 +7,7 @@
 int replay_timeline(int argc, char **argv); /* cmd_replay_timeline.c */
 int replay_whatif(int argc, char **argv);   /* cmd_replay_whatif.c */
 int replay_report(int argc, char **argv);
-int replay_rerun(int argc, char **argv);   /* cmd_replay_report.c */
+int replay_rerun(int argc, char **argv); /* cmd_replay_report.c */
 /* keys/blob of the place, or -1. */
 int replay_keysdir(const struct cmd_place *p);
 int replay_fail(const struct err *err);

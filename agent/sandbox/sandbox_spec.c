@@ -351,10 +351,11 @@ list_encode(const char *const *list, struct buf *out)
 }
 
 /*
- * u8 CALL_VERSION, u8 (1 overlay, 2 tied, 4 home), u32 layers that it may lack, u32 each limit in the order
- * of limit_rows, str back end, str name, str image, str workspace, str CA, str CA hash, str roots,
- * str keystore, list(str label), list(str host path, str inside), list(str host, str address, u16
- * port), list(str NAME=value): the environment, empty unless named. An empty str is NULL.
+ * u8 CALL_VERSION, u8 (1 overlay, 2 tied, 4 home), u32 layers that it may lack, u32 each limit in
+ * the order of limit_rows, str back end, str name, str image, str workspace, str CA, str CA hash,
+ * str roots, str keystore, list(str label), list(str host path, str inside), list(str host, str
+ * address, u16 port), list(str NAME=value): the environment, empty unless named. An empty str is
+ * NULL.
  */
 void
 sandbox_spec_encode(const struct sandbox_spec *s, struct buf *out)

@@ -91,6 +91,7 @@ wire_rights(struct msghdr *m, union wire_control *c, const int *fds, size_t nfds
 	h->cmsg_level = SOL_SOCKET;
 	h->cmsg_type = SCM_RIGHTS;
 	h->cmsg_len = CMSG_LEN(sizeof(int) * nfds);
+	/* cppcheck-suppress ctunullpointer; NULL comes with nfds 0 alone */
 	memcpy(CMSG_DATA(h), fds, sizeof(int) * nfds);
 }
 

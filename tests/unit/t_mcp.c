@@ -88,9 +88,8 @@ take(struct mcp_session *s, const char *text)
 	"{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",\"params\":{\"protocolVersion\":" \
 	"\"2025-06-18\",\"capabilities\":{},\"clientInfo\":{\"name\":\"c\\u001b[31m\","            \
 	"\"version\":\"2\"}}}"
-#define CALL(id, meta)                    \
-	"{\"jsonrpc\":\"2.0\",\"id\":" id \
-	",\"method\":\"tools/"            \
+#define CALL(id, meta)                                           \
+	"{\"jsonrpc\":\"2.0\",\"id\":" id ",\"method\":\"tools/" \
 	"call\",\"params\":{\"name\":\"run_code\",\"arguments\":{\"code\":\"1\"}" meta "}}"
 
 static void
