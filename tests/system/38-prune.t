@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Pruning: the oldest segments go, by a signed order and on the record; proofs, pins and what stays hold. Killed at each
 system call it is finished by the next start, and whoever only deletes files is told."""
+import atexit
 import contextlib
 import glob
 import io
@@ -8,8 +9,8 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
+import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "../lib"), os.path.join(HERE, "..")]
@@ -52,8 +53,12 @@ def lines(d):
     return [x for p in sorted(glob.glob(d + "/log/seg/*.jsonl")) for x in open(p, "rb").read().splitlines(True)]
 
 
+SHM = tempfile.mkdtemp(prefix="prune.", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)  # many syncs, and no power is cut
+atexit.register(shutil.rmtree, SHM, True)
+
+
 def copy(src, name):
-    d = T + "/" + name
+    d = SHM + "/" + name
     shutil.rmtree(d, ignore_errors=True)
     shutil.copytree(src, d)
     return d
