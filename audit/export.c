@@ -59,6 +59,7 @@ static const struct {
     {"duration_us", EXPORT_PUBLIC},
     {"effects", EXPORT_PUBLIC},
     {"env", EXPORT_PUBLIC},
+    {"evidence", EXPORT_PUBLIC},
     {"exchange", EXPORT_PUBLIC},
     {"field", EXPORT_PUBLIC},
     {"file", EXPORT_PUBLIC},
@@ -69,6 +70,7 @@ static const struct {
     {"http_status", EXPORT_PUBLIC},
     {"id", EXPORT_PUBLIC},
     {"key", EXPORT_PUBLIC},
+    {"kind", EXPORT_PUBLIC},
     {"last", EXPORT_PUBLIC},
     {"level", EXPORT_PUBLIC},
     {"login", EXPORT_PUBLIC},
@@ -125,6 +127,7 @@ static const struct {
     {"subject", EXPORT_PUBLIC},
     {"tag", EXPORT_PUBLIC},
     {"target", EXPORT_PUBLIC},
+    {"theirs", EXPORT_PUBLIC},
     {"ticket", EXPORT_WORDS},
     {"to", EXPORT_PUBLIC},
     {"unsigned", EXPORT_PUBLIC},
@@ -136,6 +139,7 @@ static const struct {
     {"vkey", EXPORT_PUBLIC},
     {"why", EXPORT_WORDS},
     {"within", EXPORT_PUBLIC},
+    {"witness", EXPORT_PUBLIC},
 };
 
 /* --- words --------------------------------------------------------------------------- */

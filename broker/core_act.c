@@ -13,6 +13,7 @@
 #include "broker/core_data.h"
 #include "broker/core_lease.h"
 #include "broker/core_preview.h"
+#include "broker/core_receipt.h"
 #include "broker/core_run.h"
 #include "broker/core_witness.h"
 #include "common/log.h"
@@ -93,7 +94,10 @@ unrecorded(struct core_act *act)
 			    act->actions[i]->id, act->actions[i]->seq, "not_sent");
 	if (conn->txn.state == 'I' && !conn->pipeline && whole) {
 		core_stmts_rollback(&conn->stmts);
-		core_pg_send_refused(conn, act->id, false, "57P03", message, "", "");
+		core_pg_send_refused(conn, &(struct core_pg_refusal){.act = act->id,
+					       .sqlstate = "57P03",
+					       .message = message,
+					       .a = act->nactions != 0 ? act->actions[0] : NULL});
 		act_end(act);
 		return;
 	}
@@ -105,8 +109,12 @@ refused(struct core_act *act)
 {
 	const struct core_action *a = act->actions[0];
 
-	core_pg_send_refused(
-	    act->conn, act->id, false, a->sqlstate, a->message, a->detail, a->hint);
+	core_pg_send_refused(act->conn, &(struct core_pg_refusal){.act = act->id,
+					    .sqlstate = a->sqlstate,
+					    .message = a->message,
+					    .detail = a->detail,
+					    .hint = a->hint,
+					    .a = a});
 	act_end(act);
 }
 
@@ -211,6 +219,8 @@ core_act_acked(void *arg, const struct core_ack *ack)
 		if (act->actions[i] == a)
 			act->tickets[i] = NULL;
 	a->seq = ack->seq;
+	if (act->phase == CORE_PHASE_RECORD)
+		a->receipt = core_receipt_of(ack);
 	a->durable = ack->code == 0;
 	if (ack->why != NULL && act->unwitnessed == NULL)
 		act->unwitnessed = xstrdup(ack->why);
@@ -302,7 +312,7 @@ core_act_proceed(struct core_act *act)
 	} else if (act->failed) {
 		core_pg_kill(act->conn, "57P03", "the outcome could not be recorded");
 	} else {
-		core_pg_send_done(act->conn, act->id, act->answer_bytes);
+		core_pg_send_done(act, act->answer_bytes);
 		act_end(act);
 	}
 }
@@ -357,7 +367,7 @@ skipped(struct core_act *act)
 	if (!conn->skipping)
 		return false;
 	if (act->kind != CORE_ACT_SYNC) {
-		core_pg_send_done(conn, act->id, 0);
+		core_pg_send_done(act, 0);
 		act_end(act);
 		return true;
 	}

@@ -5,6 +5,7 @@
 #ifndef BROKER_CORE_DECIDE_H
 #define BROKER_CORE_DECIDE_H
 
+#include "audit/receipt.h"
 #include "broker/core_facts.h"
 #include "broker/core_stmt.h"
 #include "policy/digest.h"
@@ -106,7 +107,8 @@ struct core_action {
 	char *unshown;	  /* why there is no preview, where people must be shown one; owned, NULL */
 	char *sqlstate, *message, *detail, *hint; /* of a refusal */
 
-	uint64_t seq; /* once durable */
+	uint64_t seq;		/* once durable */
+	struct receipt receipt; /* of its record */
 	bool durable;
 };
 struct core_act;

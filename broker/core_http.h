@@ -104,6 +104,7 @@ struct core_http {
 	char *unwitnessed; /* why, where too few witnesses have seen its record; owned */
 	bool failed;
 	struct buf answer; /* of a refusal */
+	size_t receipt_at; /* where in it a receipt goes */
 	uint64_t sent_us;
 	uint8_t done; /* status of UH_DONE */
 	struct loop_timer *timer;

@@ -5,6 +5,7 @@
 #include "broker/core_http.h"
 
 #include "broker/core_approve.h"
+#include "broker/core_receipt.h"
 
 #include "common/banned.h"
 
@@ -83,6 +84,7 @@ core_http_answer_decided(struct core_http *h)
 	if (a->hint != NULL && a->hint[0] != '\0')
 		jcs_z(&j, "how", a->hint);
 	put_found(&j, h);
+	h->receipt_at = h->answer.n;
 	if (a->request != NULL)
 		jcs_z(&j, "request", core_request_id(a->request));
 	jcs_array(&j, "rules");
@@ -103,7 +105,8 @@ core_http_answer_decided(struct core_http *h)
 /* --- for other reasons ----------------------------------------------------------- */
 
 static void
-simple_put(struct buf *b, const char *action, unsigned status, const char *title, struct str detail)
+simple_put(struct buf *b, const char *action, unsigned status, const char *title, struct str detail,
+    size_t *ret_receipt_at)
 {
 	struct jcs j;
 
@@ -112,6 +115,7 @@ simple_put(struct buf *b, const char *action, unsigned status, const char *title
 	if (action != NULL)
 		jcs_z(&j, "action", action);
 	jcs_str_lossy(&j, "detail", detail);
+	*ret_receipt_at = b->n;
 	jcs_int(&j, "status", status);
 	jcs_z(&j, "title", title);
 	put_type(&j, title);
@@ -124,7 +128,8 @@ core_http_answer_simple(struct core_http *h, unsigned status, const char *title,
 	h->status = status;
 	h->title = title;
 	buf_reset(&h->answer);
-	simple_put(&h->answer, h->a != NULL ? h->a->id : NULL, status, title, str_z(detail));
+	simple_put(&h->answer, h->a != NULL ? h->a->id : NULL, status, title, str_z(detail),
+	    &h->receipt_at);
 }
 
 /* --- H_REFUSED ------------------------------------------------------------------- */
@@ -142,6 +147,7 @@ struct refusal {
 	bool close;
 	const char *retry; /* NULL: none */
 	const char *type;
+	struct str receipt; /* empty: none */
 	struct str body;
 };
 
@@ -154,13 +160,30 @@ refused_send(struct core *c, const struct refusal *r)
 	buf_u64(&b, r->act);
 	buf_u16(&b, (uint16_t)r->status);
 	buf_u8(&b, r->close ? 1 : 0);
-	buf_u32(&b, r->retry != NULL ? 3 : 2);
+	buf_u32(&b, 2U + (r->retry != NULL ? 1U : 0U) + (r->receipt.n != 0 ? 1U : 0U));
 	header(&b, "Content-Type", r->type);
 	header(&b, "Cache-Control", "no-store");
 	if (r->retry != NULL)
 		header(&b, "Retry-After", r->retry);
+	if (r->receipt.n != 0) {
+		buf_lz(&b, HTTP_RECEIPT);
+		buf_lstr(&b, r->receipt);
+	}
 	buf_lstr(&b, r->body);
 	core_send(c->front, MSG_H_REFUSED, &b);
+}
+
+/* The answer was written before its record was: its member goes to its place, by the order of
+ * names. */
+static void
+with_receipt(const struct core_http *h, struct str receipt, struct buf *out)
+{
+	size_t at = receipt.n != 0 ? h->receipt_at : h->answer.n;
+
+	buf_put(out, h->answer.p, at);
+	if (receipt.n != 0) /* of a form that JSON has nothing to escape in */
+		buf_printf(out, ",\"receipt\":\"%.*s\"", STR_ARG(receipt));
+	buf_put(out, h->answer.p + at, h->answer.n - at);
 }
 
 void
@@ -169,12 +192,16 @@ core_http_answer_send(struct core_http *h)
 	bool approval = h->a != NULL && h->a->request != NULL && h->status == 403;
 	bool unread = h->body != CORE_BODY_NONE && core_http_streamed(h);
 
-	AUTO_BUF struct buf native = BUF((size_t)1 << 16);
+	AUTO_BUF struct buf native = BUF((size_t)1 << 16), receipt = BUF(RECEIPT_MAX);
+	AUTO_BUF struct buf body = BUF(h->answer.max + RECEIPT_MAX + 16);
 	unsigned status = h->status;
 	const char *type;
 
 	if (h->gone)
 		return;
+	if (h->a != NULL)
+		core_receipt_put(h->from.run->core, &h->a->receipt, &receipt);
+	with_receipt(h, buf_str(&receipt), &body);
 	type = core_http_answer_native(h, &status, &native);
 	refused_send(h->from.run->core,
 	    &(struct refusal){.conn = h->from.id,
@@ -185,7 +212,8 @@ core_http_answer_send(struct core_http *h)
 		.retry = approval	    ? RETRY_APPROVAL_S
 			 : h->status == 503 ? RETRY_SOON_S
 					    : NULL,
-		.body = type != NULL ? buf_str(&native) : buf_str(&h->answer)});
+		.receipt = buf_str(&receipt),
+		.body = type != NULL ? buf_str(&native) : buf_str(&body)});
 }
 
 void
@@ -193,8 +221,9 @@ core_http_answer_plain(struct core *c, uint64_t conn, uint64_t act, unsigned sta
     const char *title, const char *detail)
 {
 	AUTO_BUF struct buf b = BUF(4096);
+	size_t at;
 
-	simple_put(&b, NULL, status, title, str_z(detail));
+	simple_put(&b, NULL, status, title, str_z(detail), &at);
 	refused_send(c, &(struct refusal){.conn = conn,
 			    .act = act,
 			    .status = status,

@@ -200,6 +200,8 @@ field_scan(struct scan *s, const struct http_field *f)
 	}
 	look(s->h, "field", f->name, f->value);
 	look(s->h, "field name", STR(""), f->name);
+	if (http_name_is(f->name, HTTP_RECEIPT)) /* only the broker gives those */
+		return false;
 	/* A compressed answer could hide the secret that is looked for in it. */
 	return !s->searched || !http_name_is(f->name, "Accept-Encoding");
 }

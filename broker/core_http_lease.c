@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "broker/core_cred.h"
+#include "broker/core_receipt.h"
 #include "common/log.h"
 
 #include "common/banned.h"
@@ -207,13 +208,15 @@ target_now(const struct core_http *h, const struct policy_target **ret_t,
 static void
 go_send(const struct core_http *h, const struct policy_target *t, bool beyond)
 {
-	AUTO_BUF struct buf b = BUF(64);
+	AUTO_BUF struct buf b = BUF(1024), receipt = BUF(RECEIPT_MAX);
 	bool streamed = body_kind(h) >= LEASE_LENGTH;
 
 	name_put(&b, h);
 	buf_u8(&b, streamed ? 1 : 0);
 	buf_u64(&b, streamed ? most(h, t) : 0);
 	buf_u8(&b, beyond ? 1 : 0);
+	core_receipt_put(h->from.run->core, &h->a->receipt, &receipt);
+	buf_lstr(&b, buf_str(&receipt));
 	core_send(h->from.run->core->front, MSG_H_GO, &b);
 }
 

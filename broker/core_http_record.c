@@ -7,6 +7,7 @@
 #include "broker/core_approve.h"
 #include "broker/core_attempt.h"
 #include "broker/core_data.h"
+#include "broker/core_receipt.h"
 #include "broker/core_witness.h"
 #include "common/httplease.h"
 #include "common/log.h"
@@ -102,6 +103,7 @@ action_acked(void *arg, const struct core_ack *ack)
 
 	h->ticket = NULL;
 	h->a->seq = ack->seq;
+	h->a->receipt = core_receipt_of(ack);
 	if (ack->why != NULL)
 		h->unwitnessed = xstrdup(ack->why);
 	one_ack(h, ack->code);

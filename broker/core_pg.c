@@ -13,6 +13,7 @@
 #include "broker/core_cred.h"
 #include "broker/core_data.h"
 #include "broker/core_lease.h"
+#include "broker/core_receipt.h"
 #include "broker/core_run.h"
 #include "broker/core_startup.h"
 #include "common/log.h"
@@ -22,8 +23,6 @@
 #include "common/banned.h"
 
 #define CLOSING_MS 5000
-#define TEXT_MAX 8192
-#define GONE_MAX 2048
 
 static struct core_conns *
 bucket(const struct core *c, uint64_t id)
@@ -40,63 +39,6 @@ core_pg_find(const struct core *c, uint64_t id)
 		if (conn->from.id == id)
 			return conn;
 	return NULL;
-}
-
-/* --- what front is told ---------------------------------------------------------- */
-
-void
-core_pg_send_done(const struct core_conn *conn, uint64_t act, uint64_t bytes)
-{
-	AUTO_BUF struct buf b = BUF(64);
-
-	buf_u64(&b, conn->from.id);
-	buf_u64(&b, act);
-	buf_u64(&b, bytes);
-	core_send(conn->from.run->core->front, MSG_PG_DONE, &b);
-}
-
-/* Texts of servers are cut: the message has a ceiling. */
-static void
-put_text(struct buf *b, const char *z)
-{
-	struct str s = str_z(z);
-
-	buf_lstr(b, str_mem(s.p, s.n < TEXT_MAX ? s.n : TEXT_MAX));
-}
-
-static void
-send_refused(const struct core *c, uint64_t conn, uint64_t act, bool close, const char *sqlstate,
-    const char *message, const char *detail, const char *hint)
-{
-	AUTO_BUF struct buf b = BUF(32768);
-
-	buf_u64(&b, conn);
-	buf_u64(&b, act);
-	buf_u8(&b, close ? 0 : 1);
-	buf_lz(&b, sqlstate);
-	put_text(&b, message);
-	put_text(&b, detail);
-	put_text(&b, hint);
-	core_send(c->front, MSG_PG_REFUSED, &b);
-}
-
-void
-core_pg_send_refused(const struct core_conn *conn, uint64_t act, bool close, const char *sqlstate,
-    const char *message, const char *detail, const char *hint)
-{
-	send_refused(
-	    conn->from.run->core, conn->from.id, act, close, sqlstate, message, detail, hint);
-}
-
-static void
-send_gone(const struct core_conn *conn, const char *sqlstate, const char *message)
-{
-	AUTO_BUF struct buf b = BUF(4096);
-
-	buf_u64(&b, conn->from.id);
-	buf_lz(&b, sqlstate);
-	buf_lstr(&b, str_mem(message, strnlen(message, GONE_MAX)));
-	core_send(conn->from.run->core->front, MSG_PG_GONE, &b);
 }
 
 /* --- ends ------------------------------------------------------------------------ */
@@ -142,9 +84,11 @@ void
 core_pg_kill(struct core_conn *conn, const char *sqlstate, const char *message)
 {
 	if (conn->state == CORE_CONN_RECORDING || conn->state == CORE_CONN_OPENING)
-		core_pg_send_refused(conn, 0, true, sqlstate, message, "", "");
+		core_pg_send_refused(conn,
+		    &(struct core_pg_refusal){
+			.close = true, .sqlstate = sqlstate, .message = message, .a = conn->open});
 	else if (conn->state == CORE_CONN_READY)
-		send_gone(conn, sqlstate, message);
+		core_pg_send_gone(conn, sqlstate, message);
 	if (conn->state != CORE_CONN_RECORDING)
 		core_lease_close(conn);
 	settle_in_flight(conn);
@@ -327,9 +271,15 @@ open_acked(void *arg, const struct core_ack *ack)
 		return;
 	}
 	a->seq = ack->seq;
+	a->receipt = core_receipt_of(ack);
 	if (a->d.verdict != VERDICT_ALLOW) {
 		core_decide_remember(conn->from.run, str_z(conn->from.target->id), a);
-		core_pg_send_refused(conn, 0, true, a->sqlstate, a->message, a->detail, a->hint);
+		core_pg_send_refused(conn, &(struct core_pg_refusal){.close = true,
+					       .sqlstate = a->sqlstate,
+					       .message = a->message,
+					       .detail = a->detail,
+					       .hint = a->hint,
+					       .a = a});
 		core_pg_free(conn);
 		return;
 	}
@@ -440,14 +390,14 @@ core_pg_on_open(struct core_peer *p, struct rd *body, int *fds, size_t nfds, str
 		    (unsigned long long)id);
 	}
 	if (t == NULL || run->state != CORE_RUN_LIVE) {
-		send_refused(c, id, 0, true, "57P01", "the run has ended", "", "");
+		core_pg_send_stranger(c, id, "57P01", "the run has ended");
 		return 0;
 	}
 	if (conns_to(run, t) >= conns_limit(c, t)) {
 		AUTO_FREE char *why = xasprintf(
 		    "the run has %zu connections to %s, the limit", conns_limit(c, t), t->id);
 
-		send_refused(c, id, 0, true, "53300", why, "", "");
+		core_pg_send_stranger(c, id, "53300", why);
 		return 0;
 	}
 	conn = conn_new(run, t, id);
@@ -472,7 +422,6 @@ core_pg_on_opened(struct core_peer *p, struct rd *body, int *fds, size_t nfds, s
 		   cert = rd_lstr(body);
 	struct str params = str_mem(body->p, body->n);
 	struct core_conn *conn = core_pg_find(p->core, id);
-	AUTO_BUF struct buf b = BUF(65536);
 	AUTO_FREE char *state = str_dup(sqlstate), *text = str_dup(message);
 	uint32_t n = rd_u32(body);
 
@@ -495,8 +444,6 @@ core_pg_on_opened(struct core_peer *p, struct rd *body, int *fds, size_t nfds, s
 	free(conn->peer_id);
 	conn->peer_id = xasprintf("%.*s %.*s", STR_ARG(peer), STR_ARG(cert));
 	conn->state = CORE_CONN_READY;
-	buf_u64(&b, id);
-	buf_put_str(&b, params);
-	core_send(p->core->front, MSG_PG_OPENED, &b);
+	core_pg_send_opened(conn, params);
 	return 0;
 }

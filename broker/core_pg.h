@@ -28,6 +28,7 @@ struct core_conn {
 	char *pins;	   /* what else of the session goes into digests: database, user, start-up
 			      parameters */
 	char *startup;	   /* the same for people: "connect database=... user=... name=value..." */
+	bool receipts;	   /* the client asked for receipts */
 	char *startup_bad; /* which of them is not harmless, in words; NULL: none */
 	struct buf params; /* start-up parameters as U_OPEN carries them: u32 count, pairs */
 	uint64_t opened_us;
@@ -56,10 +57,20 @@ void core_pg_end(struct core_run *run, const struct core_target *target, const c
 void core_pg_front_gone(struct core *c);
 void core_pg_upstream_gone(struct core *c);
 
-void core_pg_send_done(const struct core_conn *conn, uint64_t act, uint64_t bytes);
-/* close: the connection ends with it. */
-void core_pg_send_refused(const struct core_conn *conn, uint64_t act, bool close,
-    const char *sqlstate, const char *message, const char *detail, const char *hint);
+struct core_pg_refusal {
+	uint64_t act;					/* 0: of the open */
+	bool close;					/* the connection ends with it */
+	const char *sqlstate, *message, *detail, *hint; /* NULL: none */
+	const struct core_action *a; /* whose receipt goes with it, if asked for; NULL: none */
+};
+void core_pg_send_refused(const struct core_conn *conn, const struct core_pg_refusal *r);
+/* core_pg_tell.c */
+void core_pg_send_opened(const struct core_conn *conn, struct str params);
+void core_pg_send_done(const struct core_act *act, uint64_t bytes);
+void core_pg_send_gone(const struct core_conn *conn, const char *sqlstate, const char *message);
+/* To a connection that core does not know. */
+void core_pg_send_stranger(
+    const struct core *c, uint64_t conn, const char *sqlstate, const char *message);
 
 int core_pg_on_open(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
 int core_pg_on_opened(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);

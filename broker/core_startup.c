@@ -22,6 +22,7 @@ struct startup {
 	struct buf pins; /* what changes how a statement is read is part of what is approved */
 	struct buf text; /* for people */
 	struct buf bad;	 /* the first name that is not harmless; empty: none */
+	bool receipts;
 };
 
 static void
@@ -42,9 +43,22 @@ startup_effects(struct startup *s, struct str key, uint32_t effects)
 		enc_percent(&s->bad, str_mem(key.p, key.n < NAME_MAX_ ? key.n : NAME_MAX_));
 }
 
+/* The broker's own: not the server's business. Another value of it is judged as a setting. */
+static bool
+is_receipt(struct startup *s, struct str key, struct str value)
+{
+	if (!str_ieqz(key, "cofferdam.receipt") ||
+	    !(str_ieqz(value, "on") || str_ieqz(value, "off")))
+		return false;
+	s->receipts = str_ieqz(value, "on");
+	return true;
+}
+
 static void
 startup_keep(struct startup *s, struct str key, struct str value)
 {
+	if (is_receipt(s, key, value))
+		return;
 	startup_effects(s, key, effects_pg_startup(key, value));
 	s->kept++;
 	buf_lstr(&s->list, key);
@@ -115,6 +129,7 @@ core_startup_read(struct core_conn *conn, struct rd *body, uint32_t *ret_effects
 		return err_set(err, ERR_TOO_LARGE, "start-up packet sets %u parameters, limit %d",
 		    s.kept, PGWIRE_STARTUP_PARAMS);
 	*ret_effects = s.effects;
+	conn->receipts = s.receipts;
 	buf_u32(&conn->params, s.kept);
 	buf_put_str(&conn->params, buf_str(&s.list));
 	h = hash_sha256(buf_str(&s.pins));

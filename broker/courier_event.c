@@ -42,6 +42,7 @@ static const struct {
     {"digest", PUBLIC},
     {"effects", PUBLIC},
     {"env", PUBLIC},
+    {"evidence", PUBLIC},
     {"field", PUBLIC},
     {"file", PUBLIC},
     {"first", PUBLIC},
@@ -73,6 +74,7 @@ static const struct {
     {"statement", PUBLIC},
     {"status", PUBLIC},
     {"target", PUBLIC},
+    {"theirs", PUBLIC},
     {"ticket", WORDS},
     {"to", PUBLIC},
     {"unsigned", PUBLIC},
@@ -83,6 +85,7 @@ static const struct {
     {"vkey", PUBLIC},
     {"why", WORDS},
     {"within", PUBLIC},
+    {"witness", PUBLIC},
 };
 
 /* --- words --------------------------------------------------------------------------- */

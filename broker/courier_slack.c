@@ -63,7 +63,8 @@ put_message(const struct json *o, struct buf *out)
 {
 	static const char *const lines[] = {"target", "env", "effects", "relations", "rule",
 	    "person", "role", "decision", "by", "owner", "reason", "why", "note", "ticket",
-	    "status", "max_rows", "approve_by", "sign_by", "use_by", "from", "to"};
+	    "status", "max_rows", "approve_by", "sign_by", "use_by", "from", "to", "witness",
+	    "kind", "size", "theirs"};
 	const struct json *data = json_get(o, "data"), *claimed = json_get(o, "claimed");
 	struct str digest = json_str(json_get(data, "statement")), link;
 

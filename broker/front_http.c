@@ -20,6 +20,7 @@ exchange_init(struct front_exchange *x)
 	buf_init(&x->ask, (size_t)1 << 18);
 	buf_init(&x->part, FRONT_HTTP_INLINE_MAX);
 	buf_init(&x->held, FRONT_HTTP_HELD_MAX);
+	buf_init(&x->receipt, 1024);
 }
 
 static void
@@ -30,6 +31,7 @@ exchange_free(struct front_conn *c)
 	front_http_body_free(c);
 	buf_free(&x->ask);
 	buf_free(&x->held);
+	buf_free(&x->receipt);
 }
 
 /* --- requests, one after the other ----------------------------------------------- */

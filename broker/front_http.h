@@ -64,9 +64,10 @@ struct front_exchange {
 	bool answered;	    /* and so is its end */
 	bool held_up;	    /* FU_HOLD 1 sent */
 	enum http_body framing;
-	uint64_t left;	  /* HTTP_BODY_LENGTH */
-	struct buf held;  /* what waits for core's word */
-	size_t held_last; /* where its last piece begins */
+	uint64_t left;	    /* HTTP_BODY_LENGTH */
+	struct buf held;    /* what waits for core's word */
+	size_t held_last;   /* where its last piece begins */
+	struct buf receipt; /* H_GO's */
 };
 
 struct front_http {
@@ -131,7 +132,7 @@ void front_http_problem(struct front_conn *c, unsigned status, const char *detai
 /* The answer breaks off here, and the client can tell. */
 void front_http_cut(struct front_conn *c);
 /* H_GO; false: core is out of step. */
-bool front_http_go(struct front_conn *c, bool body, uint64_t most, bool hold);
+bool front_http_go(struct front_conn *c, bool body, uint64_t most, bool hold, struct str receipt);
 void front_http_done(struct front_conn *c);
 /* Of upstream: false when it is none that could follow what came before. */
 bool front_http_head(struct front_conn *c, unsigned status, const struct http_field *f, size_t n);

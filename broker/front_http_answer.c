@@ -55,6 +55,32 @@ put_connection(const struct front_exchange *x, struct buf *b)
 		http_put_field(b, STR("Connection"), STR("keep-alive"));
 }
 
+static void
+put_receipt(const struct front_exchange *x, struct buf *b)
+{
+	if (x->receipt.n != 0)
+		http_put_field(b, STR(HTTP_RECEIPT), buf_str(&x->receipt));
+}
+
+/* The head came before core's word, by another wire: the field goes behind its first line. */
+static void
+put_receipt_late(struct front_exchange *x)
+{
+	AUTO_BUF struct buf b = BUF(x->held.n + ANSWER_MAX);
+	struct str rest = buf_str(&x->held), line;
+
+	if (!x->headed || !str_cut(&rest, '\n', &line))
+		return;
+	buf_put_str(&b, line);
+	buf_put_c(&b, '\n');
+	put_receipt(x, &b);
+	if (x->held_last != 0)
+		x->held_last += b.n - line.n - 1;
+	buf_put_str(&b, rest);
+	buf_reset(&x->held);
+	buf_put_str(&x->held, buf_str(&b));
+}
+
 /* --- answers that are here as a whole ------------------------------------------------ */
 
 static void
@@ -233,6 +259,7 @@ front_http_head(struct front_conn *c, unsigned status, const struct http_field *
 	x->last = x->last || !x->whole || x->framing == HTTP_BODY_CLOSE;
 	front_conn_deadline(c, 0);
 	http_put_status(&b, status);
+	put_receipt(x, &b);
 	put_fields(&b, f, n, status != 204);
 	put_date(&b, f, n);
 	if (x->framing == HTTP_BODY_CHUNKED)
@@ -287,7 +314,7 @@ front_http_end(struct front_conn *c, bool whole)
 /* --- core's word ---------------------------------------------------------------------- */
 
 bool
-front_http_go(struct front_conn *c, bool body, uint64_t most, bool hold)
+front_http_go(struct front_conn *c, bool body, uint64_t most, bool hold, struct str receipt)
 {
 	struct front_exchange *x = &c->http->x;
 
@@ -297,6 +324,8 @@ front_http_go(struct front_conn *c, bool body, uint64_t most, bool hold)
 		return true;
 	x->go = true;
 	x->hold = hold;
+	buf_put_str(&x->receipt, receipt);
+	put_receipt_late(x);
 	let_go(c, hold ? x->held_last : x->held.n);
 	finish(c);
 	if (body)

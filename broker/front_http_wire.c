@@ -78,15 +78,16 @@ on_go(struct front_hub *h, struct rd *b, int *fds, struct err *err)
 	uint8_t body = rd_u8(b);
 	uint64_t most = rd_u64(b);
 	uint8_t hold = rd_u8(b);
+	struct str receipt = rd_lstr(b);
 	struct front_conn *c;
 
 	(void)fds;
-	if (!rd_end(b) || body > 1 || hold > 1)
+	if (!rd_end(b) || body > 1 || hold > 1 || !http_is_value(receipt))
 		return front_hub_malformed(err);
 	c = in_flight(h, id, act);
 	if (c == NULL)
 		return 0;
-	if (!front_http_go(c, body == 1, most, hold == 1))
+	if (!front_http_go(c, body == 1, most, hold == 1, receipt))
 		return out_of_step(c, "H_GO");
 	return 0;
 }
@@ -164,6 +165,18 @@ on_abort(struct front_hub *h, struct rd *b, int *fds, struct err *err)
 
 /* --- upstream --------------------------------------------------------------------- */
 
+/* A server gives no receipts. */
+static size_t
+without_receipts(struct http_field *f, size_t n)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (!http_name_is(f[i].name, HTTP_RECEIPT))
+			f[kept++] = f[i];
+	return kept;
+}
+
 /* An answer that is none ends the connection; an answer that nobody waits for is dropped. */
 static int
 on_head(struct front_hub *h, struct rd *b, int *fds, struct err *err)
@@ -180,6 +193,7 @@ on_head(struct front_hub *h, struct rd *b, int *fds, struct err *err)
 		return rc;
 	if (!rd_end(b))
 		return front_hub_malformed(err);
+	n = without_receipts(f, n);
 	c = in_flight(h, id, act);
 	if (c != NULL && !front_http_head(c, status, f, n))
 		front_http_cut(c);

@@ -274,7 +274,9 @@ front_pg_refused(struct front_conn *c, const struct front_refusal *r)
 	if (r->act == 0 ? c->pg->state != FRONT_PG_OPENING
 			: c->pg->state != FRONT_PG_ACT || r->act != c->pg->act)
 		return;
+	front_pg_put_receipt(&b, r->receipt);
 	if (r->how == 0 || r->act == 0) {
+		front_pg_put(c, buf_str(&b), false);
 		c->pg->core_knows = false;
 		front_pg_last_error(c, &r->e);
 		return;
@@ -297,11 +299,36 @@ front_pg_refused(struct front_conn *c, const struct front_refusal *r)
 	front_conn_kick(c);
 }
 
+void
+front_pg_put_receipt(struct buf *b, struct str receipt)
+{
+	AUTO_BUF struct buf text = BUF(1024);
+
+	if (receipt.n == 0)
+		return;
+	buf_put_z(&text, "cofferdam receipt: ");
+	buf_put_str(&text, receipt);
+	pgwire_put_notice(b, buf_str(&text));
+}
+
+/* Before the ReadyForQuery that ends the answer: behind it a client may read no more. */
+static void
+put_tail(struct front_conn *c, struct str tail, bool ready)
+{
+	size_t last = ready ? 6 : 0;
+
+	front_pg_put(c, str_mem(tail.p, tail.n - last), true);
+	front_pg_put(c, buf_str(&c->pg->notices), false);
+	front_pg_put(c, str_mem(tail.p + (tail.n - last), last), true);
+	buf_free(&c->pg->notices);
+}
+
 /* All of the answer is here and its outcome is on record. */
 static void
 complete(struct front_conn *c)
 {
 	struct str tail = buf_str(&c->pg->hold);
+	bool ready;
 
 	if (!c->pg->done || c->pg->got < c->pg->want)
 		return;
@@ -309,9 +336,10 @@ complete(struct front_conn *c)
 		front_pg_last_words(c, "08006", "the answer is longer than what was recorded");
 		return;
 	}
-	if (tail.n >= 6 && memcmp(tail.p + tail.n - 6, "Z\0\0\0\5", 5) == 0)
+	ready = tail.n >= 6 && memcmp(tail.p + tail.n - 6, "Z\0\0\0\5", 5) == 0;
+	if (ready)
 		c->pg->txn = tail.p[tail.n - 1];
-	front_pg_put(c, tail, true);
+	put_tail(c, tail, ready && c->pg->kind <= FRONT_SYNC);
 	if (c->phase != FRONT_OPEN)
 		return;
 	buf_free(&c->pg->hold);
@@ -322,12 +350,13 @@ complete(struct front_conn *c)
 }
 
 void
-front_pg_done(struct front_conn *c, uint64_t act, uint64_t bytes)
+front_pg_done(struct front_conn *c, uint64_t act, uint64_t bytes, struct str notices)
 {
 	if (c->pg->state != FRONT_PG_ACT || act != c->pg->act)
 		return;
 	c->pg->done = true;
 	c->pg->want = bytes;
+	buf_put_str(&c->pg->notices, notices);
 	complete(c);
 }
 
@@ -371,6 +400,7 @@ start(struct front_conn *c)
 	c->pg->txn = 'I';
 	buf_init(&c->pg->unit, PGWIRE_MESSAGE_MAX + PGWIRE_UNIT_BYTES);
 	buf_init(&c->pg->hold, PGWIRE_HOLD_MAX);
+	buf_init(&c->pg->notices, FRONT_PG_NOTICES_MAX);
 	front_conn_deadline(c, c->hub->clocks.startup);
 }
 
@@ -379,6 +409,7 @@ pg_free(struct front_conn *c)
 {
 	buf_free(&c->pg->unit);
 	buf_free(&c->pg->hold);
+	buf_free(&c->pg->notices);
 	free(c->pg);
 }
 

@@ -38,6 +38,7 @@ struct front_pg {
 	bool done;	    /* PG_DONE came */
 	uint64_t got, want; /* answer bytes of the act */
 	struct buf hold;
+	struct buf notices; /* receipts, as messages; they go before the end of the answer */
 	struct front_copy copy;
 	struct pgwire_track track;
 	uint32_t key;  /* of ours, that cancels what this session runs */
@@ -49,15 +50,18 @@ struct front_pg {
 extern const struct front_proto front_pg_proto;
 extern const struct front_msg front_pg_messages[];
 
+#define FRONT_PG_NOTICES_MAX ((size_t)1 << 19) /* of one exchange */
 struct front_refusal {
 	uint64_t act;
 	uint8_t how;
 	struct pgwire_error e;
+	struct str receipt; /* empty: none */
 };
 /* --- front_pg_start.c */
 /* One start-up packet. False: more bytes are needed, or the state has changed. */
 bool front_pg_startup(struct front_conn *c);
-void front_pg_opened(struct front_conn *c, const struct pgwire_param *params, size_t n);
+void front_pg_opened(
+    struct front_conn *c, struct str receipt, const struct pgwire_param *params, size_t n);
 
 /* --- front_pg_copy.c */
 #define FRONT_PG_COPY_AHEAD ((size_t)128 << 10) /* read ahead of what upstream takes */
@@ -77,7 +81,9 @@ void front_pg_put(struct front_conn *c, struct str bytes, bool answer);
 void front_pg_last_error(struct front_conn *c, const struct pgwire_error *e);
 void front_pg_last_words(struct front_conn *c, const char *sqlstate, const char *message);
 void front_pg_refused(struct front_conn *c, const struct front_refusal *r);
-void front_pg_done(struct front_conn *c, uint64_t act, uint64_t bytes);
+/* A receipt as a message; nothing if it is empty. */
+void front_pg_put_receipt(struct buf *b, struct str receipt);
+void front_pg_done(struct front_conn *c, uint64_t act, uint64_t bytes, struct str notices);
 void front_pg_data(struct front_conn *c, uint64_t act, bool hold, struct str bytes);
 /* Core has ended the session. */
 void front_pg_gone(struct front_conn *c, const struct pgwire_error *e);

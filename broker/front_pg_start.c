@@ -179,7 +179,8 @@ front_pg_startup(struct front_conn *c)
 }
 
 void
-front_pg_opened(struct front_conn *c, const struct pgwire_param *params, size_t n)
+front_pg_opened(
+    struct front_conn *c, struct str receipt, const struct pgwire_param *params, size_t n)
 {
 	AUTO_BUF struct buf b = BUF(REPLY_MAX * 2);
 
@@ -191,6 +192,7 @@ front_pg_opened(struct front_conn *c, const struct pgwire_param *params, size_t 
 	for (size_t i = 0; i < n; i++)
 		pgwire_put_parameter(&b, params[i].key, params[i].value);
 	pgwire_put_key_data(&b, key_pid(c->id), c->pg->key);
+	front_pg_put_receipt(&b, receipt);
 	pgwire_put_ready(&b, 'I');
 	front_pg_put(c, buf_str(&b), false);
 	c->pg->state = FRONT_PG_READY;

@@ -11,6 +11,7 @@ on_opened(struct front_hub *h, struct rd *b, int *fds, struct err *err)
 {
 	struct pgwire_param p[2 * PGWIRE_STARTUP_PARAMS];
 	uint64_t id = rd_u64(b);
+	struct str receipt = rd_lstr(b);
 	uint32_t n = rd_u32(b);
 	struct front_conn *c;
 
@@ -25,7 +26,7 @@ on_opened(struct front_hub *h, struct rd *b, int *fds, struct err *err)
 		return front_hub_malformed(err);
 	c = front_conn_find(h, id, &front_pg_proto);
 	if (c != NULL)
-		front_pg_opened(c, p, n);
+		front_pg_opened(c, receipt, p, n);
 	return 0;
 }
 
@@ -43,6 +44,7 @@ on_refused(struct front_hub *h, struct rd *b, int *fds, struct err *err)
 	r.e.message = rd_lstr(b);
 	r.e.detail = rd_lstr(b);
 	r.e.hint = rd_lstr(b);
+	r.receipt = rd_lstr(b);
 	if (!rd_end(b) || r.how > 1)
 		return front_hub_malformed(err);
 	c = front_conn_find(h, id, &front_pg_proto);
@@ -55,14 +57,18 @@ static int
 on_done(struct front_hub *h, struct rd *b, int *fds, struct err *err)
 {
 	uint64_t id = rd_u64(b), act = rd_u64(b), bytes = rd_u64(b);
+	AUTO_BUF struct buf notices = BUF(FRONT_PG_NOTICES_MAX);
+	uint32_t n = rd_u32(b);
 	struct front_conn *c;
 
 	(void)fds;
-	if (!rd_end(b))
+	for (uint32_t i = 0; i < n && !b->bad; i++)
+		front_pg_put_receipt(&notices, rd_lstr(b));
+	if (!rd_end(b) || buf_over(&notices))
 		return front_hub_malformed(err);
 	c = front_conn_find(h, id, &front_pg_proto);
 	if (c != NULL)
-		front_pg_done(c, act, bytes);
+		front_pg_done(c, act, bytes, buf_str(&notices));
 	return 0;
 }
 

@@ -325,6 +325,11 @@ static const struct help {
 	"  --reason TEXT       why, up to 256 bytes; recorded\n"
 	"  --yes               order it\n"
 	"  --cancel            take an order away that no start has carried out\n" STATE},
+    {"log verify-receipt", "RECEIPT [DIR] [--keys FILE]",
+	"Does the log hold the record that an answer was given for (field Cofferdam-Receipt), as "
+	"it\n"
+	"was? Ends with 0 it does, 1 it does not, 2 usage or keys.",
+	"  RECEIPT             ORIGIN#SEQ:HASH:SIZE\n" LOG_KEYS LOG_DIR},
     {"log erase", "--subject WHOSE --reason TEXT [--yes]",
 	"Destroy the keys of what was sealed of a subject's runs: texts, statements, bodies and\n"
 	"answers. The records stay and verify. Without --yes it only says what would be erased.",

@@ -43,6 +43,7 @@ static const struct {
     {"prove", cmd_log_prove,
 	"SEQ [--state DIR | DIR] [--keys FILE] [--checkpoint FILE] [--line FILE]"},
     {"verify-proof", cmd_log_verify_proof, "FILE --keys FILE | --state DIR"},
+    {"verify-receipt", cmd_log_verify_receipt, "RECEIPT [--state DIR | DIR] [--keys FILE]"},
     {"keys", cmd_log_keys, "[--state DIR | DIR] [--keys FILE]"},
     {"rotate-key", cmd_log_rotate_key, "[--state DIR] [--revoke REASON [--last SIZE]]"},
     {"prune", cmd_log_prune,

@@ -16,6 +16,7 @@ int cmd_log_head(int argc, char **argv);
 int cmd_log_prove(int argc, char **argv);
 int cmd_log_verify_proof(int argc, char **argv);
 int cmd_log_prune(int argc, char **argv);
+int cmd_log_verify_receipt(int argc, char **argv);
 int cmd_log_erase(int argc, char **argv);
 int cmd_log_keys(int argc, char **argv);
 int cmd_log_rotate_key(int argc, char **argv);

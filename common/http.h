@@ -14,7 +14,8 @@
 #define HTTP_METHOD_MAX 24
 #define HTTP_FIELDS_MAX 200
 #define HTTP_HOST_MAX 253
-#define HTTP_HOST_SIZE 256 /* host and NUL */
+#define HTTP_RECEIPT "Cofferdam-Receipt" /* field of answers, from the broker alone */
+#define HTTP_HOST_SIZE 256		 /* host and NUL */
 
 struct http_field {
 	struct str name, value; /* value without white space around it */

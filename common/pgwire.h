@@ -75,6 +75,7 @@ struct pgwire_error {
 int pgwire_error_parse(struct str body, struct pgwire_error *ret, struct err *err);
 /* Empty detail or hint: no such field. NULs in the texts end them. */
 void pgwire_put_error(struct buf *b, const char *severity, const struct pgwire_error *e);
+void pgwire_put_notice(struct buf *b, struct str message); /* of SQLSTATE 00000 */
 
 void pgwire_put_ready(struct buf *b, char txn);
 void pgwire_put_auth_ok(struct buf *b);

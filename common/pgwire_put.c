@@ -46,10 +46,10 @@ put_field(struct buf *b, char code, struct str s)
 	put_z(b, s);
 }
 
-void
-pgwire_put_error(struct buf *b, const char *severity, const struct pgwire_error *e)
+static void
+put_words(struct buf *b, char type, const char *severity, const struct pgwire_error *e)
 {
-	size_t at = put_begin(b, 'E');
+	size_t at = put_begin(b, type);
 
 	put_field(b, 'S', str_z(severity));
 	put_field(b, 'V', str_z(severity));
@@ -61,6 +61,19 @@ pgwire_put_error(struct buf *b, const char *severity, const struct pgwire_error 
 		put_field(b, 'H', e->hint);
 	buf_u8(b, 0);
 	put_end(b, at);
+}
+
+void
+pgwire_put_error(struct buf *b, const char *severity, const struct pgwire_error *e)
+{
+	put_words(b, 'E', severity, e);
+}
+
+void
+pgwire_put_notice(struct buf *b, struct str message)
+{
+	put_words(
+	    b, 'N', "NOTICE", &(struct pgwire_error){.sqlstate = STR("00000"), .message = message});
 }
 
 void

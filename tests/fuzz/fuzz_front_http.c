@@ -91,6 +91,7 @@ let_go(uint64_t conn, uint64_t act, bool body)
 	buf_u8(&b, body);
 	buf_u64(&b, 100);
 	buf_u8(&b, (f.does & 8) != 0);
+	buf_lz(&b, "acme-prod#17:00:18");
 	send_act(f.core, MSG_H_GO, conn, act, &b);
 	if (!body) {
 		answer(conn, act);

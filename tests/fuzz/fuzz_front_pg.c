@@ -50,6 +50,8 @@ finish(void)
 	buf_lstr(&b, STR("C\0\0\0\5\0Z\0\0\0\5I"));
 	send_to(f.upstream, MSG_UF_DATA, f.act, &b);
 	buf_u64(&done, 12);
+	buf_u32(&done, 1);
+	buf_lz(&done, "acme-prod#17:00:18");
 	send_to(f.core, MSG_PG_DONE, f.act, &done);
 	f.inside = false;
 }
@@ -61,7 +63,7 @@ refuse(void)
 
 	buf_u8(&b, 1);
 	buf_lz(&b, "42501");
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 4; i++)
 		buf_lz(&b, "");
 	send_to(f.core, MSG_PG_REFUSED, f.act, &b);
 	f.inside = false;
@@ -159,6 +161,7 @@ on_message(
 	f.conn = rd_u64(r);
 	if (type == MSG_PG_OPEN) {
 		buf_u64(&b, f.conn);
+		buf_lz(&b, "");
 		buf_u32(&b, 0);
 		ipc_send(f.core, MSG_PG_OPENED, &b, NULL, 0);
 	} else if (type == MSG_PG_ACT) {

@@ -378,7 +378,7 @@ class Core:
 
     def refuse(self, c, act, how, sqlstate, message, detail="", hint=""):
         self.front.send(PG_REFUSED, struct.pack(">QQB", c.id, act, how) + lstr(sqlstate) + lstr(message) + lstr(detail) +
-                        lstr(hint))
+                        lstr(hint) + lstr(""))
 
     def act(self, c, act, kind, b):
         if self.close_next:
@@ -435,7 +435,7 @@ class Core:
             elif o["ok"]:
                 c.open = True
                 ps = o["params"]
-                self.front.send(PG_OPENED, struct.pack(">QI", c.id, len(ps)) + b"".join(lstr(k) + lstr(v) for k, v in ps))
+                self.front.send(PG_OPENED, struct.pack(">QII", c.id, 0, len(ps)) + b"".join(lstr(k) + lstr(v) for k, v in ps))
             else:
                 del self.conns[c.id]
                 self.refuse(c, 0, 0, o["sqlstate"], o["message"])
@@ -449,7 +449,7 @@ class Core:
             c = self.conns.get(d["conn"])
             if c is not None:
                 c.txn, c.act = d["txn"], None
-                frame = struct.pack(">QQQ", d["conn"], d["act"], d["bytes"])
+                frame = struct.pack(">QQQI", d["conn"], d["act"], d["bytes"], 0)
                 if self.hold_done is not None:
                     self.hold_done.append(frame)
                 else:

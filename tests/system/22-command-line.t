@@ -50,6 +50,7 @@ COMMANDS = {  # file with the option table: its commands
     "cmd/cmd_log_export.c": ["log export"],
     "cmd/cmd_log_head.c": ["log head", "log checkpoint"],
     "cmd/cmd_log_prove.c": ["log prove", "log verify-proof"],
+    "cmd/cmd_log_receipt.c": ["log verify-receipt"],
     "cmd/cmd_log_erase.c": ["log erase"],
     "cmd/cmd_log_prune.c": ["log prune"],
     "cmd/cmd_log_reconcile.c": ["log reconcile"],

@@ -310,14 +310,21 @@ tell(struct ipc *w, uint16_t type, struct buf *b)
 }
 
 static inline void
-go(const struct act *a, bool body, uint64_t most, bool hold)
+go_with(const struct act *a, bool body, uint64_t most, bool hold, const char *receipt)
 {
 	struct buf b = to_act(a, 0);
 
 	buf_u8(&b, body);
 	buf_u64(&b, most);
 	buf_u8(&b, hold);
+	buf_lz(&b, receipt);
 	tell(core, MSG_H_GO, &b);
+}
+
+static inline void
+go(const struct act *a, bool body, uint64_t most, bool hold)
+{
+	go_with(a, body, most, hold, "");
 }
 
 static inline void

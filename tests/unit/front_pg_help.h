@@ -249,6 +249,7 @@ open_session(int *ret_fd)
 	say(*ret_fd, startup(&b));
 	id = seen[expect(MSG_PG_OPEN)].conn;
 	buf_u64(&r, id);
+	buf_lz(&r, "");
 	buf_u32(&r, 1);
 	buf_lz(&r, "server_version");
 	buf_lz(&r, "15");
@@ -277,6 +278,7 @@ done(uint64_t conn, uint64_t act, uint64_t bytes)
 	buf_u64(&b, conn);
 	buf_u64(&b, act);
 	buf_u64(&b, bytes);
+	buf_u32(&b, 0);
 	ipc_send(core, MSG_PG_DONE, &b, NULL, 0);
 }
 
@@ -290,6 +292,7 @@ refuse(uint64_t conn, uint64_t act, uint8_t how)
 	buf_u8(&b, how);
 	buf_lz(&b, "42501");
 	buf_lz(&b, "no");
+	buf_lz(&b, "");
 	buf_lz(&b, "");
 	buf_lz(&b, "");
 	ipc_send(core, MSG_PG_REFUSED, &b, NULL, 0);

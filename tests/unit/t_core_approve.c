@@ -58,7 +58,8 @@ struct signing {
 	const struct core_request *rq;
 	const char *decision, *person, *role, *ns;
 	const struct person *key;
-	const char *change; /* a text appended to what is signed */
+	const char *change;   /* a text appended to what is signed */
+	const char *log_head; /* instead of the request's; NULL: that */
 };
 
 static unsigned
@@ -72,6 +73,8 @@ sign_with(struct world *w, const struct signing *s, struct str *ret)
 	struct err err;
 
 	core_sign_statement(s->rq, s->decision, str_z(s->role), str_z(s->person), &st);
+	if (s->log_head != NULL)
+		st.s.log_head = str_z(s->log_head);
 	if (statement_bytes(&st.s, &bytes, &err) != 0)
 		fail_msg("%s", err.msg);
 	core_sign_statement_free(&st);
@@ -340,6 +343,43 @@ signatures_that_are_not_exactly_right_do_not_count(void **state)
 	    -ERR_NOT_FOUND);
 	assert_int_equal(sign(w, "approve", "dana", "dba", &w->dana), 0); /* the right one does */
 	assert_int_equal(only_request(w)->ngrants, 1);
+}
+
+/* Signed over another history, by a person who was shown one: longer, of another root, of another
+ * log. */
+static void
+a_statement_over_a_head_that_the_log_does_not_extend_does_not_count(void **state)
+{
+	struct world *w = *state;
+	const struct core_request *rq;
+	AUTO_FREE char *longer = NULL, *root = NULL, *other = NULL;
+	const char *heads[3];
+	struct str text, size, rest, origin;
+
+	asked(w);
+	rq = only_request(w);
+	rest = str_z(rq->log_head);
+	assert_true(str_cut(&rest, ' ', &origin) && str_cut(&rest, ' ', &size));
+	heads[0] = longer =
+	    xasprintf("%.*s 1%.*s %.*s", STR_ARG(origin), STR_ARG(size), STR_ARG(rest));
+	heads[1] = root =
+	    xasprintf("%.*s %.*s q6urq6urq6urq6urq6urq6urq6urq6urq6urq6urq6s=", STR_ARG(origin),
+		STR_ARG(size));
+	heads[2] = other = xasprintf("other.example/log %.*s %.*s", STR_ARG(size), STR_ARG(rest));
+	for (size_t i = 0; i < ARRAY_LEN(heads); i++) {
+		const struct signing s = {.rq = rq,
+		    .decision = "approve",
+		    .person = "dana",
+		    .role = "dba",
+		    .key = &w->dana,
+		    .log_head = heads[i]};
+
+		assert_int_equal(sign_with(w, &s, &text), -ERR_SIGNATURE);
+		assert_int_equal(count(w, "approval.rejected"), i + 1);
+	}
+	assert_int_equal(rq->ngrants, 0);
+	assert_int_equal(sign(w, "approve", "dana", "dba", &w->dana), 0);
+	assert_int_equal(rq->ngrants, 1);
 }
 
 static void
@@ -657,11 +697,11 @@ only_people_of_the_policy_may_look(void **state)
 /* --- after a restart ------------------------------------------------------------- */
 
 static void
-tell_live(struct world *w, const char *type, const char *data, uint64_t seq)
+tell_live_root(struct world *w, const char *type, const char *data, uint64_t seq, uint8_t first)
 {
 	AUTO_BUF struct buf body = BUF(1 << 16);
 	AUTO_BUF struct buf b = BUF(1 << 17);
-	uint8_t root[32] = {7};
+	uint8_t root[32] = {first};
 
 	buf_printf(&body,
 	    "{\"data\":%s,\"run\":\"%s\",\"seq\":%llu,\"time\":\"2026-01-01T00:00:00.000000Z\","
@@ -670,6 +710,12 @@ tell_live(struct world *w, const char *type, const char *data, uint64_t seq)
 	buf_lstr(&b, buf_str(&body));
 	buf_put(&b, root, 32);
 	say(&w->writer, MSG_W_LIVE, &b);
+}
+
+static void
+tell_live(struct world *w, const char *type, const char *data, uint64_t seq)
+{
+	tell_live_root(w, type, data, seq, 7); /* as the records were acknowledged with */
 }
 
 static void
@@ -734,6 +780,27 @@ a_quorum_whose_arming_was_not_recorded_is_armed_again(void **state)
 	world_live(w);
 	assert_int_equal(only_request(w)->state, CORE_RQ_ARMED);
 	assert_int_equal(count(w, "approval.armed"), 2);
+}
+
+/* The same records, behind others than were there when people signed. */
+static void
+signatures_over_another_history_than_the_logs_void_their_request(void **state)
+{
+	struct world *w = *state;
+	size_t n;
+
+	armed(w);
+	n = w->nrecords;
+	world_wire(w, &w->writer, IPC_ROLE_WRITER, "");
+	tell_live(w, "run.start", "{}", 0);
+	for (size_t i = 0; i < n; i++)
+		if (str_has_prefix(str_z(w->records[i].type), "approval."))
+			tell_live_root(w, w->records[i].type, w->records[i].data, i, 8);
+	world_live(w);
+	assert_int_equal(only_request(w)->state, CORE_RQ_VOID);
+	client_query(w, 1, 3, SQL);
+	(void)refused(w);
+	assert_true(silent(&w->upstream, MSG_U_SEND));
 }
 
 /* --- a log that somebody else appended to ----------------------------------------- */
@@ -969,6 +1036,7 @@ main(void)
 	    world_test(nothing_is_sent_before_the_consumption_is_durable),
 	    world_test(the_owner_cannot_approve_and_the_attempt_is_recorded),
 	    world_test(signatures_that_are_not_exactly_right_do_not_count),
+	    world_test(a_statement_over_a_head_that_the_log_does_not_extend_does_not_count),
 	    world_test(a_name_alone_is_rejected),
 	    world_test(the_same_person_twice_is_one_person),
 	    world_test(a_signature_that_cannot_be_recorded_does_not_count),
@@ -987,6 +1055,7 @@ main(void)
 	    world_test(a_change_whose_rows_cannot_be_counted_is_refused_not_asked_for),
 	    world_test(only_people_of_the_policy_may_look),
 	    world_test(requests_signatures_and_arming_come_back_from_the_log),
+	    world_test(signatures_over_another_history_than_the_logs_void_their_request),
 	    world_test(a_consumed_request_stays_consumed_after_a_restart),
 	    world_test(a_quorum_whose_arming_was_not_recorded_is_armed_again),
 	    world_test(a_forged_grant_in_the_log_voids_its_request),

@@ -290,6 +290,22 @@ assert_without(const char *z, const char *what)
 }
 
 static void
+a_conflict_names_the_witness_its_kind_and_the_evidence(void **state UNUSED)
+{
+	AUTO_FREE char *z = event("log.conflict",
+	    "{\"evidence\":\"ab\",\"file\":\"1\",\"kind\":\"rollback\",\"size\":7,\"status\":409,"
+	    "\"theirs\":9,\"witness\":\"witness.example/w1\"}",
+	    false, false);
+	AUTO_FREE char *slack = event(
+	    "log.conflict", "{\"kind\":\"fork\",\"witness\":\"witness.example/w1\"}", false, true);
+
+	assert_non_null(strstr(z,
+	    "\"data\":{\"evidence\":\"ab\",\"file\":\"1\",\"kind\":\"rollback\",\"size\":7,"
+	    "\"status\":409,\"theirs\":9,\"witness\":\"witness.example/w1\"}"));
+	assert_non_null(strstr(slack, "witness.example/w1"));
+}
+
+static void
 a_record_leaves_by_a_list_of_names(void **state UNUSED)
 {
 	AUTO_FREE char *z = event("approval.request", request, false, false);
@@ -514,6 +530,7 @@ main(void)
 	    T(what_is_not_right_is_named),
 	    T(events_are_types_families_and_alarms),
 	    T(an_address_is_https_and_has_one_reading),
+	    T(a_conflict_names_the_witness_its_kind_and_the_evidence),
 	    T(a_record_leaves_by_a_list_of_names),
 	    T(names_of_tables_leave_only_where_they_were_asked_for),
 	    T(what_an_agent_says_stands_apart_and_is_printable),

@@ -18,6 +18,7 @@ keyed_session(int *ret_fd, uint8_t key[8])
 	say(*ret_fd, startup(&b));
 	id = seen[expect(MSG_PG_OPEN)].conn;
 	buf_u64(&r, id);
+	buf_lz(&r, "");
 	buf_u32(&r, 0);
 	ipc_send(core, MSG_PG_OPENED, &r, NULL, 0);
 	pump(20);

@@ -207,6 +207,42 @@ answer_that_is_faster_than_cores_word_waits_for_it(void **state UNUSED)
 }
 
 static void
+receipt_stands_in_the_head_whichever_comes_first_and_no_servers_own(void **state UNUSED)
+{
+	AUTO_FD int fd = client(web);
+	AUTO_ACT a = {0};
+
+	say(fd, GET);
+	a = act();
+	go_with(&a, false, 0, false, "o#17:ab:18");
+	pump(5);
+	head(&a, 200, "Content-Length:2\ncofferdam-RECEIPT:theirs\nX-Theirs:1");
+	data(&a, STR("ok"));
+	finish(&a);
+	assert_string_equal(hear(fd), OK "Cofferdam-Receipt: o#17:ab:18\r\nContent-Length: 2\r\n"
+					 "X-Theirs: 1\r\nDate\r\n\r\nok");
+	act_free(&a);
+	for (int held = 0; held < 2; held++) {
+		say(fd, GET);
+		a = act();
+		head(&a, 200, "Content-Length:4");
+		data(&a, STR("\r\n"));
+		data(&a, STR("ok"));
+		end(&a, true);
+		assert_string_equal(hear(fd), "");
+		go_with(&a, false, 0, held == 1, "o#17:ab:18");
+		assert_string_equal(hear(fd),
+		    held == 1 ? OK "Cofferdam-Receipt: o#17:ab:18\r\nContent-Length: 4\r\n"
+				   "Date\r\n\r\n\r\n"
+			      : OK "Cofferdam-Receipt: o#17:ab:18\r\nContent-Length: 4\r\n"
+				   "Date\r\n\r\n\r\nok");
+		done(&a);
+		assert_string_equal(hear(fd), held == 1 ? "ok" : "");
+		act_free(&a);
+	}
+}
+
+static void
 refusal_replaces_a_held_answer_of_which_nothing_was_seen(void **state UNUSED)
 {
 	AUTO_FD int fd = client(web);
@@ -274,6 +310,7 @@ main(void)
 	    P(fields_of_a_connection_stay_on_their_side),
 	    P(interim_answers_are_relayed_to_who_knows_them),
 	    P(end_of_a_held_answer_waits_for_its_record),
+	    P(receipt_stands_in_the_head_whichever_comes_first_and_no_servers_own),
 	    P(answer_that_is_faster_than_cores_word_waits_for_it),
 	    P(refusal_replaces_a_held_answer_of_which_nothing_was_seen),
 	    P(slow_reader_holds_the_server_up),

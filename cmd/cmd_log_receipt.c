@@ -1,0 +1,140 @@
+/*
+ * `cofferdam log verify-receipt`: does the log still hold the record that an answer's receipt
+ * names, as it was? Runs as whoever may read the log. The log is verified up to that record first;
+ * nothing of what is printed can move a terminal.
+ */
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "audit/reader.h"
+#include "audit/receipt.h"
+#include "audit/verify.h"
+#include "cmd/cmd.h"
+#include "cmd/cmd_log.h"
+#include "cmd/cmd_place.h"
+#include "common/log.h"
+
+#include "common/banned.h"
+
+struct receipt_args {
+	const char *state, *vkey, *receipt, *dir;
+};
+
+static bool
+receipt_args_read(int argc, char **argv, struct receipt_args *a)
+{
+	static const struct option options[] = {
+	    {"state", required_argument, NULL, 's'},
+	    {"keys", required_argument, NULL, 'k'},
+	    {"vkey", required_argument, NULL, 'k'},
+	    {NULL, 0, NULL, 0},
+	};
+	int c;
+
+	optind = 1;
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		switch (c) {
+		case 's': a->state = optarg; break;
+		case 'k': a->vkey = optarg; break;
+		default: return false;
+		}
+	}
+	if (optind < argc)
+		a->receipt = argv[optind++];
+	if (optind < argc)
+		a->dir = argv[optind++];
+	return a->receipt != NULL && optind == argc;
+}
+
+/* ERR_TAMPER: a finding at the record or before it, or one that may be anywhere. */
+static int
+whole(int logdir, const struct vkeys *keys, const struct receipt *r, struct verdict *v,
+    struct err *err)
+{
+	int rc = verify_log(logdir, keys, NULL, 0, v, err);
+
+	if (rc != 0)
+		return rc;
+	if (v->config[0] != '\0')
+		return err_set(err, ERR_CONFIG, "%s", v->config);
+	if (v->more != 0)
+		return err_set(err, ERR_TAMPER, "the log is tampered with in many places");
+	for (size_t i = 0; i < v->nfaults; i++)
+		if (v->faults[i].seq <= r->seq)
+			return err_set(err, ERR_TAMPER,
+			    "the log is tampered with at record %" PRIu64, v->faults[i].seq);
+	return 0;
+}
+
+/* ERR_TAMPER: it is there, and is another; ERR_NOT_FOUND: the log does not go so far. */
+static int
+holds(int logdir, const struct receipt *r, const struct verdict *v, struct err *err)
+{
+	AUTO(reader) struct reader *rd = NULL;
+	struct reader_place at = {0};
+	struct record rec;
+	struct hash leaf;
+	int rc;
+
+	if (v->size < r->size)
+		return err_set(err, ERR_NOT_FOUND,
+		    "the log has %" PRIu64 " records, and had %" PRIu64 " when this was given: it "
+		    "was set back",
+		    v->size, r->size);
+	if ((rc = reader_open(logdir, &rd, err)) != 0)
+		return rc;
+	at.seq = reader_segment(rd, r->seq);
+	if ((rc = reader_seek(rd, &at, err)) != 0)
+		return rc;
+	while ((rc = reader_next(rd, &rec, &at, &leaf, err)) == 1 && at.seq < r->seq)
+		;
+	if (rc == 0)
+		return err_set(err, ERR_NOT_FOUND, "the log has no record %" PRIu64, r->seq);
+	if (rc < 0)
+		return rc;
+	if (!hash_eq(&leaf, &r->leaf))
+		return err_set(
+		    err, ERR_TAMPER, "record %" PRIu64 " of the log is another one", r->seq);
+	return 0;
+}
+
+int
+cmd_log_verify_receipt(int argc, char **argv)
+{
+	AUTO_PLACE struct cmd_place place = {-1, -1};
+	struct receipt_args a = {0};
+	struct err err = {0};
+	struct verdict v = {0};
+	struct receipt r;
+	struct str origin;
+	struct vkeys keys;
+	AUTO_FREE char *text = NULL;
+	int rc;
+
+	if (!receipt_args_read(argc, argv, &a))
+		return log_usage("verify-receipt");
+	if (receipt_parse(str_trim(str_z(a.receipt)), &origin, &r, &err) != 0) {
+		(void)log_fail(&err);
+		return CMD_USAGE;
+	}
+	if (cmd_place_open(a.state, a.dir, &place, &err) != 0 ||
+	    cmd_place_keys(&place, a.vkey, &keys, &err) != 0)
+		return log_fail(&err);
+	text = log_vis(origin);
+	rc = whole(place.logdir, &keys, &r, &v, &err);
+	if (rc == 0 && !receipt_is_of(origin, str_z(keys.key[0].name)))
+		rc = err_set(&err, ERR_NOT_FOUND, "the receipt is of log %s, this is log %s", text,
+		    keys.key[0].name);
+	if (rc == 0)
+		rc = holds(place.logdir, &r, &v, &err);
+	if (rc == ERR_TAMPER || rc == ERR_NOT_FOUND) {
+		(void)printf("NOT HELD: %s\n", err.msg);
+		return CMD_FAILED;
+	}
+	if (rc != 0)
+		return log_fail(&err);
+	(void)printf("HELD record %" PRIu64 " of %s, signed%s\n", r.seq, text,
+	    v.verified > r.seq ? "" : " not yet");
+	return CMD_OK;
+}
