@@ -20,6 +20,7 @@
 #define VERSION 1
 #define BUSY_MS 10000 /* a person with sqlite3 has it open; ours take turns by the lock */
 #define LOCK_SUFFIX ".lock"
+#define NO_INDEX "%s: is there and no index of a log: name another file, or take it away first"
 
 #define SQL_BLOCK                                                                              \
 	"CREATE TABLE block(n INTEGER PRIMARY KEY,tmin INTEGER,tmax INTEGER,leaf BLOB,places " \
@@ -195,6 +196,31 @@ files_remove(const char *path, struct err *err)
 			return err_sys(err, ERR_SYSTEM, errno, "%s", z);
 	}
 	return 0;
+}
+
+/* SQLite's header: its name, and the application's number at 68. */
+int
+index_may_replace(const char *path, struct err *err)
+{
+	static const char magic[16] = "SQLite format 3";
+	AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | O_NOFOLLOW);
+	uint8_t head[72];
+	uint32_t app;
+	struct stat st;
+	ssize_t n;
+
+	if (fd < 0)
+		return errno == ENOENT ? 0 : err_sys(err, ERR_CONFIG, errno, "%s", path);
+	if (fstat(fd, &st) != 0 ||
+	    (S_ISREG(st.st_mode) && (n = pread(fd, head, sizeof(head), 0)) < 0))
+		return err_sys(err, ERR_CONFIG, errno, "%s", path);
+	if (S_ISREG(st.st_mode) && n == 0)
+		return 0;
+	if (!S_ISREG(st.st_mode) || n != (ssize_t)sizeof(head) ||
+	    memcmp(head, magic, sizeof(magic)) != 0)
+		return err_set(err, ERR_CONFIG, NO_INDEX, path);
+	memcpy(&app, head + 68, sizeof(app));
+	return be32toh(app) == APP_ID ? 0 : err_set(err, ERR_CONFIG, NO_INDEX, path);
 }
 
 int

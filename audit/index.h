@@ -32,6 +32,11 @@ int index_open(const char *path, int logdir, struct index **ret, bool *ret_anew,
 int index_update(struct index *x, int logdir, const struct index_watch *w, struct err *err);
 void index_close(struct index *x);
 DEFINE_AUTO(index, struct index, index_close)
+/*
+ * 0 if nothing is lost when an index is put there: no file, an empty one, or one that says it is an
+ * index of ours, of any version and state. ERR_CONFIG names any other.
+ */
+int index_may_replace(const char *path, struct err *err);
 /* Takes the file away, with what SQLite keeps beside it; no error if it is not there. */
 int index_remove(const char *path, struct err *err);
 

@@ -32,7 +32,7 @@ log_index_path(const struct cmd_place *p, const char *file, struct buf *ret, str
 
 	if (file != NULL || p->statedir < 0) {
 		buf_put_z(ret, file != NULL ? file : "");
-		return 0;
+		return file != NULL ? index_may_replace(file, err) : 0;
 	}
 	if (mkdirat(p->statedir, INDEX_DIR, 0700) != 0 && errno != EEXIST)
 		return err_sys(err, ERR_CONFIG, errno,

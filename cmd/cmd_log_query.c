@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "cmd/cmd.h"
@@ -14,6 +15,8 @@
 #include "cmd/cmd_log_index.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "policy/effect.h"
+#include "policy/policy.h"
 
 #include "common/banned.h"
 
@@ -90,6 +93,30 @@ read_number(const char *option, const char *arg, uint64_t *ret)
 	return str_to_u64(str_z(arg), INT64_MAX, ret) || bad(option, arg, "a number");
 }
 
+/* Of a closed list a word that is not in it finds nothing: refused, or it would look like "nothing
+ * of it happened". */
+static bool
+is_word(enum index_kind kind, const char *name, const char *arg)
+{
+	static const char *const src[] = {"broker", "agent", "human", "operator"};
+
+	if (kind == INDEX_SRC) {
+		for (size_t i = 0; i < ARRAY_LEN(src); i++)
+			if (strcmp(arg, src[i]) == 0)
+				return true;
+		return bad(name, arg, "one of broker, agent, human, operator");
+	}
+	if (kind == INDEX_VERDICT) {
+		for (int v = VERDICT_DENY; v <= VERDICT_ALLOW; v++)
+			if (strcmp(arg, verdict_name((enum verdict)v)) == 0)
+				return true;
+		return bad(name, arg, "one of allow, deny, needs_approval");
+	}
+	if (kind == INDEX_EFFECT && (arg[0] == '@' || effect_parse(str_z(arg)) == 0))
+		return bad(name, arg, "one effect, as delete (format-policy.md lists them)");
+	return true;
+}
+
 static bool
 read_option(struct query_args *a, int c, const char *name)
 {
@@ -114,6 +141,8 @@ read_option(struct query_args *a, int c, const char *name)
 	}
 	default:
 		if (c < OPT_KIND)
+			return false;
+		if (!is_word((enum index_kind)(c - OPT_KIND), name, optarg))
 			return false;
 		add_term(a, (enum index_kind)(c - OPT_KIND), str_z(optarg));
 		return true;

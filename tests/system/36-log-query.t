@@ -232,6 +232,32 @@ writer.wait()
 tap.ok(seen >= 15000 and writer.returncode == 0, "what was acknowledged is found while the log is written (%d)" % seen)
 
 
+# --- what is not the index's ---------------------------------------------------------------------
+mine = T + "/mine"
+with open(mine, "w", encoding="ascii") as f:
+    f.write("mine, and no index\n" * 100)
+notes = sqlite3.connect(T + "/notes.db")
+notes.execute("CREATE TABLE notes(t)")
+notes.commit()
+notes.close()
+for path in (mine, T + "/notes.db", glob.glob(LOG + "/log/seg/*.jsonl")[0]):
+    was = open(path, "rb").read()
+    for args in (["query", "--limit", "1"], ["index"], ["index", "--rebuild"]):
+        r = run(args[0], "--state", LOG, "--index", path, *args[1:])
+        tap.ok(r.returncode == 2 and path + ": is there and no index" in r.stderr and open(path, "rb").read() == was,
+               "a file that is no index is not taken for one: %s %s" % (os.path.basename(path)[-8:], " ".join(args)), r.stderr)
+open(T + "/none", "w").close()
+for path in (T + "/new", T + "/none"):
+    for args in (["query", "--limit", "1"], ["index", "--rebuild"], ["query", "--limit", "1"]):
+        r = run(args[0], "--state", LOG, "--index", path, *args[1:])
+        tap.ok(r.returncode == 0, "a new one, an empty one and ours are: %s" % args[0], r.stderr)
+for option, word, known in (("verdict", "denied", "deny"), ("src", "alien", "broker"), ("effect", "@data", "read"), ("effect", "remove", "delete")):
+    r = run("query", "--state", LOG, "--" + option, word)
+    tap.ok(r.returncode == 2 and r.stdout == "" and "--%s %s: must be one" % (option, word) in r.stderr,
+           "a word that no record can have is an error, not an answer: %s %s" % (option, word), r.stderr)
+    tap.ok(run("query", "--state", LOG, "--" + option, known).stdout != "", "and beside it %s finds" % known)
+
+
 def hurt(seq, fn):
     d = T + "/hurt"
     shutil.rmtree(d, ignore_errors=True)
