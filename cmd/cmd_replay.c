@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 #include "cmd/cmd.h"
 #include "cmd/cmd_file.h"
@@ -33,11 +34,25 @@ replay_keysdir(const struct cmd_place *p)
 		   : openat(p->statedir, "keys/blob", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
+/* What is there and is no regular file, as /dev/stdout or a pipe, is written to: a rename would
+ * take its place. */
+static int
+write_through(const char *path, const struct buf *b, struct err *err)
+{
+	AUTO_FD int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+
+	if (fd < 0)
+		return err_sys(err, ERR_CONFIG, errno, "%s", path);
+	return file_write_all(fd, buf_str(b)) == 0 ? 0
+						   : err_sys(err, ERR_SYSTEM, errno, "%s", path);
+}
+
 int
 replay_write(const char *path, const struct buf *b, struct err *err)
 {
 	AUTO_FREE char *dir = xstrdup(path);
 	AUTO_FD int fd = -1;
+	struct stat st;
 	char *slash = strrchr(dir, '/');
 	const char *name = slash != NULL ? path + (slash + 1 - dir) : path;
 
@@ -48,6 +63,8 @@ replay_write(const char *path, const struct buf *b, struct err *err)
 		return file_write_all(STDOUT_FILENO, buf_str(b)) == 0
 			   ? 0
 			   : err_sys(err, ERR_SYSTEM, errno, "standard output");
+	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+		return write_through(path, b, err);
 	if (slash != NULL)
 		slash[slash == dir] = '\0'; /* of a path in the root: "/" */
 	fd = open(slash != NULL ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

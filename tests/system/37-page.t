@@ -44,6 +44,12 @@ d = s.build(temp.path + "/s", cp=100)
 PAGE = temp.path + "/page.html"
 rc, out, err = replay("timeline", d, "--html", PAGE, "r-1")
 tap.ok(rc == 0 and out == "" and os.stat(PAGE).st_mode & 0o777 == 0o600, "the page is written, for its maker alone", (rc, out, err))
+os.symlink("/dev/full", temp.path + "/full")
+rc, out, err = replay("timeline", d, "--html", temp.path + "/full", "r-1")
+tap.ok(rc == 2 and "No space left" in err and os.path.islink(temp.path + "/full"), "a device is written to, and not replaced by a page",
+       (rc, out, err))
+rc, out, err = replay("report", d, "--out", "/dev/stdout", "r-1")
+tap.ok(rc == 0 and out.startswith("# Report"), "a pipe gets the document", (rc, out[:100], err))
 with open(PAGE, "rb") as f:
     raw = f.read()
 tap.eq([b for b in range(256) if bytes((b,)) in raw and (b < 32 or b == 127) and b not in (9, 10)], [], "it holds no control character")
