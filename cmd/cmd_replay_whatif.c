@@ -57,6 +57,7 @@ struct whatif {
 	uint64_t total, of[4], conditional, reclassified;
 	struct buf other; /* what the bytes of the action at hand are now; empty: what they were */
 	uint64_t moved[3][3]; /* recorded verdict, verdict now */
+	bool found;	      /* the run that was asked for */
 };
 
 /* --- comparing -------------------------------------------------------------------------------- */
@@ -268,6 +269,7 @@ walk(struct whatif *w, struct err *err)
 
 	while (n == 0 && (n = chain_next(c, &r, &leaf, err)) == 1) {
 		n = 0;
+		w->found |= a->run != NULL && str_eqz(r.run, a->run);
 		if (str_eqz(r.type, "policy.load"))
 			replay_policies_take(w->recorded, &r);
 		else if (str_eqz(r.type, "action") && (a->run == NULL || str_eqz(r.run, a->run)))
@@ -278,6 +280,8 @@ walk(struct whatif *w, struct err *err)
 		n = err_set(err, ERR_TAMPER, "the log does not hold at seq %" PRIu64 ": %s: %s",
 		    chain_fault(c)->seq, log_kind_name(chain_fault(c)->kind), chain_fault(c)->text);
 	chain_free(c);
+	if (n == 0 && a->run != NULL && !w->found)
+		n = err_set(err, ERR_CONFIG, "the log has no run %s", a->run);
 	return n;
 }
 
