@@ -61,6 +61,8 @@ file_read_fd(int fd, const char *name, struct buf *out, struct err *err)
 			return err_sys(err, ERR_CONFIG, errno, "%s", name);
 		}
 		buf_put(out, chunk, (size_t)n);
+		if (buf_over(out)) /* what has no end, as a device, is not read on */
+			break;
 	}
 	explicit_bzero(chunk, sizeof(chunk));
 	if (buf_over(out))

@@ -360,7 +360,9 @@ static const struct help {
 	"  NAME                its name in each cosignature, as witness.example/w1\n"},
     {"witness add", "DIR VKEY",
 	"From now on it cosigns that log's heads, each of which must extend the last.",
-	"  VKEY                the log's verifier key, as keys/log.vkey of a state directory\n"},
+	"  VKEY                the log's verifier key itself, the line in keys/log/vkey of a "
+	"state\n"
+	"                      directory\n"},
     {"witness serve", "DIR [--listen ADDRESS:PORT] [--cert FILE --key FILE]",
 	"Answer C2SP tlog-witness add-checkpoint until a signal ends it.",
 	"  --listen ADDRESS:PORT  default 127.0.0.1:2099; without TLS loopback alone\n"
