@@ -202,7 +202,8 @@ hold_of(const struct agent_options *o, const struct sandbox_workspace *ws, const
 	    .ws = ws};
 }
 
-/* What the loop will keep to, for the record, and for its children; of a command nothing. */
+/* What the loop will keep to, for the record, and for its children. Of a command nothing, but below
+ * a parent: what bounds that one has to be said again, and core ends the child at its seconds. */
 static char *
 budget_asked(const struct agent_options *o)
 {
@@ -214,7 +215,7 @@ budget_asked(const struct agent_options *o)
 	AUTO_BUF struct buf out = BUF(512);
 	struct jcs j;
 
-	if (o->command != NULL)
+	if (o->command != NULL && o->parent == NULL)
 		return xstrdup("");
 	jcs_init(&j, &out);
 	jcs_open(&j, NULL);
@@ -226,6 +227,24 @@ budget_asked(const struct agent_options *o)
 	jcs_int(&j, "turns", (int64_t)b.turns);
 	jcs_close(&j);
 	return buf_dup_z(&out);
+}
+
+/* A budget for a target that the run does not have is never spent: a misspelt one would be none. */
+static int
+calls_check(const struct agent_options *o, const struct broker_plan *p, struct err *err)
+{
+	for (size_t i = 0; i < o->ncalls; i++) {
+		AUTO_BUF struct buf has = BUF(4096);
+		size_t k = 0;
+
+		while (k < p->ntargets && strcmp(o->calls[i].target, p->targets[k].target) != 0)
+			buf_printf(&has, " %s", p->targets[k++].target);
+		if (k == p->ntargets)
+			return err_set(err, ERR_INVALID,
+			    "--max-calls: the run has no target \"%s\", it has:%.*s",
+			    o->calls[i].target, (int)has.n, (const char *)has.p);
+	}
+	return 0;
 }
 
 /* One run; out is the stream that it shares with its parent, if it has one. ret: of a loop. */
@@ -246,11 +265,13 @@ run_inside(const struct agent_options *o, const struct sandbox_workspace *ws, st
 	if ((rc = agent_hold_begin(&ask, &h, err)) != 0)
 		return rc;
 	steer.sandbox = h.sandbox;
-	if (out->look.run == NULL)
+	if (out->look.run == NULL) {
 		out->look.run = broker_plan(h.broker)->run;
-	else if (snprintf(prefix, sizeof(prefix), "%s", broker_plan(h.broker)->run) > 0)
+		rc = calls_check(o, broker_plan(h.broker), err);
+	} else if (snprintf(prefix, sizeof(prefix), "%s", broker_plan(h.broker)->run) > 0)
 		out->prefix = prefix;
-	if (o->model != NULL && (rc = remote_open(o, h.broker, &steer, &h.loop, &remote, err)) == 0)
+	if (rc == 0 && o->model != NULL &&
+	    (rc = remote_open(o, h.broker, &steer, &h.loop, &remote, err)) == 0)
 		m = remote;
 	if (rc == 0)
 		rc = m != NULL ? loop_run(o, h.broker, &h.change, &steer, m, ret, err)

@@ -96,6 +96,10 @@ status, text, spent = end(r)
 n = len([a for a in st.acts(verdict="allow") if a["request"]["target"] == "api"])
 tap.ok(status == "budget:calls" and "5 calls of api" in text and 5 <= n <= 20 and spent["seconds"] < 25,
        "the budget of calls on a target ends the program in its middle", (status, text, n))
+n = len(st.acts())
+r = loop("--max-calls", "apy=5")
+tap.ok(r.returncode == 1 and 'no target "apy", it has: ' in r.stderr and " api" in r.stderr and len(st.acts()) == n,
+       "one on a target that the run does not have is no budget: refused", (r.returncode, r.stderr))
 ant.play({"steps": [{"tools": [code("bash", CURL.replace("seq 20", "seq 4").replace("; sleep 30", ""))]}, {"text": "Bye."}]})
 tap.eq(end(loop("--max-calls", "api=5"))[0], "done", "fewer are no end")
 ant.play({"steps": STEPS})

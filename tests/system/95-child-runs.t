@@ -74,6 +74,11 @@ tap.has(refused(top.id, BUDGET='{"seconds":3000}'), "tokens may be from 1 to the
 tap.has(refused(top.id, AGENT="stronger", BUDGET='{"seconds":1,"tokens":1}'), "has its parent's agent name", "and another agent name")
 tap.has(refused("r-nosuchrun"), "no run \"r-nosuchrun\"", "and a parent that there is not")
 tap.has(refused(top.id, EFFECTS="fly", BUDGET='{"seconds":1,"tokens":1}'), 'no effect "fly"', "and an effect that there is not")
+below = ("--agent", "hostrun", "--parent", top.id, "--target", "crm-db", "--max-tokens", "10")
+r = st.sandbox("psql", "-Atc", "SELECT count(*) FROM orders", opts=(*below, "--max-time", "600"))
+tap.eq((r.returncode, r.stdout), (0, "50\n"), "a command below a run with budgets says them with its options")
+r = st.sandbox("true", opts=below)
+tap.has(r.stderr, "seconds may be from 1 to the parent's 3000, is 3600", "and is refused where they are larger")
 
 # --- effects ----------------------------------------------------------------------------------------------
 c = conn(kid)
