@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "audit/pruned.h"
 #include "audit/reader.h"
 #include "audit/receipt.h"
 #include "audit/verify.h"
@@ -67,13 +68,50 @@ whole(int logdir, const struct vkeys *keys, const struct receipt *r, struct verd
 	return 0;
 }
 
+/* Of a record that was pruned: its leaf hash is there still, and verified with the rest. */
+static int
+pruned_leaf(int logdir, uint64_t seq, struct hash *ret, struct err *err)
+{
+	AUTO_LOG_FILES struct log_files files = {0};
+	struct pruned *p = NULL;
+	struct record rec;
+	bool is;
+	int rc = log_files_list(logdir, LOG_SEG, LOG_LINES, LOG_LEAVES, &files, err);
+
+	if (rc == 0)
+		rc = pruned_open(logdir, &files, &p, err);
+	if (rc != 0)
+		return rc;
+	rc = p != NULL ? 1 : 0;
+	for (uint64_t k = 0; rc == 1 && k <= seq; k++)
+		rc = pruned_next(p, k, ret, &rec, &is, err);
+	pruned_free(p);
+	if (rc == 0)
+		return err_set(err, ERR_NOT_FOUND, "the log has no record %" PRIu64, seq);
+	return rc == 1 ? 0 : rc;
+}
+
+static int
+present_leaf(struct reader *rd, uint64_t seq, struct hash *ret, struct err *err)
+{
+	struct reader_place at = {.seq = reader_segment(rd, seq)};
+	struct record rec;
+	int rc = reader_seek(rd, &at, err);
+
+	if (rc != 0)
+		return rc;
+	while ((rc = reader_next(rd, &rec, &at, ret, err)) == 1 && at.seq < seq)
+		;
+	if (rc == 0)
+		return err_set(err, ERR_NOT_FOUND, "the log has no record %" PRIu64, seq);
+	return rc == 1 ? 0 : rc;
+}
+
 /* ERR_TAMPER: it is there, and is another; ERR_NOT_FOUND: the log does not go so far. */
 static int
 holds(int logdir, const struct receipt *r, const struct verdict *v, struct err *err)
 {
 	AUTO(reader) struct reader *rd = NULL;
-	struct reader_place at = {0};
-	struct record rec;
 	struct hash leaf;
 	int rc;
 
@@ -84,14 +122,9 @@ holds(int logdir, const struct receipt *r, const struct verdict *v, struct err *
 		    v->size, r->size);
 	if ((rc = reader_open(logdir, &rd, err)) != 0)
 		return rc;
-	at.seq = reader_segment(rd, r->seq);
-	if ((rc = reader_seek(rd, &at, err)) != 0)
-		return rc;
-	while ((rc = reader_next(rd, &rec, &at, &leaf, err)) == 1 && at.seq < r->seq)
-		;
-	if (rc == 0)
-		return err_set(err, ERR_NOT_FOUND, "the log has no record %" PRIu64, r->seq);
-	if (rc < 0)
+	rc = reader_holds(rd, r->seq) ? present_leaf(rd, r->seq, &leaf, err)
+				      : pruned_leaf(logdir, r->seq, &leaf, err);
+	if (rc != 0)
 		return rc;
 	if (!hash_eq(&leaf, &r->leaf))
 		return err_set(

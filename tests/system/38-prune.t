@@ -196,6 +196,11 @@ tap.ok({x.get("run") for x in early} == {None, "r-long", "r-1"} and sum(x.get("r
 tap.ok("records before %d were pruned" % TO in r.stdout, "log show says that there were more", r.stdout[-300:])
 kept = [x["seq"] for x in early if x.get("run") == "r-long"][0]
 gone = [json.loads(x)["body"]["seq"] for x in before[:TO] if b'"run":"r-early"' in x][3]
+ORIGIN = json.loads(before[0])["body"]["data"]["origin"]
+for seq, what in ((gone, "pruned"), (TO + 1, "that stays")):
+    text = "%s#%d:%s:%d" % (ORIGIN, seq, json.loads(before[seq])["hash"], len(before))
+    wrong = text.replace(text.split(":")[1], "0" * 64)
+    tap.eq([run([CLI, "log", "verify-receipt", x, BASE]).returncode for x in (text, wrong)], [0, 1], "a receipt of a record %s is held, and no other" % what)
 
 
 def prove(seq, *more):

@@ -6,6 +6,7 @@ import atexit
 import glob
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -21,7 +22,9 @@ tap, temp = Tap(), Temp("witness-broker")
 pg = Pg(temp)
 pg.admin("CREATE TABLE t(id int PRIMARY KEY, v int); INSERT INTO t SELECT g, 0 FROM generate_series(1,50) g; ALTER TABLE t OWNER TO agent")
 RULES = [{"id": "read-anywhere", "permit": {"effects": {"only": ["@data"]}}},
-         {"id": "work", "permit": {"env": "prod", "effects": {"only": ["@data", "@change", "@destructive"]}}}]
+         {"id": "work", "permit": {"env": "prod", "effects": {"only": ["@data", "@change", "@destructive"]}}},
+         {"id": "two-people", "require": {"effects": {"any": ["@destructive"]}}, "within": "30m", "use_within": "30m",
+          "approve": [{"role": "dba", "count": 1}, {"role": "oncall", "count": 1}]}]
 NEEDS = {"@change": "witness(2)", "delete": "witness(2)", "within": "5s"}
 ca = Ca(temp.path + "/ca")
 cert, cert_key = ca.issue("127.0.0.1")
@@ -141,6 +144,10 @@ a = last_action()
 tap.ok("UPDATE 1" in out.stdout and a["data"]["dispatch"]["witnesses"] == 2, "a change is sent", (out.stdout, out.stdout))
 tap.ok(sum(w.head() > a["seq"] for w in W) >= 2, "and two of them had cosigned a head that covers its record")
 tap.ok("1" in r.psql(pg, "SELECT count(*) FROM t WHERE v = 1").stdout, "a read waits for nobody")
+DELETE = "DELETE FROM t WHERE id = 50"
+asked = re.search(r"request ([a-z2-7]{26})", r.psql(pg, DELETE).stdout)
+signed = [st.sign("approve", asked.group(1), who).returncode for who in ("dana", "omar")] if asked else None
+tap.eq(signed, [0, 0], "two people sign for a DELETE")
 W[2].kill()
 out = r.psql(pg, "UPDATE t SET v = 2 WHERE id = 1")
 tap.ok("UPDATE 1" in out.stdout, "one that is down is not missed: two of three are there", out.stdout)
@@ -157,10 +164,15 @@ tap.ok("UPDATE" not in out.stdout and " since 2" in out.stdout, "then it is refu
 tap.ok("2" in r.psql(pg, "SELECT v FROM t WHERE id = 1").stdout, "and nothing of it was done; reads pass")
 text = run([CLI, "status", "--state", st.state]).stdout
 tap.ok(W[1].name in text and "behind" in text, "status shows each of them to people", text)
+n = len(st.records("approval.consumed"))
+out = r.psql(pg, DELETE)
+tap.ok("cosigned" in out.stdout and "DELETE" not in out.stdout.split("\n"), "a signed action is refused, too, while it is known that too few would see it", out.stdout)
+tap.eq(len(st.records("approval.consumed")), n, "and its approval is not used up for nothing")
 W[1].start()
 tap.ok(wait_for(lambda: well(W[1]), 40), "one that comes back is asked again", status().get("witnesses"))
 out = r.psql(pg, "UPDATE t SET v = 5 WHERE id = 1")
 tap.ok("UPDATE 1" in out.stdout, "and the change passes", out.stdout)
+tap.ok("DELETE 1" in r.psql(pg, DELETE).stdout and len(st.records("approval.consumed")) == n + 1, "and what was signed, by the approval that was kept")
 
 # === kill -9 ==========================================================================================================
 W[2].start()
