@@ -14,8 +14,8 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from harness import BUILD, CLI, HostRun, Pg, Stack, Tap, Temp, free_port, must, run, wait_for
-from origin import Ca
+from harness import BUILD, CLI, Http, HostRun, Pg, Stack, Tap, Temp, free_port, must, run, wait_for
+from origin import Ca, Origin
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 tap, temp = Tap(), Temp("witness-broker")
@@ -28,6 +28,7 @@ RULES = [{"id": "read-anywhere", "permit": {"effects": {"only": ["@data"]}}},
 NEEDS = {"@change": "witness(2)", "delete": "witness(2)", "within": "5s"}
 ca = Ca(temp.path + "/ca")
 cert, cert_key = ca.issue("127.0.0.1")
+api = Origin(temp.path, "api.test", ca=ca)
 # Under asan the witness ends with a status of its own: who may not be traced cannot look for leaks.
 ENV = dict(os.environ, ASAN_OPTIONS="detect_leaks=0")
 
@@ -70,7 +71,7 @@ class Witness:
 
 W = [Witness(n) for n in (1, 2, 3)]
 atexit.register(lambda: [w.kill() for w in W])
-st = Stack(temp, pg, {"rules": RULES, "effect_requires": NEEDS}, start=False)
+st = Stack(temp, pg, {"rules": RULES, "effect_requires": NEEDS}, start=False, http={"api": Http(api)})
 LOG = st.state + "/log"
 shutil.copy(ca.pem, st.state + "/keys/witness-ca.pem")
 os.chmod(st.state + "/keys/witness-ca.pem", 0o644)
@@ -144,6 +145,9 @@ a = last_action()
 tap.ok("UPDATE 1" in out.stdout and a["data"]["dispatch"]["witnesses"] == 2, "a change is sent", (out.stdout, out.stdout))
 tap.ok(sum(w.head() > a["seq"] for w in W) >= 2, "and two of them had cosigned a head that covers its record")
 tap.ok("1" in r.psql(pg, "SELECT count(*) FROM t WHERE v = 1").stdout, "a read waits for nobody")
+out = r.curl("api", "/", "-i", "-d", "x=1").stdout
+tap.ok(" 200 " in out and last_action()["data"]["dispatch"]["witnesses"] == 2 and sum(w.head() > last_action()["seq"] for w in W) >= 2,
+       "so is a change by HTTP, once two have cosigned its record", out[:300])
 DELETE = "DELETE FROM t WHERE id = 50"
 asked = re.search(r"request ([a-z2-7]{26})", r.psql(pg, DELETE).stdout)
 signed = [st.sign("approve", asked.group(1), who).returncode for who in ("dana", "omar")] if asked else None
@@ -162,6 +166,10 @@ tap.ok(wait_for(lambda: "since" in seen(W[1])), "status tells since when", statu
 out = r.psql(pg, "UPDATE t SET v = 4 WHERE id = 1")
 tap.ok("UPDATE" not in out.stdout and " since 2" in out.stdout, "then it is refused at once, and says since when", out.stdout)
 tap.ok("2" in r.psql(pg, "SELECT v FROM t WHERE id = 1").stdout, "and nothing of it was done; reads pass")
+came = len(api.arrivals)
+out = r.curl("api", "/", "-i", "-d", "x=2").stdout
+tap.ok(" 503 " in out and '"title":"unwitnessed"' in out and W[1].name in out and len(api.arrivals) == came, "by HTTP it is 503 unwitnessed, and says who is missing", out)
+tap.ok(" 200 " in r.curl("api", "/", "-i").stdout, "and a read passes")
 text = run([CLI, "status", "--state", st.state]).stdout
 tap.ok(W[1].name in text and "behind" in text, "status shows each of them to people", text)
 n = len(st.records("approval.consumed"))
