@@ -178,7 +178,6 @@ int
 rerun_stage_open(struct rerun_stage *s, struct err *err)
 {
 	const char *tmp = getenv("TMPDIR");
-	AUTO_FREE char *answer = NULL;
 	int n;
 
 	*s = (struct rerun_stage){.janitor = {-1, -1}};
