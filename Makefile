@@ -313,6 +313,12 @@ demo: deps
 incidents: deps
 	$(Q)$(MAKE) -j2 all tests
 	$(Q)BUILD=$(CURDIR)/$(B) prove --merge --failures --comments -e '' tests/incidents/incidents.t
+# Small operational tasks by which the loop is measured: recorded conversations, or MODEL=PROVIDER:NAME with BASE_URL,
+# KEY_FILE, REPEAT, TASKS="NAME ...", JSON=FILE (docs/tasks.md).
+tasks: deps
+	$(Q)$(MAKE) -j2 all
+	$(Q)BUILD=$(CURDIR)/$(B) tests/tasks/run $(if $(MODEL),--model $(MODEL)) $(if $(BASE_URL),--base-url $(BASE_URL)) \
+		$(if $(KEY_FILE),--key-file $(KEY_FILE)) $(if $(REPEAT),--repeat $(REPEAT)) $(if $(JSON),--json $(JSON)) $(TASKS)
 # T seconds for each target, from the committed corpus; new inputs stay in build/.
 fuzz: deps
 	$(Q)$(MAKE) -j2 CC=clang MODE=fuzz $(FUZZ:%=build/clang-fuzz/%)
@@ -377,7 +383,7 @@ install: all man
 
 compile_commands.json: ; $(Q)bear -- $(MAKE) -B all
 clean: ; rm -rf build
-.PHONY: all tests layers unit run-ladder deps check asan demo incidents interop-mcp interop-e2b interop-agents fuzz bench soak lint cover fresh man install clean
+.PHONY: all tests layers unit run-ladder deps check asan demo incidents tasks interop-mcp interop-e2b interop-agents fuzz bench soak lint cover fresh man install clean
 # Keep the objects of tests; .SECONDARY would let a missing object of a library pass for made.
 .PRECIOUS: $(B)/%.o
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
