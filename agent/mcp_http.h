@@ -13,6 +13,7 @@
 
 #define MCP_HTTP_PATH "/mcp"
 #define MCP_HTTP_SESSIONS_MAX 32 /* the broker holds 64 runs */
+#define MCP_HTTP_OWN_MAX 16	 /* of them one principal's, so that another finds room */
 #define MCP_HTTP_SESSION_ID 26	 /* characters: 128 bits in base32 */
 #define MCP_HTTP_WHO_MAX 128
 #define MCP_HTTP_PARAMS_MAX 8 /* Mcp-Param-* fields of a request */

@@ -182,8 +182,6 @@ client_new(struct hub *h, struct str who, bool session)
 	struct client *c;
 	uint8_t room[16];
 
-	if (h->nclients == MCP_HTTP_SESSIONS_MAX)
-		return NULL;
 	c = xcalloc(1, sizeof(*c));
 	c->hub = h;
 	c->who = str_dup(who);
@@ -226,15 +224,33 @@ post_to(struct exchange *x, struct client *c, const struct mcp_http_asked *a)
 		exchange_leave(x);
 }
 
+/* False: refused, and told whose sessions are too many. */
+static bool
+has_room(struct exchange *x, const struct mcp_http_asked *a)
+{
+	const struct client *c;
+	size_t own = 0;
+
+	TAILQ_FOREACH (c, &x->hub->clients, link)
+		own += str_eqz(a->who, c->who);
+	if (own >= MCP_HTTP_OWN_MAX)
+		refuse(
+		    x, 429, "16 sessions of yours are open, the limit of one principal: end some");
+	else if (x->hub->nclients >= MCP_HTTP_SESSIONS_MAX)
+		refuse(x, 503, "32 sessions are open, the limit: end some");
+	else
+		return true;
+	return false;
+}
+
 static void
 post_new(struct exchange *x, const struct mcp_http_asked *a)
 {
-	struct client *c = client_new(x->hub, a->who, true);
+	struct client *c;
 
-	if (c == NULL) {
-		refuse(x, 503, "32 sessions are open, the limit: end some");
+	if (!has_room(x, a))
 		return;
-	}
+	c = client_new(x->hub, a->who, true);
 	post_to(x, c, a);
 	if (mcp_session_era(c->s) == MCP_ERA_NONE)
 		client_free(c, "it was never initialized");
@@ -245,10 +261,9 @@ post_stateless(struct exchange *x, const struct mcp_http_asked *a)
 {
 	struct client *c = client_find(x->hub, a->who, STR(""));
 
-	if (c == NULL && (c = client_new(x->hub, a->who, false)) == NULL)
-		refuse(x, 503, "32 sessions are open, the limit: end some");
-	else
-		post_to(x, c, a);
+	if (c == NULL && !has_room(x, a))
+		return;
+	post_to(x, c != NULL ? c : client_new(x->hub, a->who, false), a);
 }
 
 static void

@@ -300,6 +300,16 @@ tap.ok(mine not in (alice_run,), "with a run of its own")
 thief = mcp.Http(port, BOB)
 thief.era, thief.session = mcp.LEGACY, l.session
 tap.eq(thief.call("tools/list").status, 404, "which is no session to another principal")
+many = []
+while len(many) < 40 and (not many or many[-1].hello.status == 200):
+    many.append(mcp.Http(port, BOB, era=mcp.LEGACY))
+tap.ok(many[-1].hello.status == 429 and "16 sessions of yours" in str(many[-1].hello.message or many[-1].hello.body), "one principal does not take all sessions: 429, with the limit",
+       (len(many), many[-1].hello.status, many[-1].hello.body))
+spare = mcp.Http(port, ALICE, era=mcp.LEGACY)
+tap.eq(spare.hello.status, 200, "another principal finds room")
+for x in many[:-1] + [spare]:
+    x.verb("DELETE").close()
+tap.ok(wait_for(lambda: mcp.Http(port, BOB, era=mcp.LEGACY).hello.status == 200), "and so does the first, with some ended")
 nobody = mcp.Http(port, ALICE)
 nobody.era = mcp.LEGACY
 tap.eq(nobody.call("tools/list").status, 400, "without its id: 400")

@@ -28,14 +28,8 @@ tells(struct part *p, struct answer *a, const char *words)
 static void
 watch_begun(struct part *p, struct answer *a)
 {
-	/* It says nothing when it begins: change a file until one change is told. */
-	for (int i = 0; i < 1000; i++) {
-		struct pollfd f = {.fd = p->out, .events = POLLIN};
-
-		put("v/probe", "", 0600);
-		if (poll(&f, 1, 10) > 0)
-			break;
-	}
+	tells(p, a, "\"op\":\"ready\"");
+	put("v/probe", "", 0600);
 	tells(p, a, "\"path\":\"v/probe\"");
 }
 
