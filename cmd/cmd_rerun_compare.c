@@ -41,15 +41,71 @@ id_at(struct str s, size_t at)
 	return true;
 }
 
-/* Ids of actions and of the run itself are made anew; a refusal by a standing rule stands alone the
- * second time, and then names no other before it. */
+static size_t
+digits(struct str s, size_t at)
+{
+	size_t n = 0;
+
+	while (at + n < s.n && isdigit((unsigned char)s.p[at + n]))
+		n++;
+	return n;
+}
+
+/* "#SEQ:HASH:SIZE" of a receipt (docs/format-log.md, "Receipts"): its length, or 0. */
+static size_t
+receipt_at(struct str s, size_t at)
+{
+	size_t seq = at < s.n && s.p[at] == '#' ? digits(s, at + 1) : 0, hash = at + seq + 2, size;
+
+	if (seq == 0 || hash + 2 * HASH_LEN + 1 >= s.n || s.p[hash - 1] != ':' ||
+	    s.p[hash + 2 * HASH_LEN] != ':')
+		return 0;
+	for (size_t i = 0; i < 2 * HASH_LEN; i++)
+		if (!isxdigit((unsigned char)s.p[hash + i]))
+			return 0;
+	size = digits(s, hash + 2 * HASH_LEN + 1);
+	return size != 0 ? hash + 2 * HASH_LEN + 1 + size - at : 0;
+}
+
+/*
+ * The second time a refusal is the recorded one, which has none: left out with the origin before it
+ * and whatever it stands in. *ret_behind is what of the text behind it goes with it.
+ */
+static void
+receipt_drop(struct buf *out, const char **ret_behind)
+{
+	static const struct {
+		const char *before, *behind;
+	} in[] = {{",\"receipt\":\"", "\""}, {"Cofferdam-Receipt: ", "\r\n"},
+	    {"cofferdam-receipt: ", "\r\n"}, {"NOTICE:  cofferdam receipt: ", "\n"}};
+
+	while (out->n != 0 && strchr(" \t\n\"'=", out->p[out->n - 1]) == NULL)
+		out->n--;
+	*ret_behind = "";
+	for (size_t i = 0; i < ARRAY_LEN(in); i++)
+		if (str_has_suffix(buf_str(out), in[i].before)) {
+			out->n -= strlen(in[i].before);
+			*ret_behind = in[i].behind;
+			return;
+		}
+	buf_put_z(out, "receipt-*");
+}
+
+/* Ids of actions, the run's own and receipts are made anew; a refusal by a standing rule stands
+ * alone the second time, and then names no other before it. */
 static void
 normal_put(struct buf *out, struct str s, const char *run)
 {
-	size_t n = run != NULL ? strlen(run) : 0;
+	size_t n = run != NULL ? strlen(run) : 0, receipt;
+	const char *behind = "";
 
 	for (size_t i = 0; i < s.n;) {
-		if (id_at(s, i)) {
+		if ((receipt = receipt_at(s, i)) != 0) {
+			receipt_drop(out, &behind);
+			i += receipt;
+			if (str_has_prefix(str_mem(s.p + i, s.n - i), behind))
+				i += strlen(behind);
+		} else if (id_at(s, i)) {
 			buf_put_z(out, "a-*");
 			i += 2 + ID_LEN;
 		} else if (s.n - i > LINK_LEN && memcmp(s.p + i, LINK, LINK_LEN) == 0) {

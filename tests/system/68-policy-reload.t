@@ -171,7 +171,8 @@ tap.ok(r.returncode == 1 and "(dana, omar, olivia), 0 count" in r.stdout, "activ
 with open(st.state + "/policy/active", "w", encoding="ascii") as f:
     f.write(digest + "\n")
 hup()
-tap.has(refused(2)["reason"], "signatures of 2 of its owners are needed", "put in place by hand, the broker refuses it")
+WANT = "signatures of 2 of its owners are needed"
+tap.ok(wait_for(lambda: WANT in st.records("policy.refused")[-1]["data"]["reason"], 20), "put in place by hand, the broker refuses it", st.records("policy.refused")[-1])
 tap.ok("serial %d," % (serial + 1) in status(), "and the one in force stays")
 with open(st.state + "/policy/active", "w", encoding="ascii") as f:
     f.write(owned)
