@@ -337,7 +337,7 @@ SHSRC	= $(shell git grep -lE '^\#!/bin/(ba)?sh' 2>/dev/null)
 # Two calls at a time, each of one file; the shell is there to drop "N warnings generated".
 TIDY	= clang-tidy --quiet --warnings-as-errors="*" --checks="-*,clang-analyzer-*,bugprone-*,-bugprone-easily-swappable-parameters,-bugprone-reserved-identifier,-bugprone-assignment-in-if-condition,-bugprone-implicit-widening-of-multiplication-result,-clang-analyzer-security.insecureAPI.DeprecatedOrUnsafeBufferHandling"
 # Right as they stand: covert channels, libpg_query's "larg", the field TE, and words cut in tests.
-WORDS	= nown,2st,swith,keypair,strat,covert,larg,te,delet,alph,hel,temprature
+WORDS	= nown,2st,swith,keypair,strat,covert,larg,te,wit,delet,alph,hel,temprature
 TEXTS	= $(filter-out tests/fuzz/corpus/% %.json %.tbl %.pem,$(shell git ls-files 2>/dev/null))
 lint: deps $(B)/agent/sandbox/filter_bpf.h
 	clang-format --dry-run -Werror $(CSRC)

@@ -179,7 +179,10 @@ static void
 done_send(struct rerun_hub *h, const struct rerun_conn *c, uint64_t act, const struct request *r,
     const struct rerun_entry *e, size_t bytes)
 {
-	bool ok = e != NULL && e->how == RERUN_ANSWERED && e->ok;
+	static const struct rerun_entry none_recorded = {
+	    .how = RERUN_ANSWERED, .sqlstate = {.p = ""}};
+	const struct rerun_entry *a = e != NULL ? e : &none_recorded;
+	bool ok = a->how == RERUN_ANSWERED && a->ok;
 	struct hash none = {0};
 	AUTO_BUF struct buf b = BUF(8192);
 
@@ -187,10 +190,10 @@ done_send(struct rerun_hub *h, const struct rerun_conn *c, uint64_t act, const s
 	buf_u64(&b, act);
 	buf_u8(&b, ok ? STATUS_OK : STATUS_ERROR);
 	buf_u8(&b, (uint8_t)c->txn);
-	buf_u64(&b, ok ? e->rows : 0);
+	buf_u64(&b, ok ? a->rows : 0);
 	buf_u64(&b, bytes);
-	buf_lstr(&b, ok ? e->tag : STR(""));
-	buf_lstr(&b, e != NULL && !ok ? e->sqlstate : STR(""));
+	buf_lstr(&b, ok ? a->tag : STR(""));
+	buf_lstr(&b, !ok ? a->sqlstate : STR(""));
 	buf_lstr(&b, STR(""));
 	buf_put(&b, r->sent.b, HASH_LEN);
 	buf_u8(&b, 0);
