@@ -238,7 +238,7 @@ op_name(enum frame_op op)
 	case OP_REMOVE: return "remove";
 	case OP_RENAME: return "rename";
 	case OP_CHMOD: return "chmod";
-	case OP_READY:
+	case OP_READY: return "ready";
 	case OP_OVERFLOW: break;
 	}
 	return "overflow";

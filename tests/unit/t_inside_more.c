@@ -80,7 +80,7 @@ watch_that_loses_changes_says_so(void **state UNUSED)
 	assert_int_equal(mkdir(dir, 0700), 0);
 	answer_init(&a);
 	p = part_start(argv);
-	(void)usleep(200000);
+	tells(&p, &a, "\"op\":\"ready\"");
 	/* Nobody reads meanwhile: its pipe fills, then the kernel's queue (16384 by default). */
 	for (int i = 0; i < 30000; i++) {
 		AUTO_FREE char *path = xasprintf("%s/%d", dir, i);
