@@ -95,7 +95,7 @@ cosigned(struct one *o, const struct checkpoint *cp)
 	o->spanned = o->cosigned = true;
 	o->size = cp->size;
 	o->root = cp->root;
-	o->failed = 0;
+	o->failed = o->moved = 0;
 	o->since_us = 0;
 	o->why[0] = '\0';
 	o->conflict = CONFLICT_NONE;
@@ -130,7 +130,9 @@ stands_at(struct witnesses *w, struct one *o, uint64_t size)
 		log_warn("witness %s cosigned size %" PRIu64 " and says now that it was %" PRIu64
 			 ": an older state of it was put back",
 		    o->key.name, o->size, size);
-	if (++o->failed > ANSWER_TRIES) {
+	/* Not failed: after a time away, too, it is followed to where it stands. */
+	if (++o->moved > ANSWER_TRIES) {
+		o->moved = 0;
 		wit_failed(w, o, "it names another size at each try, now %" PRIu64, size);
 		return;
 	}

@@ -28,6 +28,7 @@ struct one {
 
 	uint64_t due_ms; /* not before */
 	unsigned failed; /* in a row */
+	unsigned moved;	 /* other sizes that it named in a row */
 	enum conflict conflict;
 	int64_t since_us; /* has not cosigned since; 0: it did what was asked last */
 	char why[WITNESS_WHY_MAX];

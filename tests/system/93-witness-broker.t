@@ -201,6 +201,26 @@ for who in ("courier", "writer", "core", "witness", "broker"):
     ok = wait_for(lambda: "UPDATE 1" in r.psql(pg, "UPDATE t SET v = v + 1 WHERE id = 2").stdout, 40, 0.3)
     tap.ok(ok and not any(w.evidence() for w in W), "after kill -9 of the %s changes pass again, and nobody saw a fork" % who, status().get("witnesses"))
 
+# === a witness that was away for long and comes back standing elsewhere ===================================================
+r.end()
+wait_for(lambda: well(*W))
+W[1].kill()
+shutil.copytree(W[1].dir, temp.path + "/w2-older")
+W[1].start()
+r = HostRun(st)
+tap.ok(wait_for(lambda: "UPDATE 1" in r.psql(pg, "UPDATE t SET v = 3 WHERE id = 2").stdout) and wait_for(lambda: well(*W)), "all have seen more")
+W[1].kill()
+shutil.rmtree(W[1].dir)
+os.rename(temp.path + "/w2-older", W[1].dir)
+with socket.create_server(("127.0.0.1", W[1].port)) as away:
+    for _ in range(6):
+        away.settimeout(60)
+        away.accept()[0].close()
+W[1].start()
+tap.ok(wait_for(lambda: well(*W), 90), "one that failed more often than it may name other sizes, and was set back, is followed to where it stands",
+       status().get("witnesses"))
+tap.ok(wait_for(lambda: "UPDATE 1" in r.psql(pg, "UPDATE t SET v = 4 WHERE id = 2").stdout), "and changes pass")
+
 # === both verifiers =====================================================================================================
 r.end()
 wait_for(lambda: well(*W))
