@@ -274,6 +274,9 @@ front_pg_refused(struct front_conn *c, const struct front_refusal *r)
 	if (r->act == 0 ? c->pg->state != FRONT_PG_OPENING
 			: c->pg->state != FRONT_PG_ACT || r->act != c->pg->act)
 		return;
+	/* Before it is let in, a client knows no notice and would miss the error behind it. */
+	if (r->act == 0 && r->receipt.n != 0)
+		pgwire_put_auth_ok(&b);
 	front_pg_put_receipt(&b, r->receipt);
 	if (r->how == 0 || r->act == 0) {
 		front_pg_put(c, buf_str(&b), false);

@@ -104,6 +104,10 @@ for asks in (False, "off"):
     tap.ok("0" in out.split("\n") and "receipt" not in out, "who does not ask%s has none" % (" (off)" if asks else ""), out)
 out, got = psql("SELECT 1", "maybe")
 tap.ok("cofferdam.receipt" in out and "is not harmless" in out, "another value is refused by its name", out)
+out, _ = psql("SELECT 1", "on -c search_path=t")
+got = re.findall(r"NOTICE: +cofferdam receipt: (\S+)", out)  # while it connects libpq tells no SQLSTATE
+tap.ok("search_path" in out and "is not harmless" in out, "a connection that is refused says why to who asks for receipts, too", out)
+tap.ok(len(got) == 1 and check(got[0]).returncode == 0 and names(got[0])["data"]["decision"]["verdict"] == "deny", "and has its receipt", got)
 
 # === the command ==============================================================================================
 m = RECEIPT.match(kept[0])
