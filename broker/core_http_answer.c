@@ -128,8 +128,9 @@ core_http_answer_simple(struct core_http *h, unsigned status, const char *title,
 	h->status = status;
 	h->title = title;
 	buf_reset(&h->answer);
-	simple_put(&h->answer, h->a != NULL ? h->a->id : NULL, status, title, str_z(detail),
-	    &h->receipt_at);
+	/* One that is not on record has no name: whoever repeated it would be held to be lying. */
+	simple_put(&h->answer, h->a != NULL && h->a->receipt.size != 0 ? h->a->id : NULL, status,
+	    title, str_z(detail), &h->receipt_at);
 }
 
 /* --- H_REFUSED ------------------------------------------------------------------- */

@@ -152,14 +152,18 @@ a_form_that_is_denied_by_its_head_is_not_read(void **state)
 }
 
 static void
-a_log_that_does_not_answer_refuses(void **state)
+a_log_that_does_not_answer_refuses_and_names_no_action(void **state)
 {
 	struct world *w = *state;
+	struct problem p;
 
 	world_wire(w, &w->writer, IPC_ROLE_WRITER, "");
 	settle(w); /* a new writer that has not told its live records */
 	asks(w, &(struct ask){0});
-	assert_problem(w, 503, "log_unavailable");
+	p = problem(w);
+	assert_state(p.title, "log_unavailable");
+	assert_null(json_get(json_root(p.doc), "action")); /* it is on no record */
+	json_free(p.doc);
 	assert_true(silent(&w->upstream, MSG_UH_SEND));
 }
 
@@ -1303,7 +1307,7 @@ main(void)
 	    http_test(what_is_denied_goes_nowhere_and_says_why),
 	    http_test(a_denied_body_is_not_read),
 	    http_test(a_form_that_is_denied_by_its_head_is_not_read),
-	    http_test(a_log_that_does_not_answer_refuses),
+	    http_test(a_log_that_does_not_answer_refuses_and_names_no_action),
 	    http_test(a_writer_that_dies_before_the_ack_refuses_and_the_action_counts_as_not_sent),
 	    http_test(without_a_policy_everything_is_refused),
 	    http_test(without_upstream_nothing_is_sent_and_the_record_says_so),
