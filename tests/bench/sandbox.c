@@ -173,7 +173,9 @@ plain_child(const struct context_driver *d, int wire)
 	for (; d->argv[n] != NULL; n++)
 		argv[n] = xstrdup(d->argv[n]);
 	argv[n] = str_dup(str_mem(d->text, *d->size));
-	if (dup2(wire, SANDBOX_FIRST_FD) >= 0)
+	/* dup2 to itself would leave it to be closed. */
+	if (wire == SANDBOX_FIRST_FD ? fcntl(wire, F_SETFD, 0) == 0
+				     : dup2(wire, SANDBOX_FIRST_FD) >= 0)
 		(void)execvp(argv[0], argv);
 	_exit(127);
 }
