@@ -30,9 +30,7 @@ struct agent_options {
 	struct prices prices; /* of the model, from the file */
 	uint64_t max_retries; /* MODEL_RETRIES_DEFAULT unless given */
 	struct sandbox_limits limits;
-	struct sandbox_bind binds[SANDBOX_BINDS_MAX];
-	char *bind_text[SANDBOX_BINDS_MAX];
-	size_t nbinds;
+	struct sandbox_binds binds;
 	bool limits_optional, json, quiet, workspace_unsafe, no_profile;
 	char *const *command; /* after "--"; NULL: none */
 };

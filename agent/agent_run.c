@@ -173,8 +173,8 @@ spec_of(const struct agent_options *o)
 {
 	struct sandbox_spec s = {.limits = o->limits,
 	    .workspace = o->workspace,
-	    .binds = o->binds,
-	    .nbinds = o->nbinds,
+	    .binds = o->binds.at,
+	    .nbinds = o->binds.n,
 	    .may_lack = o->limits_optional ? SANDBOX_LAYER_LIMITS | SANDBOX_LAYER_FREEZER : 0};
 
 	s.limits.wall_s = wall_s(o);
@@ -365,13 +365,13 @@ agent_run(const struct agent_options *o)
 	AUTO_FREE char *warning = NULL;
 	const struct sandbox_guard guard = {.workspace = o->workspace,
 	    .workspace_option = "--workspace",
-	    .binds = o->binds,
-	    .nbinds = o->nbinds,
+	    .binds = o->binds.at,
+	    .nbinds = o->binds.n,
 	    .state = o->state,
 	    .socket = o->socket,
 	    .unsafe = o->workspace_unsafe};
 	struct sandbox_spec given = {
-	    .workspace = o->workspace, .binds = o->binds, .nbinds = o->nbinds};
+	    .workspace = o->workspace, .binds = o->binds.at, .nbinds = o->binds.n};
 	struct agent_options judged = *o;
 	AUTO_TRANSCRIPT struct transcript out = {.fd = -1};
 	AUTO(profile) struct profile *profile = NULL;
@@ -392,7 +392,7 @@ agent_run(const struct agent_options *o)
 	}
 	if ((warning = sandbox_workspace_warning(&ws)) != NULL)
 		log_warn("%s", warning);
-	sandbox_workspace_apply(&ws, judged.binds, &given);
+	sandbox_workspace_apply(&ws, judged.binds.at, &given);
 	judged.workspace = given.workspace;
 	if (o->model != NULL && prices_take(&judged, &e) != 0) {
 		log_error("%s", e.msg);

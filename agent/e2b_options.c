@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include "common/option.h"
 #include "common/xalloc.h"
 #include "agent/agent_hold.h"
 
@@ -18,44 +19,39 @@
 #define LOGINS_MAX 256
 #define FILE_MAX ((size_t)64 << 10)
 
-enum kind { TEXT, NUMBER, NUMBER32, FLAG };
-
 #define AT(member) offsetof(struct e2b_config, member)
-static const struct row {
-	const char *name;
-	enum kind kind;
-	size_t at;
-	uint64_t min, max;
-	const char *arg, *what;
-} rows[] = {
-    {"--keys", TEXT, AT(keys), 0, 0, "FILE", "API keys, lines \"NAME KEY\" (mode 0600); needed"},
-    {"--listen", TEXT, AT(serve.listen), 0, 0, "ADDRESS:PORT",
+static const struct option_row rows[] = {
+    {"--keys", OPTION_TEXT, AT(keys), 0, 0, "FILE",
+	"API keys, lines \"NAME KEY\" (mode 0600); needed"},
+    {"--listen", OPTION_TEXT, AT(serve.listen), 0, 0, "ADDRESS:PORT",
 	"where SDKs connect (default: 127.0.0.1:3000)"},
-    {"--cert", TEXT, AT(serve.cert), 0, 0, "FILE", "TLS: the certificate chain, PEM"},
-    {"--key", TEXT, AT(serve.key), 0, 0, "FILE", "TLS: its key, PEM"},
-    {"--socket", TEXT, AT(socket), 0, 0, "FILE",
+    {"--cert", OPTION_TEXT, AT(serve.cert), 0, 0, "FILE", "TLS: the certificate chain, PEM"},
+    {"--key", OPTION_TEXT, AT(serve.key), 0, 0, "FILE", "TLS: its key, PEM"},
+    {"--socket", OPTION_TEXT, AT(socket), 0, 0, "FILE",
 	"the broker's agent socket (default: " AGENT_SOCKET_DEFAULT ")"},
-    {"--state", TEXT, AT(state), 0, 0, "DIR", "the broker's state directory, instead of --socket"},
-    {"--logins", TEXT, AT(logins), 0, 0, "FILE",
+    {"--state", OPTION_TEXT, AT(state), 0, 0, "DIR",
+	"the broker's state directory, instead of --socket"},
+    {"--logins", OPTION_TEXT, AT(logins), 0, 0, "FILE",
 	"lines \"NAME USER\": whose runs those of a key are (default: of who runs this); needs "
 	"root"},
-    {"--max", NUMBER, AT(max), 1, E2B_SANDBOXES_MAX, "N", "sandboxes at once (default: 48)"},
-    {"--max-per-key", NUMBER, AT(max_per_key), 1, E2B_SANDBOXES_MAX, "N",
+    {"--max", OPTION_NUMBER, AT(max), 1, E2B_SANDBOXES_MAX, "N", "sandboxes at once (default: 48)"},
+    {"--max-per-key", OPTION_NUMBER, AT(max_per_key), 1, E2B_SANDBOXES_MAX, "N",
 	"of one key (default: as --max)"},
-    {"--connections", NUMBER, AT(serve.workers), 1, SERVE_WORKERS_MAX, "N",
+    {"--connections", OPTION_NUMBER, AT(serve.workers), 1, SERVE_WORKERS_MAX, "N",
 	"at once (default: 512)"},
-    {"--upload", NUMBER, AT(upload_mib), 1, 1 << 20, "MIB", "size of one upload (default: 512)"},
-    {"--memory", NUMBER32, AT(limits.memory_mib), 16, 1 << 20, "MIB",
+    {"--upload", OPTION_NUMBER, AT(upload_mib), 1, 1 << 20, "MIB",
+	"size of one upload (default: 512)"},
+    {"--memory", OPTION_NUMBER32, AT(limits.memory_mib), 16, 1 << 20, "MIB",
 	"of a sandbox: all programs, /tmp and /work (default: 1024)"},
-    {"--cpu", NUMBER32, AT(limits.cpu_percent), 1, 6400, "PERCENT",
+    {"--cpu", OPTION_NUMBER32, AT(limits.cpu_percent), 1, 6400, "PERCENT",
 	"of a sandbox; 100 is one processor (default: 200)"},
-    {"--pids", NUMBER32, AT(limits.pids), 4, 32768, "N",
+    {"--pids", OPTION_NUMBER32, AT(limits.pids), 4, 32768, "N",
 	"of a sandbox: processes and threads (default: 256)"},
-    {"--output", NUMBER32, AT(limits.output_mib), 1, 4096, "MIB",
+    {"--output", OPTION_NUMBER32, AT(limits.output_mib), 1, 4096, "MIB",
 	"of one program; more ends it (default: 64)"},
-    {"--disk", NUMBER32, AT(limits.workspace_mib), 1, 1 << 20, "MIB",
+    {"--disk", OPTION_NUMBER32, AT(limits.workspace_mib), 1, 1 << 20, "MIB",
 	"of a sandbox: size of /tmp and of /work, each (default: 512)"},
-    {"--limits-optional", FLAG, AT(limits_optional), 0, 0, "",
+    {"--limits-optional", OPTION_FLAG, AT(limits_optional), 0, 0, "",
 	"go on without memory, process and CPU limits and pause where there are no cgroups"},
 };
 
@@ -66,48 +62,10 @@ e2b_options_help(void)
 		     "Sandboxes for programs that are written for E2B's SDKs: E2B_API_URL and "
 		     "E2B_SANDBOX_URL name\nthis server, E2B_API_KEY a key of it. What a sandbox "
 		     "reaches is the broker's targets.\n");
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		AUTO_FREE char *left = xasprintf("%s %s", rows[i].name, rows[i].arg);
-
-		(void)printf("  %-26s %s\n", left, rows[i].what);
-	}
-	(void)printf("  %-26s %s\n", "--help", "print this");
-}
-
-static const struct row *
-row_find(const char *name)
-{
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		if (strcmp(rows[i].name, name) == 0)
-			return &rows[i];
-	return NULL;
+	option_help(rows, ARRAY_LEN(rows), 0);
 }
 
 _Static_assert(sizeof(size_t) == sizeof(uint64_t), "serve.workers is read as a number");
-
-static int
-row_set(const struct row *r, const char *value, struct e2b_config *c, struct err *err)
-{
-	void *at = (char *)c + r->at;
-	uint64_t v = 0;
-
-	if (r->kind == FLAG) {
-		*(bool *)at = true;
-		return 0;
-	}
-	if (r->kind == TEXT) {
-		*(const char **)at = value;
-		return 0;
-	}
-	if (!str_to_u64(str_z(value), r->max, &v) || v < r->min)
-		return err_set(err, ERR_INVALID, "%s must be from %llu to %llu, is %s", r->name,
-		    (unsigned long long)r->min, (unsigned long long)r->max, value);
-	if (r->kind == NUMBER32)
-		*(uint32_t *)at = (uint32_t)v;
-	else
-		*(uint64_t *)at = v;
-	return 0;
-}
 
 static int
 config_check(struct e2b_config *c, struct err *err)
@@ -130,23 +88,16 @@ config_check(struct e2b_config *c, struct err *err)
 int
 e2b_options_parse(int argc, char **argv, struct e2b_config *ret, struct err *err)
 {
+	struct option_line l = {.rows = rows, .n = ARRAY_LEN(rows), .into = ret};
+	int rc;
+
 	*ret = (struct e2b_config){
 	    .serve = {.listen = "127.0.0.1:3000", .option = "--listen", .workers = 512},
 	    .max = 48,
 	    .upload_mib = 512,
 	    .life = -1};
-	for (int i = 1; i < argc; i++) {
-		const struct row *r = row_find(argv[i]);
-		int rc;
-
-		if (r == NULL)
-			return err_set(err, ERR_INVALID, "there is no option \"%s\"", argv[i]);
-		if (r->kind != FLAG && i + 1 == argc)
-			return err_set(err, ERR_INVALID, "%s needs %s", argv[i], r->arg);
-		if ((rc = row_set(r, r->kind != FLAG ? argv[++i] : NULL, ret, err)) != 0)
-			return rc;
-	}
-	return config_check(ret, err);
+	rc = option_read(&l, argc, argv, err);
+	return rc == 0 ? config_check(ret, err) : rc;
 }
 
 /* --- the files ---------------------------------------------------------------------------- */

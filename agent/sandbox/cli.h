@@ -20,8 +20,8 @@ struct cli {
 	struct sandbox_limits limits;
 	const char *workspace, *overlay, *image, *backend, *state, *socket; /* of the sandbox */
 	const char *labels[SANDBOX_LABELS_MAX + 2];
-	struct sandbox_bind binds[SANDBOX_BINDS_MAX];
-	size_t nlabels, nbinds;
+	struct sandbox_binds binds;
+	size_t nlabels;
 	unsigned may_lack;
 	bool workspace_unsafe;
 	const char *env[SANDBOX_ENV_MAX + 2], *cwd, *in, *language; /* of a program */

@@ -23,7 +23,7 @@ cli_has_spec(const struct cli *c)
 	static const struct sandbox_limits none;
 	const char *const texts[] = {
 	    c->workspace, c->overlay, c->image, c->backend, c->state, c->socket};
-	bool any = memcmp(&c->limits, &none, sizeof(none)) != 0 || c->nbinds != 0 ||
+	bool any = memcmp(&c->limits, &none, sizeof(none)) != 0 || c->binds.n != 0 ||
 		   c->nlabels != 0 || c->may_lack != 0 || c->workspace_unsafe || c->level;
 
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
@@ -41,8 +41,8 @@ spec_of(const struct cli *c, const char *name)
 	    .labels = c->labels,
 	    .workspace = c->overlay != NULL ? c->overlay : c->workspace,
 	    .overlay = c->overlay != NULL,
-	    .binds = c->binds,
-	    .nbinds = c->nbinds,
+	    .binds = c->binds.at,
+	    .nbinds = c->binds.n,
 	    .env = c->env,
 	    .may_lack = c->may_lack};
 }
@@ -53,8 +53,8 @@ guard(const struct cli *c, struct sandbox_workspace *ret, struct err *err)
 	const struct sandbox_guard g = {.workspace = c->overlay != NULL ? c->overlay : c->workspace,
 	    .workspace_option = c->overlay != NULL ? "--overlay" : "--workspace",
 	    .image = c->image,
-	    .binds = c->binds,
-	    .nbinds = c->nbinds,
+	    .binds = c->binds.at,
+	    .nbinds = c->binds.n,
 	    .state = c->state,
 	    .socket = c->socket,
 	    .unsafe = c->workspace_unsafe};

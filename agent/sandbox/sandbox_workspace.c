@@ -257,6 +257,30 @@ sandbox_workspace_free(struct sandbox_workspace *w)
 		free(w->holds[i]);
 }
 
+int
+sandbox_bind_add(struct sandbox_binds *b, const char *value, struct err *err)
+{
+	char *text, *colon;
+
+	if (b->n == SANDBOX_BINDS_MAX)
+		return err_set(err, ERR_INVALID, "--ro-bind: at most %d", SANDBOX_BINDS_MAX);
+	text = xstrdup(value);
+	colon = strrchr(text, ':');
+	if (colon != NULL)
+		*colon = '\0';
+	b->at[b->n++] =
+	    (struct sandbox_bind){.host_path = text, .inside = colon != NULL ? colon + 1 : text};
+	return 0;
+}
+
+void
+sandbox_binds_free(struct sandbox_binds *b)
+{
+	for (size_t i = 0; i < b->n; i++)
+		free((void *)(uintptr_t)b->at[i].host_path);
+	b->n = 0;
+}
+
 char *
 sandbox_workspace_level(const struct sandbox_workspace *w, const char *level)
 {

@@ -15,6 +15,15 @@ struct sandbox_workspace {
 	char *workspace, *image, *binds[SANDBOX_BINDS_MAX];
 };
 
+/* What --ro-bind asks for: HOST[:INSIDE], each; of both strings host_path is the owner. */
+struct sandbox_binds {
+	struct sandbox_bind at[SANDBOX_BINDS_MAX];
+	size_t n;
+};
+/* One more; ERR_INVALID: too many. */
+int sandbox_bind_add(struct sandbox_binds *b, const char *value, struct err *err);
+void sandbox_binds_free(struct sandbox_binds *b);
+
 /* What is asked for, by the options that name it. */
 struct sandbox_guard {
 	const char *workspace, *workspace_option, *image; /* NULL: none */

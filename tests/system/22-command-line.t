@@ -232,4 +232,40 @@ for argv in (["show", "a", "b"], ["deny", "a", "--as", "x", "b"], ["invite", "a"
     r = run([CLI, *argv])
     tap.ok(r.returncode == 2 and "usage:" in r.stdout and "needs" not in r.stdout, "%s: too much is no call" % " ".join(argv), r.stdout)
 
+# --- the tables of agents and sandboxes: what is wrong is named with its value ------------------
+HERE = " is not an option here; see --help"
+for argv, words in ((["run", "--frob"], '"--frob"' + HERE), (["run", "ls"], '"ls" is a word too many'), (["run", "--"], "no command after --"),
+                    (["run", "--max-turns", "0"], '--max-turns must be a number from 1 to 10000, is "0"'),
+                    (["run", "--memory=15"], '--memory must be a number from 16 to 1048576, is "15"'),
+                    (["run", "--quiet=yes"], '--quiet takes no value, is "yes"'), (["run", "--task"], "--task wants a value: TEXT"),
+                    (["run", "--max-calls", "db"], '--max-calls must be TARGET=N with N above 0, is "db"'),
+                    (["run", "--max-cost", "0.0000001"], '--max-cost must be an amount above 0 of at most six decimals, is "0.0000001"'),
+                    (["run"] + ["--effect", "read"] * 25, '--effect may be given 24 times at most; "read" is one more'),
+                    (["run"] + ["--ro-bind", "/opt"] * 33, "--ro-bind: at most 32"),
+                    (["mcp", "--frob"], '"--frob"' + HERE), (["mcp", "--wait", "51"], '--wait must be a number from 1 to 50, is "51"'),
+                    (["mcp", "--limits-optional=1"], '--limits-optional takes no value, is "1"'), (["mcp", "--token-file"], "--token-file wants a value: FILE"),
+                    (["mcp"] + ["--allow-host", "h"] * 17, '--allow-host may be given 16 times at most; "h" is one more'),
+                    (["mcp", "x"], '"x" is a word too many'), (["mcp", "--allow-origin", "o"], "need --listen"),
+                    (["mcp", "--listen", "127.0.0.1:0"], "--listen needs --token-file FILE, or --client-ca FILE"),
+                    (["mcp", "--state", "a", "--socket", "b"], "--state and --socket: give one"),
+                    (["sandboxd", "--frob"], '"--frob"' + HERE), (["sandboxd", "--max", "0"], "--max must be a number from 1 to 1024, is \"0\""),
+                    (["sandboxd", "--cpu=6401"], '--cpu must be a number from 1 to 6400, is "6401"'), (["sandboxd", "--keys"], "--keys wants a value: FILE"),
+                    (["sandboxd"], "--keys FILE is needed"), (["sandboxd", "--keys", "k", "--cert", "c"], "--cert and --key: give both"),
+                    (["sandbox", "exec", "--frob"], '"--frob"' + HERE), (["sandbox", "list", "--memory", "16"], '"--memory"' + HERE),
+                    (["sandbox", "ps", "-f", "x"], '"-f"' + HERE), (["sandbox", "exec", "--level=1"], '--level takes no value, is "1"'),
+                    (["sandbox", "exec", "--limits-optional=1"], '--limits-optional takes no value, is "1"'),
+                    (["sandbox", "exec", "--limit", "wall=0"], '--limit: wall must be a number from 1 to 86400, is "0"'),
+                    (["sandbox", "exec", "--limit", "walls=1"], "--limit must be WORD=N"), (["sandbox", "exec", "--env", "A"], '--env must be NAME=VALUE, is "A"'),
+                    (["sandbox", "exec", "--may-lack", "walls"], "--may-lack must be limits, landlock, freezer or notify"),
+                    (["sandbox", "files", "write", "x", "f", "--mode", "888"], '--mode must be octal, from 0 to 777, is "888"'),
+                    (["sandbox", "network", "x", "--add", "h=127.0.0.2"], '--add must be HOST=ADDRESS:PORT, is "h=127.0.0.2"')):
+    r = run([CLI, *argv])
+    tap.ok(r.returncode == 2 and words in r.stdout and "usage: " not in r.stdout, "%s: %s" % (" ".join(argv)[:60], words), r.stdout)
+for argv, words in ((["run", "--quiet", "--max-turns=10000", "--task", "t", "--state", "nowhere", "--", "ls"], "nowhere/run: No such file"),
+                    (["mcp", "--wait=50", "--listen", "127.0.0.1:0", "--token-file", "nowhere"], "nowhere"),
+                    (["sandboxd", "--cpu=6400", "--max", "1", "--keys", "nowhere"], "nowhere"),
+                    (["sandbox", "ps", "--json", "nosuch"], "nosuch")):
+    r = run([CLI, *argv])
+    tap.ok(r.returncode != 0 and words in r.stdout and "option" not in r.stdout, "%s is a call" % " ".join(argv), r.stdout)
+
 tap.done()

@@ -46,8 +46,8 @@ PROGRAM = BUILD + "/cofferdam-sandboxd"
 open(temp.path + "/open-keys", "w", encoding="ascii").write("alice " + KEYS["alice"] + "\n")
 os.chmod(temp.path + "/open-keys", 0o644)
 for options, words in (([], "--keys FILE is needed"), (["--keys", temp.path + "/open-keys"], "lets others read"),
-                       (["--keys", "/nonexistent"], "/nonexistent"), (["--frob"], 'no option "--frob"'),
-                       (["--keys", temp.path + "/open-keys", "--max", "0"], "--max must be from 1 to"),
+                       (["--keys", "/nonexistent"], "/nonexistent"), (["--frob"], '"--frob" is not an option'),
+                       (["--keys", temp.path + "/open-keys", "--max", "0"], "--max must be a number from 1 to"),
                        (["--keys", "k", "--state", "a", "--socket", "b"], "give one")):
     r = run([PROGRAM] + options)
     tap.ok(r.returncode in (1, 2) and words in r.stdout, "sandboxd %s is refused with words" % " ".join(o.split("/")[-1] for o in options), r.stdout)
