@@ -4,8 +4,15 @@
 
 #include "common/ipc.h"
 
-#define PARSER_WALL_MS 200	 /* per text; over it the process dies, and core refuses the text */
-#define PARSER_BODY_WALL_MS 1000 /* the same per body, which may be 16 MiB */
+/* Of the processor; over it the process dies, and core refuses the text. The sanitizers make it
+ * slower. */
+#ifdef MODE_SANITIZED
+#define PARSER_TEXT_MS 1000
+#else
+#define PARSER_TEXT_MS 200 /* per text */
+#endif
+#define PARSER_BODY_MS (5 * PARSER_TEXT_MS) /* per body, which may be 16 MiB */
+#define PARSER_STALL_MS 4000		    /* of the wall's clock, for either; core waits longer */
 #define PARSER_STACK ((size_t)64 << 20)
 #define PARSER_STACK_LEAST ((size_t)8 << 20)
 #define PARSER_MEMORY ((size_t)512 << 20)
@@ -26,6 +33,9 @@ enum {
 
 /* Stack, and the clock's signal; before anything is parsed. */
 int parser_limits_early(struct err *err);
+/* Kills this process once `ms` of its processor time, or PARSER_STALL_MS, are over; 0: it does not.
+ */
+int parser_clock(unsigned ms, struct err *err);
 /* Memory and CPU time; before seccomp, after the last descriptor came. */
 int parser_limits(struct err *err);
 /* ipc_msg_fn of the wire to core: X_ASK and X_BODY in, X_FACTS out. */

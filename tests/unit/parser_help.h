@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -17,9 +18,6 @@
 #include "common/proc_paths.h"
 #include "policy/facts.h"
 #include "tests/unit/policy_help.h"
-
-/* A sanitizer makes it slower, never more than its own clock allows. */
-#define ANSWER_MS (PARSER_WALL_MS + 100)
 
 struct child {
 	pid_t pid;
