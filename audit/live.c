@@ -337,6 +337,7 @@ live_record(struct live *l, const struct record *r, const struct tree_range *tre
 		drop(l, TARGETS, r->run);
 		add(l, TARGETS, r->run, r, tree);
 	} else if (str_eqz(r->type, "run.start") || str_eqz(r->type, "run.message") ||
+		   str_eqz(r->type, "run.stop") ||
 		   (str_has_prefix(r->type, "approval.") &&
 		       !str_eqz(r->type, "approval.mismatch"))) {
 		add(l, RUN, r->run, r, tree);

@@ -73,6 +73,7 @@ struct core_peer {
 	struct core_run *run;	    /* parser, agent */
 	uid_t uid;		    /* agent, person */
 	char watches[CORE_ID_SIZE]; /* person: the run whose records follow; "" none */
+	bool will_watch;	    /* person: that it looks is not durable yet */
 	uint64_t left_out;	    /* of those, because it did not read */
 	struct loop_timer *timer;
 };
@@ -160,7 +161,7 @@ struct core_run {
 	struct hash words;		/* of what its model was last told of the policy */
 	struct buf told;		/* refusals that it is still to be told of; core_words.c */
 	struct core_question *question; /* NULL: none */
-	int64_t nquestions;
+	int64_t last_question;
 	size_t untold;		     /* that did not fit */
 	struct core_peer *peer;	     /* its agent; NULL when away */
 	struct core_peer *parser;    /* NULL: none yet, or dead */
@@ -194,6 +195,7 @@ struct core_run {
 	struct str spoke[CORE_SPOKE_MAX];
 	size_t nspoke;
 	bool paused;
+	char *stopping;		     /* a person said so, in these words; NULL: nobody */
 	TAILQ_HEAD(, core_say) says; /* to its agent, by people; core_steer.c */
 	size_t nsays, nsteers;
 	bool streams;		      /* its agent shows what the broker observes */

@@ -208,7 +208,8 @@ start_acked(void *arg, const struct core_ack *ack)
 	core_child_clock(run, 0);
 	core_run_serve(run);
 	core_send(run->peer, MSG_A_STARTED, NULL);
-	core_patch_run(run); /* the policy may be another than that of the plan */
+	core_steer_resend(run, 0); /* its parent may be paused */
+	core_patch_run(run);	   /* the policy may be another than that of the plan */
 }
 
 static int

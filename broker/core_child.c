@@ -90,6 +90,7 @@ core_child_join(struct core_run *run, struct str parent, struct err *err)
 		return rc;
 	memcpy(run->parent, up->id, sizeof(run->parent));
 	run->depth = up->depth + 1;
+	run->paused = up->paused; /* its agent is told when it begins */
 	up->nchildren++;
 	return 0;
 }
@@ -320,8 +321,10 @@ core_child_kept(struct core_run *run, const struct json *data)
 	if (budget != NULL && budget_take(run, budget, &why) != 0)
 		return "budget";
 	up = core_child_parent(run);
-	run->depth = up != NULL ? up->depth + 1 : 0;
-	if (up != NULL)
-		up->nchildren++;
+	if (up == NULL)
+		return NULL;
+	run->depth = up->depth + 1;
+	run->paused = up->paused;
+	up->nchildren++;
 	return NULL;
 }

@@ -360,7 +360,7 @@ dispatch(struct rec *r, struct str type, struct err *err)
 	if (strcmp(z, "run.targets") == 0)
 		return on_run(r, core_kept_targets(r->core, r->run, r->data), err);
 	if (strcmp(z, "run.message") == 0 || strcmp(z, "run.pause") == 0 ||
-	    strcmp(z, "run.resume") == 0)
+	    strcmp(z, "run.resume") == 0 || strcmp(z, "run.stop") == 0)
 		return on_run(r, core_steer_kept(r->core, r->run, z, r->seq, r->data), err);
 	if (strcmp(z, "run.alarm") == 0)
 		on_alarm(r);

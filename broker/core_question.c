@@ -61,8 +61,12 @@ core_question_ask(struct core_run *run, const struct json *args, struct jcs *j, 
 		return rc;
 	drop(run);
 	q = run->question = xcalloc(1, sizeof(*q));
-	q->id = ++run->nquestions;
 	q->asked_us = clock_wall_us();
+	/* By the clock: a core before this one has asked under no such id. */
+	q->id = q->asked_us / 1000000;
+	if (q->id <= run->last_question)
+		q->id = run->last_question + 1;
+	run->last_question = q->id;
 	q->text = str_dup(text);
 	jcs_int(j, "id", q->id);
 	return 0;
@@ -120,18 +124,29 @@ core_question_list(struct jcs *j, const struct core_run *run)
 	clock_format_s(q->asked_us, at);
 	jcs_open(j, NULL);
 	jcs_z(j, "asked", at);
+	jcs_int(j, "id", q->id);
 	jcs_z(j, "owner", run->owner);
 	jcs_str_lossy(j, "question", str_z(q->text));
 	jcs_z(j, "run", run->id);
 	jcs_close(j);
 }
 
+int64_t
+core_question_open(const struct core_run *run)
+{
+	const struct core_question *q = run->question;
+
+	return q != NULL && q->answer == NULL ? q->id : 0;
+}
+
 bool
-core_question_answer(struct core_run *run, uint64_t seq, const char *by, const char *text)
+core_question_answer(
+    struct core_run *run, int64_t id, uint64_t seq, const char *by, const char *text)
 {
 	struct core_question *q = run->question;
 
-	if (q == NULL || q->answer != NULL)
+	/* Another by now: what a person said to the one before is no answer to it. */
+	if (id == 0 || core_question_open(run) != id)
 		return false;
 	q->answer = xstrdup(text);
 	q->by = xstrdup(by);
@@ -143,10 +158,16 @@ int
 core_question_verb(struct core_call *call, struct err *err)
 {
 	struct str id = json_str(json_get(call->args, "run"));
+	const struct json *asked = json_get(call->args, "question");
 	const struct core_run *run = core_run_find(call->core, id);
 
-	if (run == NULL || run->question == NULL || run->question->answer != NULL)
+	if (run == NULL || core_question_open(run) == 0)
 		return err_set(
 		    err, ERR_NOT_FOUND, "no run \"%.*s\" waits for an answer", STR_ARG(id));
+	if (asked != NULL && json_int(asked) != core_question_open(run))
+		return err_set(err, ERR_STATE,
+		    "run %s asks something else by now, question %lld: look at it first "
+		    "(cofferdam pending)",
+		    run->id, (long long)core_question_open(run));
 	return core_steer_verb_message(call, err);
 }

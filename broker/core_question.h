@@ -17,10 +17,14 @@ int core_question_look(
 /* {"id"}: nobody need answer any more. */
 int core_question_drop(
     struct core_run *run, const struct json *args, struct jcs *j, struct err *err);
-/* What a person has told the run, on the record by now: true if it waits for an answer, and has it.
+/* That a person answers who tells the run something now; 0: it asks nothing. */
+int64_t core_question_open(const struct core_run *run);
+/* What a person has told the run, on the record by now, when it asked `id`: true if it waits for
+ * that answer still, and has it. */
+bool core_question_answer(
+    struct core_run *run, int64_t id, uint64_t seq, const char *by, const char *text);
+/* From a person, {"run", "text", "question"?}: a message to a run that asks, that if it is named.
  */
-bool core_question_answer(struct core_run *run, uint64_t seq, const char *by, const char *text);
-/* From a person, {"run", "text"}: a message to a run that asks. */
 int core_question_verb(struct core_call *call, struct err *err);
 /* Those that are open, as members of an array. */
 void core_question_list(struct jcs *j, const struct core_run *run);

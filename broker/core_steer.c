@@ -19,20 +19,12 @@
 
 #include "common/banned.h"
 
-/* To its agent: A_STEER. */
-enum how { HOW_PAUSE = 1, HOW_RESUME = 2, HOW_STOP = 3, HOW_SAY = 4 };
-
-struct core_say {
-	TAILQ_ENTRY(core_say) link;
-	uint64_t seq;
-	char *by, *text;
-};
-
 /* What waits for its record. */
 struct steer {
 	struct core *core;
 	uint64_t peer;
-	enum how how;
+	enum core_how how;
+	int64_t question; /* that the run asked when it was said */
 	char run[CORE_ID_SIZE];
 	char *by, *text;
 };
@@ -93,162 +85,6 @@ core_steer_may(struct core_call *call, bool any, struct core_run **ret, char **b
 	return 0;
 }
 
-/* --- words ----------------------------------------------------------------------------- */
-
-bool
-core_steer_gave_words(const struct core_run *run, struct str person)
-{
-	const struct core_run *root = core_child_root((struct core_run *)(uintptr_t)run);
-
-	for (size_t i = 0; i < root->nspoke; i++)
-		if (str_eq(person, root->spoke[i]))
-			return true;
-	return false;
-}
-
-void
-core_steer_words(const struct core_run *run, struct policy_input *in)
-{
-	const struct core_run *root = core_child_root((struct core_run *)(uintptr_t)run);
-
-	in->kin = str_z(root->id);
-	in->words = root->spoke;
-	in->nwords = root->nspoke;
-}
-
-static bool
-words_room(const struct core_run *run, struct str person)
-{
-	const struct core_run *root = core_child_root((struct core_run *)(uintptr_t)run);
-
-	return root->nspoke < CORE_SPOKE_MAX || core_steer_gave_words(run, person) ||
-	       str_eqz(person, run->owner);
-}
-
-static void
-words_add(struct core_run *run, struct str person)
-{
-	struct core_run *root = core_child_root(run);
-
-	if (str_eqz(person, run->owner) || core_steer_gave_words(run, person) ||
-	    root->nspoke == CORE_SPOKE_MAX)
-		return;
-	root->spoke[root->nspoke++] = str_mem(str_dup(person), person.n);
-}
-
-/* --- to the agent ---------------------------------------------------------------------- */
-
-static void
-send(const struct core_run *run, enum how how, uint64_t seq, const char *by, const char *text)
-{
-	AUTO_BUF struct buf b = BUF(16384);
-
-	if (run->peer == NULL || run->peer->state != CORE_S_RUN)
-		return;
-	buf_u8(&b, (uint8_t)how);
-	buf_u64(&b, seq);
-	buf_lz(&b, by);
-	buf_lz(&b, text);
-	core_send(run->peer, MSG_A_STEER, &b);
-}
-
-/* Children stand still and go on with their parent. */
-/* Of the run's own kin below it. */
-static bool
-is_below(const struct core_run *r, const struct core_run *run)
-{
-	while ((r = core_child_parent(r)) != NULL)
-		if (r == run)
-			return true;
-	return false;
-}
-
-static void
-hold(struct core_run *run, bool on, const char *by)
-{
-	struct core_run *r;
-
-	run->paused = on;
-	send(run, on ? HOW_PAUSE : HOW_RESUME, 0, by, "");
-	TAILQ_FOREACH (r, &run->core->runs, link)
-		if (is_below(r, run) && r->paused != on) {
-			r->paused = on;
-			send(r, on ? HOW_PAUSE : HOW_RESUME, 0, by, "");
-		}
-}
-
-static void
-not_stopped(void *arg)
-{
-	struct core_run *run = arg;
-
-	run->until = NULL;
-	log_warn("run %s: its agent did not stop it in time", run->id);
-	core_run_end(
-	    run, "stopped", STR("stopped by a person; its agent did not end it in time"), false);
-}
-
-static void
-stop(struct core_run *run, const char *by, const char *reason)
-{
-	AUTO_FREE char *text =
-	    xasprintf("stopped by %s%s%s", by, reason[0] != '\0' ? ": " : "", reason);
-	const struct core_run *r;
-
-	if (run->peer == NULL) { /* nobody who could do it in order */
-		core_run_end(run, "stopped", str_z(text), false);
-		return;
-	}
-	send(run, HOW_STOP, 0, by, text);
-	/* Its agent may wait for one of them. */
-	TAILQ_FOREACH (r, &run->core->runs, link)
-		if (is_below(r, run))
-			send(r, HOW_STOP, 0, by, text);
-	loop_timer_del(run->until);
-	run->until = loop_timer_add(run->core->loop, CORE_STOP_MS, not_stopped, run);
-}
-
-static struct core_say *
-say_add(struct core_run *run, uint64_t seq, const char *by, const char *text)
-{
-	struct core_say *s = xcalloc(1, sizeof(*s));
-
-	s->seq = seq;
-	s->by = xstrdup(by);
-	s->text = xstrdup(text);
-	TAILQ_INSERT_TAIL(&run->says, s, link);
-	run->nsays++;
-	return s;
-}
-
-void
-core_steer_resend(struct core_run *run, uint64_t heard)
-{
-	struct core_say *s;
-
-	TAILQ_FOREACH (s, &run->says, link)
-		if (s->seq > heard)
-			send(run, HOW_SAY, s->seq, s->by, s->text);
-	if (run->paused)
-		send(run, HOW_PAUSE, 0, run->owner, "");
-}
-
-void
-core_steer_free(struct core_run *run)
-{
-	struct core_say *s;
-
-	while ((s = TAILQ_FIRST(&run->says)) != NULL) {
-		TAILQ_REMOVE(&run->says, s, link);
-		free(s->by);
-		free(s->text);
-		free(s);
-	}
-	for (size_t i = 0; i < run->nspoke; i++)
-		free((void *)(uintptr_t)run->spoke[i].p);
-	run->nspoke = 0;
-}
-
 /* --- records --------------------------------------------------------------------------- */
 
 void
@@ -265,7 +101,7 @@ core_steer_data(struct buf *out, const char *by, struct str reason)
 }
 
 static const char *
-state_of(enum how how)
+state_of(enum core_how how)
 {
 	switch (how) {
 	case HOW_PAUSE: return "paused";
@@ -274,23 +110,6 @@ state_of(enum how how)
 	case HOW_SAY: return "told";
 	}
 	return "";
-}
-
-static void
-act(const struct steer *s, struct core_run *run, uint64_t seq)
-{
-	switch (s->how) {
-	case HOW_PAUSE:
-	case HOW_RESUME: hold(run, s->how == HOW_PAUSE, s->by); break;
-	case HOW_STOP: stop(run, s->by, s->text); break;
-	case HOW_SAY: {
-		const struct core_say *say = say_add(run, seq, s->by, s->text);
-
-		if (!core_question_answer(run, seq, say->by, say->text))
-			send(run, HOW_SAY, seq, say->by, say->text);
-		break;
-	}
-	}
 }
 
 static void
@@ -307,7 +126,7 @@ recorded(void *arg, const struct core_ack *ack)
 	} else if (run == NULL || run->state != CORE_RUN_LIVE) {
 		core_control_reply(s->core, s->peer, ERR_NOT_FOUND, STR("the run has ended"));
 	} else {
-		act(s, run, ack->seq);
+		core_steer_do(run, s->how, s->question, ack->seq, s->by, s->text);
 		jcs_init(&j, &b);
 		jcs_open(&j, NULL);
 		jcs_z(&j, "id", s->run);
@@ -321,7 +140,7 @@ recorded(void *arg, const struct core_ack *ack)
 
 /* Takes by. */
 static int
-record(struct core_call *call, struct core_run *run, enum how how, const char *type, char *by,
+record(struct core_call *call, struct core_run *run, enum core_how how, const char *type, char *by,
     const struct core_append *more, struct str text, struct err *err)
 {
 	struct steer *s = xcalloc(1, sizeof(*s));
@@ -330,6 +149,7 @@ record(struct core_call *call, struct core_run *run, enum how how, const char *t
 	s->core = call->core;
 	s->peer = call->peer;
 	s->how = how;
+	s->question = core_question_open(run);
 	s->by = by;
 	s->text = str_dup(text);
 	memcpy(s->run, run->id, sizeof(s->run));
@@ -348,7 +168,7 @@ record(struct core_call *call, struct core_run *run, enum how how, const char *t
 /* --- verbs ----------------------------------------------------------------------------- */
 
 static int
-plain(struct core_call *call, enum how how, const char *type, bool any, struct err *err)
+plain(struct core_call *call, enum core_how how, const char *type, bool any, struct err *err)
 {
 	struct str reason = json_str(json_get(call->args, "reason"));
 	AUTO_BUF struct buf data = BUF(2048);
@@ -361,8 +181,8 @@ plain(struct core_call *call, enum how how, const char *type, bool any, struct e
 		    LIFT_REASON_MAX);
 	if ((rc = core_steer_may(call, any, &run, &by, err)) != 0)
 		return rc;
-	/* To stop it must be possible always. */
-	if (how != HOW_STOP && run->nsteers >= CORE_STEERS_MAX) {
+	/* To stop it must be possible always; again and again, not. */
+	if ((how != HOW_STOP || run->stopping != NULL) && run->nsteers >= CORE_STEERS_MAX) {
 		free(by);
 		return err_set(err, ERR_TOO_LARGE, "run %s was told %d things, the limit", run->id,
 		    CORE_STEERS_MAX);
@@ -406,7 +226,7 @@ message_check(
 		    CORE_SAY_MAX, text.n);
 	if ((rc = core_steer_may(call, false, run, by, err)) != 0)
 		return rc;
-	if ((*run)->nsteers < CORE_STEERS_MAX && words_room(*run, q->id))
+	if ((*run)->nsteers < CORE_STEERS_MAX && core_steer_words_room(*run, q->id))
 		return 0;
 	free(*by);
 	return err_set(err, ERR_TOO_LARGE, "run %s was told %d things, or by %d people: the limit",
@@ -454,49 +274,7 @@ core_steer_verb_message(struct core_call *call, struct err *err)
 		free(by);
 		return rc;
 	}
-	words_add(run, str_z(by)); /* at once, and whatever becomes of the record */
+	core_steer_words_add(run, str_z(by)); /* at once, and whatever becomes of the record */
 	return record(call, run, HOW_SAY, "run.message", by,
 	    &(struct core_append){.data = &data, .frame = &frame, .show = text}, text, err);
-}
-
-/* --- after a restart ------------------------------------------------------------------- */
-
-static const char *
-message_kept(struct core_run *run, uint64_t seq, const struct json *data)
-{
-	AUTO_BUF struct buf frame = BUF(4 * CORE_SAY_MAX), plain = BUF(BLOB_PLAIN_MAX);
-	struct str by = json_str(json_get(data, "by")), to = json_str(json_get(data, "to"));
-	struct core_run *hears = to.n != 0 ? core_run_find(run->core, to) : run;
-	AUTO_FREE char *who = str_dup(by), *text = NULL;
-	struct blob_ref ref;
-	struct err why;
-
-	if (by.n == 0)
-		return "by";
-	words_add(run, by);
-	if (hears == NULL || !hears->rebuilt) /* that has ended; memory has it */
-		return NULL;
-	if (!enc_unbase64(json_str(json_get(data, "frame")), &frame) ||
-	    blob_ref_parse(json_get(data, "content"), &ref, &why) != 0 ||
-	    blob_open(run->key, buf_str(&frame), &ref, &plain, &why) != 0)
-		return "frame";
-	text = buf_dup_z(&plain);
-	(void)say_add(hears, seq, who, text);
-	hears->nsteers++;
-	return NULL;
-}
-
-const char *
-core_steer_kept(
-    struct core *c, struct str id, const char *type, uint64_t seq, const struct json *data)
-{
-	struct core_run *run = core_run_find(c, id);
-
-	if (run == NULL)
-		return NULL;
-	if (strcmp(type, "run.message") == 0)
-		return message_kept(run, seq, data);
-	if (run->rebuilt)
-		run->paused = strcmp(type, "run.pause") == 0;
-	return NULL;
 }

@@ -11,6 +11,9 @@
 #define CORE_STEERS_MAX 256 /* messages, pauses and the like of one run */
 #define CORE_STOP_MS 10000  /* so long the agent has to end in order */
 
+/* To its agent: A_STEER. */
+enum core_how { HOW_PAUSE = 1, HOW_RESUME = 2, HOW_STOP = 3, HOW_SAY = 4 };
+
 int core_steer_verb_pause(struct core_call *call, struct err *err);
 int core_steer_verb_resume(struct core_call *call, struct err *err);
 int core_steer_verb_stop(struct core_call *call, struct err *err);
@@ -29,10 +32,18 @@ void core_steer_data(struct buf *out, const char *by, struct str reason);
 /* Who besides its owner told the run, or another of its kin, what to do; and whose kin it is. */
 void core_steer_words(const struct core_run *run, struct policy_input *in);
 bool core_steer_gave_words(const struct core_run *run, struct str person);
+/* Is there room for one more who does? Adding needs it. */
+bool core_steer_words_room(const struct core_run *run, struct str person);
+void core_steer_words_add(struct core_run *run, struct str person);
 
-/* Its agent is back, and had heard the words up to the record `heard`. */
+/* What is durable is done: to the run, its agent, its children. May end the run. `question`: that
+ * it asked when that was said; 0: none. */
+void core_steer_do(struct core_run *run, enum core_how how, int64_t question, uint64_t seq,
+    const char *by, const char *text);
+
+/* Its agent begins, or is back and had heard the words up to the record `heard`. */
 void core_steer_resend(struct core_run *run, uint64_t heard);
-/* A live run.message, run.pause or run.resume; what is wrong, or NULL. */
+/* A live run.message, run.pause, run.resume or run.stop; what is wrong, or NULL. */
 const char *core_steer_kept(
     struct core *c, struct str run, const char *type, uint64_t seq, const struct json *data);
 void core_steer_free(struct core_run *run);

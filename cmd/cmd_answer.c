@@ -4,6 +4,7 @@
  */
 #include <getopt.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "cmd/cmd.h"
 #include "cmd/cmd_control.h"
@@ -15,12 +16,23 @@
 
 struct answer_args {
 	const char *state, *run, *text;
+	int64_t question; /* 0: whichever it asks */
 };
+
+static bool
+number(const char *z, int64_t *ret)
+{
+	char *end;
+
+	*ret = strtoll(z, &end, 10);
+	return *end == '\0' && *ret > 0 && *ret < INT64_C(1) << 53;
+}
 
 static bool
 args_read(int argc, char **argv, struct answer_args *a)
 {
 	static const struct option options[] = {
+	    {"question", required_argument, NULL, 'q'},
 	    {"state", required_argument, NULL, 's'},
 	    {"via", required_argument, NULL, 'v'},
 	    {0},
@@ -29,7 +41,8 @@ args_read(int argc, char **argv, struct answer_args *a)
 
 	optind = 1;
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1)
-		if ((c != 's' && c != 'v') || !via_place(&a->state, optarg, c == 'v'))
+		if (c == 'q' ? !number(optarg, &a->question)
+			     : (c != 's' && c != 'v') || !via_place(&a->state, optarg, c == 'v'))
 			return false;
 	if (optind + 2 != argc)
 		return false;
@@ -48,12 +61,14 @@ cmd_answer(int argc, char **argv)
 	struct jcs j;
 
 	if (!args_read(argc, argv, &a)) {
-		(void)fprintf(
-		    stderr, "usage: cofferdam answer [--state DIR | --via URL] RUN TEXT\n");
+		(void)fprintf(stderr,
+		    "usage: cofferdam answer [--question N] [--state DIR | --via URL] RUN TEXT\n");
 		return CMD_USAGE;
 	}
 	jcs_init(&j, &args);
 	jcs_open(&j, NULL);
+	if (a.question != 0)
+		jcs_int(&j, "question", a.question);
 	jcs_str_lossy(&j, "run", str_z(a.run));
 	jcs_str_lossy(&j, "text", str_z(a.text));
 	jcs_close(&j);

@@ -250,7 +250,7 @@ static const struct help {
 	"  --yes               do not ask before signing\n" VIA},
     {"answer", "RUN TEXT",
 	"Answer what the agent of a run asks (`cofferdam pending` shows it). It approves nothing.",
-	VIA},
+	"  --question N        only if it asks that still, as `cofferdam pending` numbers it\n" VIA},
     {"run-end", "RUN", "End a run now: nothing more of it passes.", VIA},
     {"log verify", "[DIR] [--keys FILE] [--pin CHECKPOINT]... [--deep] [--progress]",
 	"Check the whole log. Ends with 0 verified, 1 tampered with, 2 usage or keys, 3 whole but\n"

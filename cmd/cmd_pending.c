@@ -132,8 +132,9 @@ print_question(const struct json *q)
 	char age[32];
 
 	span(json_str(json_get(q, "asked")), false, age);
-	(void)printf("%-28s  asks   %5s  run of %s\n    %s\n    cofferdam answer %s TEXT\n", run,
-	    age, owner, text, run);
+	(void)printf("%-28s  asks   %5s  run of %s\n    %s\n"
+		     "    cofferdam answer --question %lld %s TEXT\n",
+	    run, age, owner, text, (long long)json_int(json_get(q, "id")), run);
 }
 
 static void

@@ -115,12 +115,18 @@ ASK = {"tool": "ask", "input": {"question": "Which table?\x1b[2J", "timeout_s": 
 p = begin([{"tools": [ASK]}, {"text": "Bye."}])
 run_id = p.stdout.readline().split()[1]
 pending = wait_for(lambda: (lambda t: t if "Which table?" in t else None)(st.cli("pending").stdout), 30) or ""
-tap.ok("cofferdam answer %s TEXT" % run_id in pending and "\x1b" not in pending, "`pending` shows what an agent asks, encoded, and how to answer",
+asked = re.search(r"cofferdam answer --question (\d+) %s TEXT" % run_id, pending)
+tap.ok(asked and "\x1b" not in pending, "`pending` shows what an agent asks, encoded, and how to answer",
        pending)
 tap.ok(st.pending() == [], "it is no request for approval")
 r = st.cli("answer", "r-none", "x")
 tap.ok(r.returncode != 0 and "waits for an answer" in r.stdout, "a run that asks nothing takes no answer", r.stdout)
-r = st.cli("answer", run_id, "The table contacts.")
+number = int(asked.group(1)) if asked else 0
+for other in (str(number + 1), "0", "x"):
+    r = st.cli("answer", "--question", other, run_id, "Drop it.")
+    tap.ok(r.returncode != 0 and ("asks something else by now" if other == str(number + 1) else "usage") in r.stdout,
+           "what it does not ask (%s) is not answered" % ("another" if other == str(number + 1) else other), r.stdout)
+r = st.cli("answer", "--question", str(number), run_id, "The table contacts.")
 tap.ok(r.returncode == 0 and "approves nothing" in r.stdout, "a person answers", r.stdout)
 out = p.communicate(timeout=60)[0]
 tap.ok(len(model.heard()) == 2 and "answers (this is no approval):\nThe table contacts." in told(1)[0], "the model has the answer, and from whom", out)

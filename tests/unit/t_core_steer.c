@@ -6,18 +6,18 @@
 #include "broker/core_peer.h"
 #include "broker/core_steer.h"
 #include "broker/core_watch.h"
+#include "policy/lift.h"
 #include "common/banned.h"
 
 #define DANA 61001
 #define STRANGER 61999
 
-/* code (positive), by a person of that uid, on a connection of its own. */
-static unsigned
-call(struct world *w, unsigned uid, const char *verb, const char *more)
+/* By a person of that uid, on a connection of its own. */
+static void
+asks(struct world *w, unsigned uid, const char *verb, const char *more)
 {
 	AUTO_BUF struct buf b = BUF(1 << 18);
 	AUTO_FREE char *args = xasprintf("{\"run\":\"%s\"%s}", w->run->id, more);
-	struct rd r;
 
 	end_close(&w->cli);
 	(void)core_peer_new(w->c, IPC_ROLE_CLI, end_open(&w->cli, IPC_ROLE_CLI), uid);
@@ -26,8 +26,22 @@ call(struct world *w, unsigned uid, const char *verb, const char *more)
 	buf_lz(&b, args);
 	say(&w->cli, MSG_Q_CALL, &b);
 	settle(w);
-	r = heard(&w->cli, MSG_Q_REPLY);
+}
+
+/* Its code. */
+static unsigned
+reply(struct world *w)
+{
+	struct rd r = heard(&w->cli, MSG_Q_REPLY);
+
 	return rd_u32(&r);
+}
+
+static unsigned
+call(struct world *w, unsigned uid, const char *verb, const char *more)
+{
+	asks(w, uid, verb, more);
+	return reply(w);
 }
 
 static void
@@ -152,6 +166,175 @@ child_of(struct world *w, struct core_run *up)
 }
 
 static void
+member_of(struct buf *b, const char *name, size_t n)
+{
+	buf_reset(b);
+	buf_printf(b, ",\"%s\":\"", name);
+	for (size_t i = 0; i < n; i++)
+		buf_put_c(b, 'x');
+	buf_put_z(b, "\"");
+	buf_put_c(b, '\0');
+}
+
+static void
+a_reason_is_short_and_printable(void **state)
+{
+	struct world *w = *state;
+	AUTO_BUF struct buf b = BUF(8192);
+
+	member_of(&b, "reason", LIFT_REASON_MAX + 1);
+	assert_int_equal(call(w, getuid(), "run-pause", (const char *)b.p), -ERR_INVALID);
+	assert_int_equal(
+	    call(w, getuid(), "run-pause", ",\"reason\":\"\\u001b[2J\""), -ERR_INVALID);
+	member_of(&b, "reason", LIFT_REASON_MAX);
+	assert_int_equal(call(w, getuid(), "run-pause", (const char *)b.p), 0);
+}
+
+static void
+a_run_that_does_not_live_is_told_nothing(void **state)
+{
+	struct world *w = *state;
+
+	w->run->state = CORE_RUN_STARTING;
+	assert_int_equal(call(w, getuid(), "run-pause", ""), -ERR_NOT_FOUND);
+	assert_int_equal(call(w, getuid(), "run-message", ",\"text\":\"x\""), -ERR_NOT_FOUND);
+	w->run->state = CORE_RUN_LIVE;
+	assert_int_equal(call(w, getuid(), "run-pause", ""), 0);
+}
+
+static void
+words_have_an_author_also_where_the_brokers_own_user_may_steer(void **state)
+{
+	struct world *w = *state;
+
+	assert_int_equal(call(w, STRANGER, "run-pause", ""), -ERR_UNAUTHORISED);
+	w->c->uid = STRANGER;
+	assert_int_equal(call(w, STRANGER, "run-message", ",\"text\":\"x\""), -ERR_UNAUTHORISED);
+	assert_int_equal(call(w, STRANGER, "run-pause", ""), 0);
+}
+
+static void
+a_run_is_told_so_many_things_and_by_so_many_people(void **state)
+{
+	struct world *w = *state;
+
+	w->run->nsteers = CORE_STEERS_MAX;
+	assert_int_equal(call(w, getuid(), "run-pause", ""), -ERR_TOO_LARGE);
+	assert_int_equal(call(w, getuid(), "run-message", ",\"text\":\"x\""), -ERR_TOO_LARGE);
+	w->run->nsteers = CORE_STEERS_MAX - 2;
+	assert_int_equal(call(w, getuid(), "run-pause", ""), 0);
+	assert_int_equal(call(w, getuid(), "run-message", ",\"text\":\"x\""), 0);
+	/* To stop it is possible always. */
+	agent_is_back(w, w->seq);
+	assert_int_equal(call(w, getuid(), "run-stop", ""), 0);
+	assert_int_equal(call(w, getuid(), "run-stop", ""), -ERR_TOO_LARGE);
+	/* One more person than there is room for; and who is among them, or the owner. */
+	for (size_t i = 0; i < CORE_SPOKE_MAX; i++) {
+		AUTO_FREE char *name = xasprintf("p%zu", i);
+
+		assert_true(core_steer_words_room(w->run, str_z(name)));
+		core_steer_words_add(w->run, str_z(name));
+	}
+	assert_false(core_steer_words_room(w->run, STR("omar")));
+	assert_true(core_steer_words_room(w->run, STR("p0")));
+	assert_true(core_steer_words_room(w->run, STR("olivia")));
+}
+
+static void
+who_gives_words_is_excluded_before_they_are_durable(void **state)
+{
+	struct world *w = *state;
+
+	agent_is_back(w, 0);
+	free(w->run->owner);
+	w->run->owner = xstrdup("dana");
+	w->hold_writer = true;
+	assert_false(core_steer_gave_words(w->run, STR("olivia")));
+	asks(w, getuid(), "run-message", ",\"text\":\"x\"");
+	assert_true(silent(&w->cli, MSG_Q_REPLY));
+	assert_true(core_steer_gave_words(w->run, STR("olivia")));
+	assert_true(silent(&w->agent, MSG_A_STEER));
+	w->hold_writer = false;
+	ack(w, &w->records[w->nrecords - 1]);
+	settle(w);
+	assert_int_equal(reply(w), 0);
+	assert_told(w, 4, "olivia", "x", NULL);
+}
+
+static void
+what_is_not_durable_in_time_is_not_told(void **state)
+{
+	struct world *w = *state;
+
+	agent_is_back(w, 0);
+	w->hold_writer = true;
+	asks(w, getuid(), "run-pause", "");
+	turn(w, CORE_RECORD_MS + 100);
+	settle(w);
+	assert_int_equal(reply(w), -ERR_UNAVAILABLE);
+	assert_true(silent(&w->agent, MSG_A_STEER));
+	assert_false(w->run->paused);
+}
+
+/* --- to stop ----------------------------------------------------------------------- */
+
+static void
+a_stop_holds_for_an_agent_that_comes_back_and_for_children(void **state)
+{
+	struct world *w = *state;
+	struct core_run *kid = child_of(w, w->run), *top = w->run;
+
+	agent_is_back(w, 0);
+	assert_int_equal(call(w, DANA, "run-stop", ",\"reason\":\"enough\""), 0);
+	assert_told(w, 3, "dana", "stopped by dana: enough", NULL);
+	assert_non_null(w->run->until);
+	agent_is_back(w, w->seq);
+	assert_told(w, 3, "olivia", "stopped by dana: enough", NULL);
+	w->run = kid;
+	agent_is_back(w, w->seq);
+	assert_told(w, 3, "olivia", "stopped by dana: enough", NULL);
+	w->run = top;
+}
+
+static void
+a_stop_on_the_record_holds_for_a_core_that_is_started_again(void **state)
+{
+	struct world *w = *state;
+	AUTO(json) struct json_doc *d = NULL;
+	struct loop_timer *first;
+	struct err err;
+
+	assert_int_equal(
+	    json_parse(STR("{\"by\":\"dana\",\"reason\":\"enough\"}"), "record", &d, &err), 0);
+	/* Of one that is in memory anyway, the log tells nothing new. */
+	assert_null(core_steer_kept(w->c, str_z(w->run->id), "run.stop", 5, json_root(d)));
+	assert_null(w->run->stopping);
+	w->run->rebuilt = true;
+	assert_null(core_steer_kept(w->c, str_z(w->run->id), "run.stop", 5, json_root(d)));
+	first = w->run->until;
+	assert_non_null(first); /* it has its time, whether its agent comes back or not */
+	assert_null(core_steer_kept(w->c, str_z(w->run->id), "run.stop", 6, json_root(d)));
+	assert_ptr_equal(w->run->until, first); /* and no more for a second word */
+	agent_is_back(w, 0);
+	assert_told(w, 3, "olivia", "stopped by dana: enough", NULL);
+}
+
+static void
+a_run_without_an_agent_is_stopped_at_once(void **state)
+{
+	struct world *w = *state;
+	AUTO_FREE char *id = xstrdup(w->run->id);
+	AUTO(json) struct json_doc *d = NULL;
+
+	assert_null(w->run->peer);
+	assert_int_equal(call(w, getuid(), "run-stop", ""), 0);
+	assert_null(core_run_find(w->c, str_z(id)));
+	d = last(w, "run.end");
+	assert_state(json_str(json_get(json_root(d), "status")), "stopped");
+	w->run = NULL;
+}
+
+static void
 who_gave_words_to_a_child_is_excluded_for_all_its_kin(void **state)
 {
 	struct world *w = *state;
@@ -220,6 +403,15 @@ main(void)
 	    world_test(a_log_that_is_away_keeps_words_from_the_agent),
 	    world_test(strangers_and_other_people_may_not_watch_or_talk_but_people_may_pause),
 	    world_test(a_message_has_an_author_a_size_and_is_text),
+	    world_test(a_reason_is_short_and_printable),
+	    world_test(a_run_that_does_not_live_is_told_nothing),
+	    world_test(words_have_an_author_also_where_the_brokers_own_user_may_steer),
+	    world_test(a_run_is_told_so_many_things_and_by_so_many_people),
+	    world_test(who_gives_words_is_excluded_before_they_are_durable),
+	    world_test(what_is_not_durable_in_time_is_not_told),
+	    world_test(a_stop_holds_for_an_agent_that_comes_back_and_for_children),
+	    world_test(a_stop_on_the_record_holds_for_a_core_that_is_started_again),
+	    world_test(a_run_without_an_agent_is_stopped_at_once),
 	    world_test(who_gave_words_to_a_child_is_excluded_for_all_its_kin),
 	    world_test(a_child_needs_its_parents_owner_login_and_name),
 	};
