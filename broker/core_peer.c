@@ -89,6 +89,13 @@ idle(void *arg)
 	core_peer_free(p);
 }
 
+void
+core_peer_rest(struct core_peer *p)
+{
+	loop_timer_del(p->timer);
+	p->timer = loop_timer_add(p->core->loop, CORE_CONTROL_MS, idle, p);
+}
+
 struct core_peer *
 core_peer_new(struct core *c, enum ipc_role role, int fd, uid_t uid)
 {
@@ -105,7 +112,7 @@ core_peer_new(struct core *c, enum ipc_role role, int fd, uid_t uid)
 		c->nagents++;
 	} else {
 		p->state = CORE_S_OPEN;
-		p->timer = loop_timer_add(c->loop, CORE_CONTROL_MS, idle, p);
+		core_peer_rest(p);
 		TAILQ_INSERT_TAIL(&c->people, p, link);
 		c->npeople++;
 	}

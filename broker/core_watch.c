@@ -187,6 +187,7 @@ core_watch_free(struct core_run *run)
 		}
 		notice_put(&b, run->id, "stream.end", 0);
 		p->watches[0] = '\0';
+		core_peer_rest(p);
 		send_text(p, MSG_Q_EVENT, buf_str(&b));
 	}
 	while (run->backlog != NULL && run->backlog->n != 0)
@@ -222,6 +223,7 @@ begin(struct core_peer *p, struct core_run *run)
 	loop_timer_del(p->timer); /* it may look as long as the run lives */
 	p->timer = NULL;
 	memcpy(p->watches, run->id, sizeof(p->watches));
+	p->left_out = 0;
 	for (size_t i = 0; l != NULL && i < l->n; i++)
 		send_text(p, MSG_Q_EVENT, buf_str(&l->at[(l->first + i) % CORE_BACKLOG_MAX]));
 }
@@ -235,6 +237,7 @@ recorded(void *arg, const struct core_ack *ack)
 
 	if (p == NULL)
 		return;
+	p->will_watch = false;
 	if (ack->code != 0)
 		core_control_reply(a->core, a->peer, ERR_UNAVAILABLE,
 		    STR("the decision log is not available: nobody looks unrecorded"));
@@ -251,14 +254,14 @@ watchers(const struct core *c)
 	size_t n = 0;
 
 	TAILQ_FOREACH (p, &c->people, link)
-		n += p->watches[0] != '\0';
+		n += p->watches[0] != '\0' || p->will_watch;
 	return n;
 }
 
 int
 core_watch_verb(struct core_call *call, struct err *err)
 {
-	const struct core_peer *p = core_peer_by_serial(call->core, call->peer);
+	struct core_peer *p = core_peer_by_serial(call->core, call->peer);
 	AUTO_BUF struct buf data = BUF(1024);
 	AUTO_FREE char *by = NULL;
 	struct core_run *run;
@@ -267,7 +270,7 @@ core_watch_verb(struct core_call *call, struct err *err)
 
 	if (rc != 0)
 		return rc;
-	if (p == NULL || p->watches[0] != '\0')
+	if (p == NULL || p->watches[0] != '\0' || p->will_watch)
 		return err_set(err, ERR_STATE, "a connection watches one run");
 	if (watchers(call->core) >= CORE_WATCHERS_MAX)
 		return err_set(
@@ -282,8 +285,10 @@ core_watch_verb(struct core_call *call, struct err *err)
 					.run = run->id,
 					.data = &data,
 					.fn = recorded,
-					.arg = a}) != NULL)
+					.arg = a}) != NULL) {
+		p->will_watch = true;
 		return CORE_CALL_LATER;
+	}
 	free(a);
 	return err_set(err, ERR_UNAVAILABLE, "the log cannot take it now, try again");
 }
