@@ -2,54 +2,31 @@
  * `cofferdam answer`: what a run's agent has asked (`cofferdam pending` shows it). Runs as the
  * person. An answer is words for a model; it signs nothing and approves nothing.
  */
-#include <getopt.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "cmd/cmd.h"
+#include "cmd/cmd_args.h"
 #include "cmd/cmd_control.h"
 #include "cmd/cmd_file.h"
-#include "cmd/cmd_via.h"
 #include "common/jcs.h"
 
 #include "common/banned.h"
 
 struct answer_args {
 	const char *state, *run, *text;
-	int64_t question; /* 0: whichever it asks */
+	uint64_t question; /* 0: whichever it asks */
 };
 
-static bool
-number(const char *z, int64_t *ret)
-{
-	char *end;
+#define AT(f) offsetof(struct answer_args, f)
 
-	*ret = strtoll(z, &end, 10);
-	return *end == '\0' && *ret > 0 && *ret < INT64_C(1) << 53;
-}
-
-static bool
-args_read(int argc, char **argv, struct answer_args *a)
-{
-	static const struct option options[] = {
-	    {"question", required_argument, NULL, 'q'},
-	    {"state", required_argument, NULL, 's'},
-	    {"via", required_argument, NULL, 'v'},
-	    {0},
-	};
-	int c;
-
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1)
-		if (c == 'q' ? !number(optarg, &a->question)
-			     : (c != 's' && c != 'v') || !via_place(&a->state, optarg, c == 'v'))
-			return false;
-	if (optind + 2 != argc)
-		return false;
-	a->run = argv[optind];
-	a->text = argv[optind + 1];
-	return true;
-}
+static const struct option_row rows[] = {
+    {"RUN", OPTION_TEXT | OPTION_WORD, AT(run), 0, 0, NULL,
+	"the run's id; cofferdam status lists them"},
+    {"TEXT", OPTION_TEXT | OPTION_WORD, AT(text), 0, 0, NULL, "the answer"},
+    {"--question", OPTION_NUMBER, AT(question), 1, (UINT64_C(1) << 53) - 1, "N", NULL},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", NULL},
+    {"--via", ARG_VIA, AT(state), 0, 0, "URL", NULL},
+};
 
 int
 cmd_answer(int argc, char **argv)
@@ -60,15 +37,12 @@ cmd_answer(int argc, char **argv)
 	struct err err;
 	struct jcs j;
 
-	if (!args_read(argc, argv, &a)) {
-		(void)fprintf(stderr,
-		    "usage: cofferdam answer [--question N] [--state DIR | --via URL] RUN TEXT\n");
+	if (!ARGS_READ("answer", rows, argc, argv, &a))
 		return CMD_USAGE;
-	}
 	jcs_init(&j, &args);
 	jcs_open(&j, NULL);
 	if (a.question != 0)
-		jcs_int(&j, "question", a.question);
+		jcs_int(&j, "question", (int64_t)a.question);
 	jcs_str_lossy(&j, "run", str_z(a.run));
 	jcs_str_lossy(&j, "text", str_z(a.text));
 	jcs_close(&j);

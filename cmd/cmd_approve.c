@@ -3,15 +3,14 @@
  * statement is built here from what is shown, and signed with the person's own key, which this
  * program never sees. What you see is what you sign.
  */
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cmd/cmd.h"
+#include "cmd/cmd_args.h"
 #include "cmd/cmd_file.h"
 #include "cmd/cmd_request.h"
 #include "cmd/cmd_sign.h"
-#include "cmd/cmd_via.h"
 #include "common/jcs.h"
 #include "common/sig.h"
 #include "common/xalloc.h"
@@ -23,46 +22,19 @@ struct sign_args {
 	bool yes;
 };
 
-static bool
-args_read(int argc, char **argv, struct sign_args *a)
-{
-	static const struct option options[] = {
-	    {"state", required_argument, NULL, 's'},
-	    {"via", required_argument, NULL, 'v'},
-	    {"as", required_argument, NULL, 'a'},
-	    {"key", required_argument, NULL, 'k'},
-	    {"role", required_argument, NULL, 'r'},
-	    {"reason", required_argument, NULL, 'w'},
-	    {"yes", no_argument, NULL, 'y'},
-	    {0},
-	};
-	int c;
+#define AT(f) offsetof(struct sign_args, f)
 
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		switch (c) {
-		case 's':
-		case 'v':
-			if (!via_place(&a->state, optarg, c == 'v'))
-				return false;
-			break;
-		case 'a': a->person = optarg; break;
-		case 'k': a->key = optarg; break;
-		case 'r': a->role = optarg; break;
-		case 'w': a->reason = optarg; break;
-		case 'y': a->yes = true; break;
-		default: return false;
-		}
-	}
-	if (optind + 1 != argc) {
-		(void)cmd_missing(
-		    argv[0], argc == optind, "the request's ID; cofferdam pending lists them");
-		return false;
-	}
-	a->id = argv[optind];
-	return cmd_missing(argv[0], a->person == NULL, "--as PERSON: in whose name you sign") &&
-	       (a->reason == NULL || strcmp(a->decision, "approve") != 0);
-}
+static const struct option_row rows[] = {
+    {"ID", OPTION_TEXT | OPTION_WORD, AT(id), 0, 0, NULL,
+	"the request's ID; cofferdam pending lists them"},
+    {"--as", OPTION_TEXT, AT(person), 0, 0, "PERSON", "in whose name you sign"},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", NULL},
+    {"--via", ARG_VIA, AT(state), 0, 0, "URL", NULL},
+    {"--key", OPTION_TEXT, AT(key), 0, 0, "FILE", NULL},
+    {"--role", OPTION_TEXT, AT(role), 0, 0, "ROLE", NULL},
+    {"--reason", OPTION_TEXT, AT(reason), 0, 0, "TEXT", NULL},
+    {"--yes", OPTION_FLAG, AT(yes), 0, 0, NULL, NULL},
+};
 
 /* --- one decision ---------------------------------------------------------------- */
 
@@ -176,17 +148,10 @@ cmd_approve(int argc, char **argv)
 	struct sign_args a = {.decision = argv[0], .key = key};
 	struct err err;
 
-	if (!args_read(argc, argv, &a)) {
-		(void)fprintf(stderr,
-		    "usage: cofferdam %s [--state DIR | --via URL] ID --as PERSON [--key FILE] "
-		    "[--role ROLE]%s [--yes]\n",
-		    argv[0], strcmp(argv[0], "approve") == 0 ? "" : " [--reason TEXT]");
-		if (strcmp(argv[0], "revoke") == 0)
-			(void)fprintf(stderr,
-			    "       cofferdam revoke [--state DIR | --via URL] RUN [--reason "
-			    "TEXT]\n"
-			    "       (a run's id begins with r-: cofferdam status lists them)\n");
+	if (!ARGS_READ(argv[0], rows, argc, argv, &a))
 		return CMD_USAGE;
-	}
+	if (a.reason != NULL && strcmp(argv[0], "approve") == 0)
+		return args_wrong(
+		    argv[0], "--reason \"%s\" is for deny and revoke alone", a.reason);
 	return decide(&a, &err) == 0 ? CMD_OK : cmd_fail(&err);
 }

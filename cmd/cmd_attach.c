@@ -3,14 +3,12 @@
  * policy lets watch. Runs as the person. What it prints was written by models, code and strangers,
  * and goes to the terminal encoded; with --json as it came.
  */
-#include <getopt.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "cmd/cmd.h"
+#include "cmd/cmd_args.h"
 #include "cmd/cmd_control.h"
 #include "cmd/cmd_file.h"
-#include "cmd/cmd_via.h"
 #include "common/ipc.h"
 #include "common/jcs.h"
 #include "common/stream.h"
@@ -22,34 +20,15 @@ struct attach_args {
 	bool json;
 };
 
-static bool
-args_read(int argc, char **argv, struct attach_args *a)
-{
-	static const struct option options[] = {
-	    {"state", required_argument, NULL, 's'},
-	    {"via", required_argument, NULL, 'v'},
-	    {"json", no_argument, NULL, 'j'},
-	    {0},
-	};
-	int c;
+#define AT(f) offsetof(struct attach_args, f)
 
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		switch (c) {
-		case 's':
-		case 'v':
-			if (!via_place(&a->state, optarg, c == 'v'))
-				return false;
-			break;
-		case 'j': a->json = true; break;
-		default: return false;
-		}
-	}
-	if (optind + 1 != argc)
-		return false;
-	a->run = argv[optind];
-	return true;
-}
+static const struct option_row rows[] = {
+    {"RUN", OPTION_TEXT | OPTION_WORD, AT(run), 0, 0, NULL,
+	"the run's id; cofferdam status lists them"},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", NULL},
+    {"--via", ARG_VIA, AT(state), 0, 0, "URL", NULL},
+    {"--json", OPTION_FLAG, AT(json), 0, 0, NULL, NULL},
+};
 
 static bool
 show(const struct attach_args *a, const struct stream_look *look, struct str text, bool *over,
@@ -111,11 +90,8 @@ cmd_attach(int argc, char **argv)
 	struct err err;
 	struct jcs j;
 
-	if (!args_read(argc, argv, &a)) {
-		(void)fprintf(
-		    stderr, "usage: cofferdam attach [--state DIR | --via URL] [--json] RUN\n");
+	if (!ARGS_READ("attach", rows, argc, argv, &a))
 		return CMD_USAGE;
-	}
 	jcs_init(&j, &args);
 	jcs_open(&j, NULL);
 	jcs_str_lossy(&j, "run", str_z(a.run));

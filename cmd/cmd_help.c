@@ -416,6 +416,22 @@ behind(const char *words, const char *w)
 	return words[n] == ' ' ? words + n + 1 : words + n;
 }
 
+int
+cmd_usage(const char *words)
+{
+	const char *lead = "usage:";
+
+	for (size_t i = 0; i < ARRAY_LEN(helps); i++) {
+		if (behind(helps[i].words, words) == NULL)
+			continue;
+		(void)fprintf(
+		    stderr, "%-6s cofferdam %s %s\n", lead, helps[i].words, helps[i].args);
+		lead = "";
+	}
+	(void)fprintf(stderr, "       --help tells all options\n");
+	return CMD_USAGE;
+}
+
 static void
 print_one(const struct help *h)
 {

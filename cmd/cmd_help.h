@@ -12,6 +12,8 @@
  * command. `run` and `sandbox exec` have their own, by the table that reads their options.
  */
 bool cmd_help(int argc, char **argv);
+/* The usage of one command, or of all below a first word, on standard error; CMD_USAGE. */
+int cmd_usage(const char *words);
 /* --help stands before any "--". */
 bool cmd_help_asked(int argc, char **argv);
 

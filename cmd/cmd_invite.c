@@ -4,14 +4,13 @@
  * good for one passkey, and what comes of that is a line for the policy, which is reviewed as any
  * other.
  */
-#include <getopt.h>
 #include <stdio.h>
 
 #include "cmd/cmd.h"
+#include "cmd/cmd_args.h"
 #include "cmd/cmd_control.h"
 #include "cmd/cmd_file.h"
 #include "cmd/cmd_sign.h"
-#include "cmd/cmd_via.h"
 #include "common/jcs.h"
 #include "common/xalloc.h"
 #include "policy/invite.h"
@@ -24,42 +23,17 @@ struct invite_args {
 	bool yes;
 };
 
-static bool
-args_read(int argc, char **argv, struct invite_args *a)
-{
-	static const struct option options[] = {
-	    {"state", required_argument, NULL, 's'},
-	    {"via", required_argument, NULL, 'v'},
-	    {"as", required_argument, NULL, 'a'},
-	    {"key", required_argument, NULL, 'k'},
-	    {"yes", no_argument, NULL, 'y'},
-	    {0},
-	};
-	int c;
+#define AT(f) offsetof(struct invite_args, f)
 
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		switch (c) {
-		case 's':
-		case 'v':
-			if (!via_place(&a->state, optarg, c == 'v'))
-				return false;
-			break;
-		case 'a': a->as = optarg; break;
-		case 'k': a->key = optarg; break;
-		case 'y': a->yes = true; break;
-		default: return false;
-		}
-	}
-	if (optind + 1 != argc) {
-		(void)cmd_missing(argv[0], argc == optind, "PERSON: who is to make a passkey");
-		return false;
-	}
-	if (!cmd_missing(argv[0], a->as == NULL, "--as OWNER: in whose name you sign"))
-		return false;
-	a->person = argv[optind];
-	return true;
-}
+static const struct option_row rows[] = {
+    {"PERSON", OPTION_TEXT | OPTION_WORD, AT(person), 0, 0, NULL,
+	"PERSON: who is to make a passkey"},
+    {"--as", OPTION_TEXT, AT(as), 0, 0, "OWNER", "in whose name you sign"},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", NULL},
+    {"--via", ARG_VIA, AT(state), 0, 0, "URL", NULL},
+    {"--key", OPTION_TEXT, AT(key), 0, 0, "FILE", NULL},
+    {"--yes", OPTION_FLAG, AT(yes), 0, 0, NULL, NULL},
+};
 
 static int
 ask(const struct invite_args *a, struct json_doc **ret, struct err *err)
@@ -119,11 +93,8 @@ cmd_invite(int argc, char **argv)
 	struct invite_args a = {0};
 	struct err err;
 
-	if (!args_read(argc, argv, &a)) {
-		(void)fprintf(stderr, "usage: cofferdam invite PERSON --as OWNER [--key FILE] "
-				      "[--yes] [--state DIR | --via URL]\n");
+	if (!ARGS_READ("invite", rows, argc, argv, &a))
 		return CMD_USAGE;
-	}
 	if (sign_ready(a.key, &err) != 0 || ask(&a, &asked, &err) != 0 ||
 	    sign(&a, json_root(asked), &signature, &err) != 0 ||
 	    send(&a, json_root(asked), buf_str(&signature), &done, &err) != 0)

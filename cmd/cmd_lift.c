@@ -75,6 +75,7 @@ slot(struct lift_args *a, int c)
 bool
 lift_args_read(int argc, char **argv, struct lift_args *a)
 {
+	struct err err;
 	int c;
 
 	optind = 1;
@@ -82,8 +83,10 @@ lift_args_read(int argc, char **argv, struct lift_args *a)
 		const char **at = slot(a, c);
 
 		if (c == 's' || c == 'v') {
-			if (!via_place(&a->state, optarg, c == 'v'))
+			if (via_place(&a->state, optarg, c == 'v', &err) != 0) {
+				(void)cmd_fail(&err);
 				return false;
+			}
 		} else if (c == 'y')
 			a->yes = true;
 		else if (c == 'j')

@@ -32,7 +32,5 @@ int log_newest(int logdir, const struct vkeys *keys, struct buf *note, struct er
 int log_fail(const struct err *err);
 /* Says on standard error if the log does not go back to its first record. */
 void log_say_pruned(int logdir);
-/* Prints the verb's usage from the table; returns CMD_USAGE. */
-int log_usage(const char *verb);
 
 #endif

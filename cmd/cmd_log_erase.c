@@ -4,16 +4,15 @@
  * no key itself. Says what it would do, and does it only when told so.
  */
 #include <fcntl.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "audit/canon.h"
 #include "audit/chain.h"
 #include "audit/erasure.h"
 #include "audit/pack.h"
 #include "cmd/cmd.h"
+#include "cmd/cmd_args.h"
 #include "cmd/cmd_control.h"
 #include "cmd/cmd_file.h"
 #include "cmd/cmd_log.h"
@@ -43,30 +42,14 @@ struct erase {
 	struct erasures *erased;
 };
 
-static bool
-args_read(int argc, char **argv, struct erase_args *a)
-{
-	static const struct option options[] = {
-	    {"state", required_argument, NULL, 's'},
-	    {"subject", required_argument, NULL, 'u'},
-	    {"reason", required_argument, NULL, 'r'},
-	    {"yes", no_argument, NULL, 'y'},
-	    {0},
-	};
-	int c;
+#define AT(f) offsetof(struct erase_args, f)
 
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		switch (c) {
-		case 's': a->state = optarg; break;
-		case 'u': a->subject = optarg; break;
-		case 'r': a->reason = optarg; break;
-		case 'y': a->yes = true; break;
-		default: return false;
-		}
-	}
-	return optind == argc && a->subject != NULL && a->reason != NULL;
-}
+static const struct option_row rows[] = {
+    {"--subject", OPTION_TEXT, AT(subject), 0, 0, "WHOSE", "run:ID, owner:PERSON or target:NAME"},
+    {"--reason", OPTION_TEXT, AT(reason), 0, 0, "TEXT", "why; it is recorded"},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", NULL},
+    {"--yes", OPTION_FLAG, AT(yes), 0, 0, NULL, NULL},
+};
 
 static bool
 subject_read(const char *subject, struct erase *e)
@@ -246,8 +229,11 @@ cmd_log_erase(int argc, char **argv)
 	struct err err = {0};
 	int rc;
 
-	if (!args_read(argc, argv, &a) || !subject_read(a.subject, &e))
-		return log_usage("erase");
+	if (!ARGS_READ("log erase", rows, argc, argv, &a))
+		return CMD_USAGE;
+	if (!subject_read(a.subject, &e))
+		return args_wrong("log erase",
+		    "--subject must be run:ID, owner:PERSON or target:NAME, is \"%s\"", a.subject);
 	e.erased = erasures_new();
 	rc = cmd_place_open(a.state, NULL, &place, &err);
 	if (rc == 0)

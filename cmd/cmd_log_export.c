@@ -17,6 +17,7 @@
 #include "audit/reader.h"
 #include "cmd/cmd.h"
 #include "cmd/cmd_export_cursor.h"
+#include "cmd/cmd_help.h"
 #include "cmd/cmd_log.h"
 #include "common/clock.h"
 #include "common/log.h"
@@ -440,7 +441,7 @@ cmd_log_export(int argc, char **argv)
 	int r;
 
 	if (!args_read(argc, argv, &b))
-		return log_usage("export");
+		return cmd_usage("log export");
 	(void)sigaction(SIGTERM, &end, NULL);
 	(void)sigaction(SIGINT, &end, NULL);
 	(void)sigaction(SIGPIPE, &ignore, NULL); /* a reader that went is an error to tell */

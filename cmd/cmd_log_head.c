@@ -3,11 +3,11 @@
  * elsewhere and given to --pin one day. Runs as whoever may read the log. Prints none whose
  * signature does not hold.
  */
-#include <getopt.h>
 #include <stdio.h>
 
 #include "audit/segment.h"
 #include "cmd/cmd.h"
+#include "cmd/cmd_args.h"
 #include "cmd/cmd_log.h"
 #include "cmd/cmd_place.h"
 
@@ -17,29 +17,14 @@ struct head_args {
 	const char *state, *dir, *vkey;
 };
 
-static bool
-head_args_read(int argc, char **argv, struct head_args *a)
-{
-	static const struct option options[] = {
-	    {"state", required_argument, NULL, 's'},
-	    {"keys", required_argument, NULL, 'k'},
-	    {"vkey", required_argument, NULL, 'k'},
-	    {NULL, 0, NULL, 0},
-	};
-	int c;
+#define AT(f) offsetof(struct head_args, f)
 
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		switch (c) {
-		case 's': a->state = optarg; break;
-		case 'k': a->vkey = optarg; break;
-		default: return false;
-		}
-	}
-	if (optind < argc)
-		a->dir = argv[optind++];
-	return optind == argc;
-}
+static const struct option_row rows[] = {
+    {"DIR", OPTION_TEXT | OPTION_WORD, AT(dir), 0, 0, NULL, NULL},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", NULL},
+    {"--keys", OPTION_TEXT, AT(vkey), 0, 0, "FILE", NULL},
+    {"--vkey", OPTION_TEXT, AT(vkey), 0, 0, "FILE", NULL},
+};
 
 int
 log_newest(int logdir, const struct vkeys *keys, struct buf *note, struct err *err)
@@ -72,8 +57,8 @@ cmd_log_head(int argc, char **argv)
 	struct err err = {0};
 	int r;
 
-	if (!head_args_read(argc, argv, &a))
-		return log_usage(argv[0]);
+	if (!ARGS_READ("log head", rows, argc, argv, &a))
+		return CMD_USAGE;
 	if (cmd_place_open(a.state, a.dir, &place, &err) != 0 ||
 	    cmd_place_keys(&place, a.vkey, &keys, &err) != 0)
 		return log_fail(&err);

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 
 #include "cmd/cmd.h"
+#include "cmd/cmd_help.h"
 #include "cmd/cmd_log.h"
 #include "common/clock.h"
 
@@ -118,11 +119,11 @@ cmd_log_index(int argc, char **argv)
 		case 's': state = optarg; break;
 		case 'i': file = optarg; break;
 		case 'r': rebuild = true; break;
-		default: return log_usage("index");
+		default: return cmd_usage("log index");
 		}
 	}
 	if (optind + 1 < argc)
-		return log_usage("index");
+		return cmd_usage("log index");
 	if (cmd_place_open(state, argv[optind], &place, &err) != 0 ||
 	    log_index_path(&place, file, &path, &err) != 0)
 		return log_fail(&err);

@@ -2,11 +2,11 @@
  * `cofferdam log keys`: which keys may sign which sizes of a log. Runs as whoever wants to know;
  * needs read access to the log and a public key to begin with, nothing else.
  */
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "cmd/cmd.h"
+#include "cmd/cmd_args.h"
 #include "cmd/cmd_file.h"
 #include "cmd/cmd_log.h"
 #include "cmd/cmd_place.h"
@@ -17,28 +17,13 @@ struct keys_args {
 	const char *state, *dir, *vkey;
 };
 
-static bool
-args_read(int argc, char **argv, struct keys_args *a)
-{
-	static const struct option options[] = {
-	    {"state", required_argument, NULL, 's'},
-	    {"keys", required_argument, NULL, 'k'},
-	    {0},
-	};
-	int c;
+#define AT(f) offsetof(struct keys_args, f)
 
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		switch (c) {
-		case 's': a->state = optarg; break;
-		case 'k': a->vkey = optarg; break;
-		default: return false;
-		}
-	}
-	if (optind < argc)
-		a->dir = argv[optind++];
-	return optind == argc;
-}
+static const struct option_row rows[] = {
+    {"DIR", OPTION_TEXT | OPTION_WORD, AT(dir), 0, 0, NULL, NULL},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", NULL},
+    {"--keys", OPTION_TEXT, AT(vkey), 0, 0, "FILE", NULL},
+};
 
 /* As a key file has them: what verifiers may be given in place of the first key. */
 static int
@@ -74,7 +59,7 @@ cmd_log_keys(int argc, char **argv)
 	struct keys_args a = {0};
 	struct err err = {0};
 
-	if (!args_read(argc, argv, &a))
-		return log_usage("keys");
+	if (!ARGS_READ("log keys", rows, argc, argv, &a))
+		return CMD_USAGE;
 	return list(&a, &err) == 0 ? CMD_OK : cmd_fail(&err);
 }

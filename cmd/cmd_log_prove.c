@@ -4,12 +4,12 @@
  * read the log, and as anybody. What a record says never reaches the terminal unescaped.
  */
 #include <fcntl.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "audit/proof.h"
 #include "cmd/cmd.h"
+#include "cmd/cmd_args.h"
 #include "cmd/cmd_log.h"
 #include "cmd/cmd_place.h"
 #include "common/log.h"
@@ -17,39 +17,28 @@
 #include "common/banned.h"
 
 struct prove_args {
-	const char *state, *vkey, *checkpoint, *line, *word, *dir;
+	const char *state, *vkey, *checkpoint, *line, *file, *dir;
+	uint64_t seq;
 };
 
-/* WORD [DIR]: the record's number or the file. */
-static bool
-prove_args_read(int argc, char **argv, struct prove_args *a)
-{
-	static const struct option options[] = {
-	    {"state", required_argument, NULL, 's'},
-	    {"keys", required_argument, NULL, 'k'},
-	    {"vkey", required_argument, NULL, 'k'},
-	    {"checkpoint", required_argument, NULL, 'c'},
-	    {"line", required_argument, NULL, 'l'},
-	    {NULL, 0, NULL, 0},
-	};
-	int c;
+#define AT(f) offsetof(struct prove_args, f)
 
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		switch (c) {
-		case 's': a->state = optarg; break;
-		case 'k': a->vkey = optarg; break;
-		case 'c': a->checkpoint = optarg; break;
-		case 'l': a->line = optarg; break;
-		default: return false;
-		}
-	}
-	if (optind < argc)
-		a->word = argv[optind++];
-	if (optind < argc)
-		a->dir = argv[optind++];
-	return a->word != NULL && optind == argc;
-}
+static const struct option_row prove_rows[] = {
+    {"SEQ", OPTION_NUMBER | OPTION_WORD, AT(seq), 0, INT64_MAX, NULL, "SEQ: the record's number"},
+    {"DIR", OPTION_TEXT | OPTION_WORD, AT(dir), 0, 0, NULL, NULL},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", NULL},
+    {"--keys", OPTION_TEXT, AT(vkey), 0, 0, "FILE", NULL},
+    {"--vkey", OPTION_TEXT, AT(vkey), 0, 0, "FILE", NULL},
+    {"--checkpoint", OPTION_TEXT, AT(checkpoint), 0, 0, "FILE", NULL},
+    {"--line", OPTION_TEXT, AT(line), 0, 0, "FILE", NULL},
+};
+
+static const struct option_row verify_rows[] = {
+    {"FILE", OPTION_TEXT | OPTION_WORD, AT(file), 0, 0, NULL, "FILE: the proof"},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", NULL},
+    {"--keys", OPTION_TEXT, AT(vkey), 0, 0, "FILE", NULL},
+    {"--vkey", OPTION_TEXT, AT(vkey), 0, 0, "FILE", NULL},
+};
 
 int
 cmd_log_prove(int argc, char **argv)
@@ -60,11 +49,10 @@ cmd_log_prove(int argc, char **argv)
 	struct prove_args a = {0};
 	struct err err = {0};
 	struct vkeys keys;
-	uint64_t seq;
 	int r;
 
-	if (!prove_args_read(argc, argv, &a) || !str_to_u64(str_z(a.word), INT64_MAX, &seq))
-		return log_usage("prove");
+	if (!ARGS_READ("log prove", prove_rows, argc, argv, &a))
+		return CMD_USAGE;
 	if (cmd_place_open(a.state, a.dir, &place, &err) != 0 ||
 	    cmd_place_keys(&place, a.vkey, &keys, &err) != 0)
 		return log_fail(&err);
@@ -74,7 +62,7 @@ cmd_log_prove(int argc, char **argv)
 		r = file_read(AT_FDCWD, a.line, &line, &err);
 	if (r == 0)
 		r = proof_make(
-		    place.logdir, &keys, buf_str(&note), seq, buf_str(&line), &out, &err);
+		    place.logdir, &keys, buf_str(&note), a.seq, buf_str(&line), &out, &err);
 	if (r != 0) {
 		(void)log_fail(&err);
 		return r == ERR_CONFIG || r == ERR_SYSTEM ? CMD_USAGE : CMD_FAILED;
@@ -94,15 +82,16 @@ cmd_log_verify_proof(int argc, char **argv)
 	struct vkeys keys;
 	struct proof p;
 
-	if (!prove_args_read(argc, argv, &a) || a.checkpoint != NULL || a.line != NULL ||
-	    a.dir != NULL || (a.vkey == NULL) == (a.state == NULL))
-		return log_usage("verify-proof");
+	if (!ARGS_READ("log verify-proof", verify_rows, argc, argv, &a))
+		return CMD_USAGE;
+	if ((a.vkey == NULL) == (a.state == NULL))
+		return args_wrong("log verify-proof", "give either --keys FILE or --state DIR");
 	if ((a.state != NULL && cmd_place_open(a.state, NULL, &place, &err) != 0) ||
 	    cmd_place_keys(&place, a.vkey, &keys, &err) != 0 ||
-	    file_read(AT_FDCWD, a.word, &file, &err) != 0)
+	    file_read(AT_FDCWD, a.file, &file, &err) != 0)
 		return log_fail(&err);
 	if (proof_open(buf_str(&file), &keys, &body, &p, &err) != 0) {
-		(void)err_wrap(&err, "%s", a.word);
+		(void)err_wrap(&err, "%s", a.file);
 		if (err.code == ERR_TAMPER)
 			(void)printf("TAMPER: %s\n", err.msg);
 		return log_fail(&err);

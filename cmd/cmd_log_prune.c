@@ -19,6 +19,7 @@
 #include "audit/verify.h"
 #include "audit/verify_witness.h"
 #include "cmd/cmd.h"
+#include "cmd/cmd_help.h"
 #include "cmd/cmd_log.h"
 #include "cmd/cmd_place.h"
 #include "common/clock.h"
@@ -261,7 +262,7 @@ cmd_log_prune(int argc, char **argv)
 	int rc;
 
 	if (!args_read(argc, argv, &a))
-		return log_usage("prune");
+		return cmd_usage("log prune");
 	if ((rc = cmd_place_open(a.state, NULL, &place, &err)) == 0 && place.statedir < 0)
 		rc = err_set(&err, ERR_CONFIG, "prune needs a state directory, with the log's key");
 	if (rc == 0)

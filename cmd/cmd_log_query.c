@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
+#include "cmd/cmd_help.h"
 #include "cmd/cmd_log.h"
 #include "cmd/cmd_log_index.h"
 #include "common/clock.h"
@@ -312,7 +313,7 @@ cmd_log_query(int argc, char **argv)
 	int r;
 
 	if (!args_read(argc, argv, &a))
-		return log_usage("query");
+		return cmd_usage("log query");
 	if (cmd_place_open(a.state, a.dir, &place, &err) != 0 ||
 	    (!a.scan && log_index_path(&place, a.index, &path, &err) != 0))
 		return log_fail(&err);

@@ -3,7 +3,6 @@
  * names, as it was? Runs as whoever may read the log. The log is verified up to that record first;
  * nothing of what is printed can move a terminal.
  */
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -12,6 +11,7 @@
 #include "audit/receipt.h"
 #include "audit/verify.h"
 #include "cmd/cmd.h"
+#include "cmd/cmd_args.h"
 #include "cmd/cmd_log.h"
 #include "cmd/cmd_place.h"
 #include "common/log.h"
@@ -22,31 +22,16 @@ struct receipt_args {
 	const char *state, *vkey, *receipt, *dir;
 };
 
-static bool
-receipt_args_read(int argc, char **argv, struct receipt_args *a)
-{
-	static const struct option options[] = {
-	    {"state", required_argument, NULL, 's'},
-	    {"keys", required_argument, NULL, 'k'},
-	    {"vkey", required_argument, NULL, 'k'},
-	    {NULL, 0, NULL, 0},
-	};
-	int c;
+#define AT(f) offsetof(struct receipt_args, f)
 
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		switch (c) {
-		case 's': a->state = optarg; break;
-		case 'k': a->vkey = optarg; break;
-		default: return false;
-		}
-	}
-	if (optind < argc)
-		a->receipt = argv[optind++];
-	if (optind < argc)
-		a->dir = argv[optind++];
-	return a->receipt != NULL && optind == argc;
-}
+static const struct option_row rows[] = {
+    {"RECEIPT", OPTION_TEXT | OPTION_WORD, AT(receipt), 0, 0, NULL,
+	"the receipt, as field Cofferdam-Receipt has it"},
+    {"DIR", OPTION_TEXT | OPTION_WORD, AT(dir), 0, 0, NULL, NULL},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", NULL},
+    {"--keys", OPTION_TEXT, AT(vkey), 0, 0, "FILE", NULL},
+    {"--vkey", OPTION_TEXT, AT(vkey), 0, 0, "FILE", NULL},
+};
 
 /* ERR_TAMPER: a finding at the record or before it, or one that may be anywhere. */
 static int
@@ -145,8 +130,8 @@ cmd_log_verify_receipt(int argc, char **argv)
 	AUTO_FREE char *text = NULL;
 	int rc;
 
-	if (!receipt_args_read(argc, argv, &a))
-		return log_usage("verify-receipt");
+	if (!ARGS_READ("log verify-receipt", rows, argc, argv, &a))
+		return CMD_USAGE;
 	if (receipt_parse(str_trim(str_z(a.receipt)), &origin, &r, &err) != 0) {
 		(void)log_fail(&err);
 		return CMD_USAGE;

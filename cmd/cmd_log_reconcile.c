@@ -3,11 +3,11 @@
  * and a person's word on one. Runs as the person; the broker records who it was. It must never
  * guess: what is not said stays in doubt.
  */
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "cmd/cmd.h"
+#include "cmd/cmd_args.h"
 #include "cmd/cmd_control.h"
 #include "cmd/cmd_file.h"
 #include "cmd/cmd_log.h"
@@ -20,33 +20,30 @@ struct reconcile_args {
 	bool done, not_done;
 };
 
-static bool
-args_read(int argc, char **argv, struct reconcile_args *a)
-{
-	static const struct option options[] = {
-	    {"state", required_argument, NULL, 's'},
-	    {"via", required_argument, NULL, 's'},
-	    {"done", no_argument, NULL, 'd'},
-	    {"not-done", no_argument, NULL, 'n'},
-	    {"note", required_argument, NULL, 't'},
-	    {0},
-	};
-	int c;
+#define AT(f) offsetof(struct reconcile_args, f)
 
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		switch (c) {
-		case 's': a->state = optarg; break;
-		case 'd': a->done = true; break;
-		case 'n': a->not_done = true; break;
-		case 't': a->note = optarg; break;
-		default: return false;
-		}
-	}
-	if (optind == argc)
-		return !a->done && !a->not_done && a->note == NULL;
-	a->action = argv[optind];
-	return optind + 1 == argc && a->done != a->not_done && a->note != NULL;
+static const struct option_row rows[] = {
+    {"ACTION", OPTION_TEXT | OPTION_WORD, AT(action), 0, 0, NULL, NULL},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", NULL},
+    {"--via", ARG_VIA, AT(state), 0, 0, "URL", NULL},
+    {"--done", OPTION_FLAG, AT(done), 0, 0, NULL, NULL},
+    {"--not-done", OPTION_FLAG, AT(not_done), 0, 0, NULL, NULL},
+    {"--note", OPTION_TEXT, AT(note), 0, 0, "TEXT", NULL},
+};
+
+/* NULL: nothing is. */
+static const char *
+args_wrong_together(const struct reconcile_args *a)
+{
+	if (a->done && a->not_done)
+		return "--done and --not-done are both given: it was done, or it was not";
+	if (a->action == NULL)
+		return a->done || a->not_done || a->note != NULL
+			   ? "ACTION is missing; without options all that is in doubt is listed"
+			   : NULL;
+	if (!a->done && !a->not_done)
+		return "--done or --not-done is missing: which is it?";
+	return a->note == NULL ? "--note TEXT is missing: how you know" : NULL;
 }
 
 void
@@ -89,11 +86,14 @@ cmd_log_reconcile(int argc, char **argv)
 	AUTO(json) struct json_doc *doc = NULL;
 	AUTO_BUF struct buf args = BUF(4096);
 	struct reconcile_args a = {0};
+	const char *wrong;
 	struct err err = {0};
 	struct jcs j;
 
-	if (!args_read(argc, argv, &a))
-		return log_usage(argv[0]);
+	if (!ARGS_READ("log reconcile", rows, argc, argv, &a))
+		return CMD_USAGE;
+	if ((wrong = args_wrong_together(&a)) != NULL)
+		return args_wrong("log reconcile", "%s", wrong);
 	if (a.action == NULL)
 		return show_all(&a);
 	jcs_init(&j, &args);

@@ -20,6 +20,7 @@
 #include "audit/segment.h"
 #include "cmd/cmd.h"
 #include "cmd/cmd_file.h"
+#include "cmd/cmd_help.h"
 #include "cmd/cmd_log.h"
 #include "cmd/cmd_place.h"
 #include "common/secret.h"
@@ -311,7 +312,7 @@ cmd_log_rotate_key(int argc, char **argv)
 	struct err err = {0};
 
 	if (!args_read(argc, argv, &a))
-		return log_usage("rotate-key");
+		return cmd_usage("log rotate-key");
 	(void)umask(077);
 	return rotate(&a, &err) == 0 ? CMD_OK : cmd_fail(&err);
 }

@@ -3,12 +3,12 @@
  * log. Prints what an agent wrote only with control characters made visible; stops at the first
  * record that does not fit and says so; believes no signature (verify does).
  */
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "audit/chain.h"
 #include "cmd/cmd.h"
+#include "cmd/cmd_args.h"
 #include "cmd/cmd_log.h"
 #include "cmd/cmd_place.h"
 #include "common/log.h"
@@ -20,32 +20,15 @@ struct show_args {
 	bool json;
 };
 
-static bool
-show_args_read(int argc, char **argv, struct show_args *a)
-{
-	static const struct option options[] = {
-	    {"state", required_argument, NULL, 's'},
-	    {"run", required_argument, NULL, 'r'},
-	    {"type", required_argument, NULL, 't'},
-	    {"json", no_argument, NULL, 'j'},
-	    {NULL, 0, NULL, 0},
-	};
-	int c;
+#define AT(f) offsetof(struct show_args, f)
 
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		switch (c) {
-		case 's': a->state = optarg; break;
-		case 'r': a->run = optarg; break;
-		case 't': a->type = optarg; break;
-		case 'j': a->json = true; break;
-		default: return false;
-		}
-	}
-	if (optind < argc)
-		a->dir = argv[optind++];
-	return optind == argc;
-}
+static const struct option_row rows[] = {
+    {"DIR", OPTION_TEXT | OPTION_WORD, AT(dir), 0, 0, NULL, NULL},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", NULL},
+    {"--run", OPTION_TEXT, AT(run), 0, 0, "RUN", NULL},
+    {"--type", OPTION_TEXT, AT(type), 0, 0, "TYPE", NULL},
+    {"--json", OPTION_FLAG, AT(json), 0, 0, NULL, NULL},
+};
 
 static void
 show_record(const struct show_args *a, const struct record *r)
@@ -82,8 +65,8 @@ cmd_log_show(int argc, char **argv)
 	struct err err = {0};
 	int n, status;
 
-	if (!show_args_read(argc, argv, &a))
-		return log_usage("show");
+	if (!ARGS_READ("log show", rows, argc, argv, &a))
+		return CMD_USAGE;
 	if (cmd_place_open(a.state, a.dir, &place, &err) != 0 ||
 	    chain_open(place.logdir, 0, &c, &err) != 0)
 		return log_fail(&err);

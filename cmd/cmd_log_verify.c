@@ -10,6 +10,7 @@
 #include "audit/verify.h"
 #include "audit/verify_witness.h"
 #include "cmd/cmd.h"
+#include "cmd/cmd_help.h"
 #include "cmd/cmd_log.h"
 #include "cmd/cmd_log_deep.h"
 #include "cmd/cmd_place.h"
@@ -137,7 +138,7 @@ cmd_log_verify(int argc, char **argv)
 	struct err err = {0};
 
 	if (!verify_args_read(argc, argv, &a)) {
-		(void)log_usage("verify");
+		(void)cmd_usage("log verify");
 		(void)fprintf(stderr, "It ends with 0 verified, 1 tampered with, 2 usage or keys, "
 				      "3 whole but with an\nunsigned or torn end, or "
 				      "not all looked into that --deep asks for.\n");

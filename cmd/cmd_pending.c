@@ -3,19 +3,17 @@
  * Runs as the person. Nothing of what an agent wrote reaches the terminal as it is: it is encoded,
  * and kept to one line.
  */
-#include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "cmd/cmd.h"
+#include "cmd/cmd_args.h"
 #include "cmd/cmd_control.h"
 #include "cmd/cmd_file.h"
 #include "cmd/cmd_show.h"
-#include "cmd/cmd_via.h"
 #include "common/clock.h"
 #include "common/jcs.h"
 
@@ -38,33 +36,14 @@ on_signal(int sig)
 	interrupted = sig;
 }
 
-static bool
-args_read(int argc, char **argv, struct pending_args *a)
-{
-	static const struct option options[] = {
-	    {"state", required_argument, NULL, 's'},
-	    {"via", required_argument, NULL, 'v'},
-	    {"json", no_argument, NULL, 'j'},
-	    {"watch", no_argument, NULL, 'w'},
-	    {0},
-	};
-	int c;
+#define AT(f) offsetof(struct pending_args, f)
 
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		switch (c) {
-		case 's':
-		case 'v':
-			if (!via_place(&a->state, optarg, c == 'v'))
-				return false;
-			break;
-		case 'j': a->json = true; break;
-		case 'w': a->watch = true; break;
-		default: return false;
-		}
-	}
-	return optind == argc && !(a->json && a->watch);
-}
+static const struct option_row rows[] = {
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", NULL},
+    {"--via", ARG_VIA, AT(state), 0, 0, "URL", NULL},
+    {"--json", OPTION_FLAG, AT(json), 0, 0, NULL, NULL},
+    {"--watch", OPTION_FLAG, AT(watch), 0, 0, NULL, NULL},
+};
 
 /* --- the table ---------------------------------------------------------------------- */
 
@@ -209,11 +188,10 @@ cmd_pending(int argc, char **argv)
 	struct err err;
 	int rc;
 
-	if (!args_read(argc, argv, &a)) {
-		(void)fprintf(stderr,
-		    "usage: cofferdam pending [--state DIR | --via URL] [--json | --watch]\n");
+	if (!ARGS_READ("pending", rows, argc, argv, &a))
 		return CMD_USAGE;
-	}
+	if (a.json && a.watch)
+		return args_wrong("pending", "--json and --watch are not for one call");
 	rc = a.watch ? watch(&a, &err) : look(&a, &err);
 	return rc == 0 ? CMD_OK : cmd_fail(&err);
 }

@@ -12,6 +12,7 @@
 
 #include "cmd/cmd.h"
 #include "cmd/cmd_file.h"
+#include "cmd/cmd_help.h"
 #include "common/log.h"
 #include "common/xalloc.h"
 
@@ -73,14 +74,6 @@ replay_write(const char *path, const struct buf *b, struct err *err)
 	return file_replace(fd, name, buf_str(b), 0600, err);
 }
 
-static int
-usage(void)
-{
-	(void)fprintf(stderr,
-	    "usage: cofferdam replay timeline | whatif | report | rerun ...; each takes --help\n");
-	return CMD_USAGE;
-}
-
 int
 cmd_replay(int argc, char **argv)
 {
@@ -93,5 +86,5 @@ cmd_replay(int argc, char **argv)
 	for (size_t i = 0; argc >= 2 && i < ARRAY_LEN(verbs); i++)
 		if (strcmp(argv[1], verbs[i].name) == 0)
 			return verbs[i].run(argc - 1, argv + 1);
-	return usage();
+	return cmd_usage("replay");
 }

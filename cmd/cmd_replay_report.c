@@ -4,10 +4,10 @@
  */
 #include "audit/replay_report.h"
 
-#include <getopt.h>
 #include <stdio.h>
 
 #include "cmd/cmd.h"
+#include "cmd/cmd_args.h"
 #include "cmd/cmd_replay.h"
 #include "cmd/cmd_replay_case.h"
 #include "cmd/cmd_replay_stop.h"
@@ -19,46 +19,17 @@ struct args {
 	bool html;
 };
 
-static int
-usage(void)
-{
-	(void)fprintf(stderr, "usage: cofferdam replay report [--state DIR] [--vkey FILE] "
-			      "[--policy FILE] [--html] [--out FILE] RUN\n");
-	return CMD_USAGE;
-}
+#define AT(f) offsetof(struct args, f)
 
-static bool
-parse_args(int argc, char **argv, struct args *a)
-{
-	static const struct option options[] = {
-	    {"state", required_argument, NULL, 's'},
-	    {"vkey", required_argument, NULL, 'k'},
-	    {"policy", required_argument, NULL, 'p'},
-	    {"out", required_argument, NULL, 'o'},
-	    {"html", no_argument, NULL, 'h'},
-	    {NULL, 0, NULL, 0},
-	};
-	int c;
-
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		const char **to = c == 's'   ? &a->state
-				  : c == 'k' ? &a->vkey
-				  : c == 'p' ? &a->policy
-				  : c == 'o' ? &a->out
-					     : NULL;
-
-		if (to != NULL)
-			*to = optarg;
-		else if (c == 'h')
-			a->html = true;
-		else
-			return false;
-	}
-	if (optind < argc)
-		a->run = argv[optind++];
-	return optind == argc && a->run != NULL;
-}
+static const struct option_row rows[] = {
+    {"RUN", OPTION_TEXT | OPTION_WORD, AT(run), 0, 0, NULL,
+	"the run's id; cofferdam status lists them"},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", NULL},
+    {"--vkey", OPTION_TEXT, AT(vkey), 0, 0, "FILE", NULL},
+    {"--policy", OPTION_TEXT, AT(policy), 0, 0, "FILE", NULL},
+    {"--out", OPTION_TEXT, AT(out), 0, 0, "FILE", NULL},
+    {"--html", OPTION_FLAG, AT(html), 0, 0, NULL, NULL},
+};
 
 static void
 one(void *arg, const struct record *r)
@@ -114,8 +85,8 @@ replay_report(int argc, char **argv)
 	struct err err = {0};
 	int n;
 
-	if (!parse_args(argc, argv, &a))
-		return usage();
+	if (!ARGS_READ("replay report", rows, argc, argv, &a))
+		return CMD_USAGE;
 	if (replay_case_open(a.state, a.vkey, a.run, true, &c, &err) != 0)
 		return replay_fail(&err);
 	if (!replay_case_found(&c))

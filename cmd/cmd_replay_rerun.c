@@ -3,13 +3,13 @@
  * answered then. Runs as the reviewer; verifies the log first. Nothing of it is sent to any target,
  * and no recorded credential exists in it.
  */
-#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 
 #include "audit/canon.h"
 #include "audit/replay_blobs.h"
 #include "cmd/cmd.h"
+#include "cmd/cmd_args.h"
 #include "cmd/cmd_replay.h"
 #include "cmd/cmd_rerun.h"
 #include "common/log.h"
@@ -23,40 +23,15 @@ struct args {
 	const char *state, *vkey, *workspace, *run;
 };
 
-static int
-usage(void)
-{
-	(void)fprintf(stderr, "usage: cofferdam replay rerun [--state DIR] [--vkey FILE] "
-			      "[--workspace DIR] RUN\n");
-	return CMD_USAGE;
-}
+#define AT(f) offsetof(struct args, f)
 
-static bool
-parse_args(int argc, char **argv, struct args *a)
-{
-	static const struct option options[] = {
-	    {"state", required_argument, NULL, 's'},
-	    {"vkey", required_argument, NULL, 'k'},
-	    {"workspace", required_argument, NULL, 'w'},
-	    {NULL, 0, NULL, 0},
-	};
-	int c;
-
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		const char **to = c == 's'   ? &a->state
-				  : c == 'k' ? &a->vkey
-				  : c == 'w' ? &a->workspace
-					     : NULL;
-
-		if (to == NULL)
-			return false;
-		*to = optarg;
-	}
-	if (optind < argc)
-		a->run = argv[optind++];
-	return optind == argc && a->run != NULL;
-}
+static const struct option_row rows[] = {
+    {"RUN", OPTION_TEXT | OPTION_WORD, AT(run), 0, 0, NULL,
+	"the run's id; cofferdam status lists them"},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", NULL},
+    {"--vkey", OPTION_TEXT, AT(vkey), 0, 0, "FILE", NULL},
+    {"--workspace", OPTION_TEXT, AT(workspace), 0, 0, "DIR", NULL},
+};
 
 static int
 undecided(const struct err *err)
@@ -184,8 +159,8 @@ replay_rerun(int argc, char **argv)
 	struct err err = {0};
 	int status;
 
-	if (!parse_args(argc, argv, &a))
-		return usage();
+	if (!ARGS_READ("replay rerun", rows, argc, argv, &a))
+		return CMD_USAGE;
 	if (replay_case_open(a.state, a.vkey, a.run, false, &c, &err) != 0)
 		return replay_fail(&err);
 	if (!replay_case_found(&c))

@@ -5,10 +5,10 @@
  */
 #include "audit/replay_timeline.h"
 
-#include <getopt.h>
 #include <stdio.h>
 
 #include "cmd/cmd.h"
+#include "cmd/cmd_args.h"
 #include "cmd/cmd_replay.h"
 #include "cmd/cmd_replay_case.h"
 #include "cmd/cmd_replay_pager.h"
@@ -23,50 +23,16 @@ struct args {
 	bool full, no_pager;
 };
 
-static int
-usage(void)
-{
-	(void)fprintf(stderr,
-	    "usage: cofferdam replay timeline [--state DIR] [--vkey FILE] [--full] [--no-pager] "
-	    "[RUN]\n"
-	    "       cofferdam replay timeline [--state DIR] [--vkey FILE] [--full] --html FILE "
-	    "RUN\n");
-	return CMD_USAGE;
-}
+#define AT(f) offsetof(struct args, f)
 
-static bool
-parse_args(int argc, char **argv, struct args *a)
-{
-	static const struct option options[] = {
-	    {"state", required_argument, NULL, 's'},
-	    {"vkey", required_argument, NULL, 'k'},
-	    {"html", required_argument, NULL, 'h'},
-	    {"full", no_argument, NULL, 'f'},
-	    {"no-pager", no_argument, NULL, 'n'},
-	    {NULL, 0, NULL, 0},
-	};
-	int c;
-
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		const char **to = c == 's'   ? &a->state
-				  : c == 'k' ? &a->vkey
-				  : c == 'h' ? &a->html
-					     : NULL;
-
-		if (to != NULL)
-			*to = optarg;
-		else if (c == 'f')
-			a->full = true;
-		else if (c == 'n')
-			a->no_pager = true;
-		else
-			return false;
-	}
-	if (optind < argc)
-		a->run = argv[optind++];
-	return optind == argc && (a->html == NULL || a->run != NULL);
-}
+static const struct option_row rows[] = {
+    {"RUN", OPTION_TEXT | OPTION_WORD, AT(run), 0, 0, NULL, NULL},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", NULL},
+    {"--vkey", OPTION_TEXT, AT(vkey), 0, 0, "FILE", NULL},
+    {"--html", OPTION_TEXT, AT(html), 0, 0, "FILE", NULL},
+    {"--full", OPTION_FLAG, AT(full), 0, 0, NULL, NULL},
+    {"--no-pager", OPTION_FLAG, AT(no_pager), 0, 0, NULL, NULL},
+};
 
 /* --- terminal --------------------------------------------------------------------------------- */
 
@@ -161,8 +127,11 @@ replay_timeline(int argc, char **argv)
 	struct args a = {0};
 	struct err err = {0};
 
-	if (!parse_args(argc, argv, &a))
-		return usage();
+	if (!ARGS_READ("replay timeline", rows, argc, argv, &a))
+		return CMD_USAGE;
+	if (a.html != NULL && a.run == NULL)
+		return args_wrong(
+		    "replay timeline", "--html %s is of one run: RUN is missing", a.html);
 	if (replay_case_open(a.state, a.vkey, a.run, a.html != NULL, &c, &err) != 0)
 		return replay_fail(&err);
 	if (!replay_case_found(&c))

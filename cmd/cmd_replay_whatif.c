@@ -5,7 +5,6 @@
  * cannot be judged is UNKNOWN or ERROR, never taken for unchanged.
  */
 #include <fcntl.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,6 +12,7 @@
 #include "audit/chain.h"
 #include "audit/replay_blobs.h"
 #include "cmd/cmd.h"
+#include "cmd/cmd_args.h"
 #include "cmd/cmd_replay.h"
 #include "cmd/cmd_replay_effects.h"
 #include "cmd/cmd_replay_input.h"
@@ -138,8 +138,7 @@ static void PRINTF_LIKE(4, 5)
 	if (!count(w, r, o))
 		return;
 	va_start(ap, fmt);
-	if (vasprintf(&text, fmt, ap) < 0)
-		text = NULL;
+	text = xvasprintf(fmt, ap);
 	va_end(ap);
 	vis = log_vis(str_z(text));
 	if (w->other.n != 0)
@@ -334,44 +333,16 @@ whatif_free(struct whatif *w)
 	cmd_place_close(&w->place);
 }
 
-static int
-usage(void)
-{
-	(void)fprintf(stderr,
-	    "usage: cofferdam replay whatif [--state DIR] [--policy FILE] [--at TIME]\n"
-	    "                               [--reclassify] [--all] [RUN]\n"
-	    "ends with 0 when every verdict is the recorded one, else 1.\n");
-	return CMD_USAGE;
-}
+#define AT(f) offsetof(struct args, f)
 
-static bool
-parse_args(int argc, char **argv, struct args *a)
-{
-	static const struct option options[] = {
-	    {"state", required_argument, NULL, 's'},
-	    {"policy", required_argument, NULL, 'p'},
-	    {"at", required_argument, NULL, 't'},
-	    {"reclassify", no_argument, NULL, 'r'},
-	    {"all", no_argument, NULL, 'a'},
-	    {NULL, 0, NULL, 0},
-	};
-	int c;
-
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		switch (c) {
-		case 's': a->state = optarg; break;
-		case 'p': a->policy = optarg; break;
-		case 't': a->at = optarg; break;
-		case 'r': a->reclassify = true; break;
-		case 'a': a->all = true; break;
-		default: return false;
-		}
-	}
-	if (optind < argc)
-		a->run = argv[optind++];
-	return optind == argc;
-}
+static const struct option_row rows[] = {
+    {"RUN", OPTION_TEXT | OPTION_WORD, AT(run), 0, 0, NULL, NULL},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", NULL},
+    {"--policy", OPTION_TEXT, AT(policy), 0, 0, "FILE", NULL},
+    {"--at", OPTION_TEXT, AT(at), 0, 0, "TIME", NULL},
+    {"--reclassify", OPTION_FLAG, AT(reclassify), 0, 0, NULL, NULL},
+    {"--all", OPTION_FLAG, AT(all), 0, 0, NULL, NULL},
+};
 
 static int
 prepare(struct whatif *w, int *ret_keysdir, struct err *err)
@@ -405,8 +376,8 @@ replay_whatif(int argc, char **argv)
 	struct err err = {0};
 	int r, status;
 
-	if (!parse_args(argc, argv, &a))
-		return usage();
+	if (!ARGS_READ("replay whatif", rows, argc, argv, &a))
+		return CMD_USAGE;
 	w->a = &a;
 	w->place = (struct cmd_place){-1, -1};
 	buf_init(&w->other, OTHER_MAX);

@@ -2,14 +2,13 @@
  * `cofferdam revoke`: of a run, which ends at once, or of a request, which a signature ends. Runs
  * as the person. A run needs no signature: to stop must be the easiest of all.
  */
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cmd/cmd.h"
+#include "cmd/cmd_args.h"
 #include "cmd/cmd_control.h"
 #include "cmd/cmd_file.h"
-#include "cmd/cmd_via.h"
 #include "common/jcs.h"
 
 #include "common/banned.h"
@@ -18,34 +17,15 @@ struct revoke_args {
 	const char *state, *reason, *run;
 };
 
-static bool
-args_read(int argc, char **argv, struct revoke_args *a)
-{
-	static const struct option options[] = {
-	    {"state", required_argument, NULL, 's'},
-	    {"via", required_argument, NULL, 'v'},
-	    {"reason", required_argument, NULL, 'r'},
-	    {0},
-	};
-	int c;
+#define AT(f) offsetof(struct revoke_args, f)
 
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		switch (c) {
-		case 's':
-		case 'v':
-			if (!via_place(&a->state, optarg, c == 'v'))
-				return false;
-			break;
-		case 'r': a->reason = optarg; break;
-		default: return false;
-		}
-	}
-	if (optind + 1 != argc)
-		return false;
-	a->run = argv[optind];
-	return true;
-}
+static const struct option_row rows[] = {
+    {"RUN", OPTION_TEXT | OPTION_WORD, AT(run), 0, 0, NULL,
+	"the run's id; cofferdam status lists them"},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", NULL},
+    {"--via", ARG_VIA, AT(state), 0, 0, "URL", NULL},
+    {"--reason", OPTION_TEXT, AT(reason), 0, 0, "TEXT", NULL},
+};
 
 /* A run's id has a prefix; a request's has none. */
 static bool
@@ -68,11 +48,8 @@ cmd_revoke(int argc, char **argv)
 
 	if (!names_run(argc, argv))
 		return cmd_approve(argc, argv);
-	if (!args_read(argc, argv, &a)) {
-		(void)fprintf(stderr,
-		    "usage: cofferdam revoke [--state DIR | --via URL] [--reason TEXT] RUN\n");
+	if (!ARGS_READ("revoke", rows, argc, argv, &a))
 		return CMD_USAGE;
-	}
 	jcs_init(&j, &args);
 	jcs_open(&j, NULL);
 	jcs_str_lossy(&j, "reason", str_z(a.reason));

@@ -2,12 +2,11 @@
  * `cofferdam status | show | run-end`: what the broker says of itself. Runs as the
  * person; prints encoded text only.
  */
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "cmd/cmd.h"
+#include "cmd/cmd_args.h"
 #include "cmd/cmd_courier.h"
 #include "cmd/cmd_export_cursor.h"
 #include "cmd/cmd_file.h"
@@ -15,7 +14,6 @@
 #include "cmd/cmd_log.h"
 #include "cmd/cmd_request.h"
 #include "cmd/cmd_show_ended.h"
-#include "cmd/cmd_via.h"
 #include "common/jcs.h"
 #include "common/log.h"
 
@@ -26,46 +24,28 @@ struct look_args {
 	bool json;
 };
 
-/* --state DIR, --json, and one argument when `id` is wanted. */
-static bool
-args_read(int argc, char **argv, bool id, struct look_args *a)
-{
-	static const struct option options[] = {
-	    {"state", required_argument, NULL, 's'},
-	    {"via", required_argument, NULL, 'v'},
-	    {"json", no_argument, NULL, 'j'},
-	    {0},
-	};
-	int c;
+#define AT(f) offsetof(struct look_args, f)
 
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		switch (c) {
-		case 's':
-		case 'v':
-			if (!via_place(&a->state, optarg, c == 'v'))
-				return false;
-			break;
-		case 'j': a->json = true; break;
-		default: return false;
-		}
-	}
-	if (optind + (id ? 1 : 0) != argc) {
-		(void)cmd_missing(argv[0], id && argc == optind,
-		    strcmp(argv[0], "show") == 0 ? "the request's ID; cofferdam pending lists them"
-						 : "the run's id; cofferdam status lists them");
-		return false;
-	}
-	a->id = id ? argv[optind] : NULL;
-	return true;
-}
+static const struct option_row status_rows[] = {
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", NULL},
+    {"--via", ARG_VIA, AT(state), 0, 0, "URL", NULL},
+    {"--json", OPTION_FLAG, AT(json), 0, 0, NULL, NULL},
+};
 
-static int
-usage(const char *name, const char *rest)
-{
-	(void)fprintf(stderr, "usage: cofferdam %s [--state DIR | --via URL]%s\n", name, rest);
-	return CMD_USAGE;
-}
+static const struct option_row show_rows[] = {
+    {"ID", OPTION_TEXT | OPTION_WORD, AT(id), 0, 0, NULL,
+	"the request's ID; cofferdam pending lists them"},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", NULL},
+    {"--via", ARG_VIA, AT(state), 0, 0, "URL", NULL},
+    {"--json", OPTION_FLAG, AT(json), 0, 0, NULL, NULL},
+};
+
+static const struct option_row end_rows[] = {
+    {"RUN", OPTION_TEXT | OPTION_WORD, AT(id), 0, 0, NULL,
+	"the run's id; cofferdam status lists them"},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", NULL},
+    {"--via", ARG_VIA, AT(state), 0, 0, "URL", NULL},
+};
 
 /* The result as it came, canonical. */
 static int
@@ -229,8 +209,8 @@ cmd_status(int argc, char **argv)
 	struct err err;
 	int rc;
 
-	if (!args_read(argc, argv, false, &a))
-		return usage(argv[0], " [--json]");
+	if (!ARGS_READ("status", status_rows, argc, argv, &a))
+		return CMD_USAGE;
 	rc = control_call(a.state, "status", STR("{}"), &doc, &err);
 	if (rc == 0)
 		rc = courier_status_read(a.state, &courier, &err);
@@ -257,8 +237,8 @@ cmd_show(int argc, char **argv)
 	struct err err;
 	int rc;
 
-	if (!args_read(argc, argv, true, &a))
-		return usage(argv[0], " [--json] ID");
+	if (!ARGS_READ("show", show_rows, argc, argv, &a))
+		return CMD_USAGE;
 	rc = request_fetch(a.state, a.id, NULL, &doc, &err);
 	if (rc == ERR_NOT_FOUND)
 		return show_ended(a.state, a.id, a.json, &err) == 0 ? CMD_OK : cmd_fail(&err);
@@ -278,8 +258,8 @@ cmd_run_end(int argc, char **argv)
 	struct jcs j;
 	int rc;
 
-	if (!args_read(argc, argv, true, &a))
-		return usage(argv[0], " RUN");
+	if (!ARGS_READ("run-end", end_rows, argc, argv, &a))
+		return CMD_USAGE;
 	jcs_init(&j, &args);
 	jcs_open(&j, NULL);
 	jcs_str_lossy(&j, "run", str_z(a.id));

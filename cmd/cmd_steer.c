@@ -2,14 +2,13 @@
  * `cofferdam pause`, `resume`, `stop` and `message`: what a person tells a run while it lives. Runs
  * as that person, who is known to the broker by the socket and stands on the record.
  */
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cmd/cmd.h"
+#include "cmd/cmd_args.h"
 #include "cmd/cmd_control.h"
 #include "cmd/cmd_file.h"
-#include "cmd/cmd_via.h"
 #include "common/jcs.h"
 #include "common/xalloc.h"
 
@@ -19,35 +18,23 @@ struct steer_args {
 	const char *state, *reason, *run, *text;
 };
 
-static bool
-args_read(int argc, char **argv, bool text, struct steer_args *a)
-{
-	static const struct option options[] = {
-	    {"state", required_argument, NULL, 's'},
-	    {"via", required_argument, NULL, 'v'},
-	    {"reason", required_argument, NULL, 'r'},
-	    {0},
-	};
-	int c;
+#define AT(f) offsetof(struct steer_args, f)
 
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		switch (c) {
-		case 's':
-		case 'v':
-			if (!via_place(&a->state, optarg, c == 'v'))
-				return false;
-			break;
-		case 'r': a->reason = optarg; break;
-		default: return false;
-		}
-	}
-	if (optind + (text ? 2 : 1) != argc || (text && a->reason != NULL))
-		return false;
-	a->run = argv[optind];
-	a->text = text ? argv[optind + 1] : NULL;
-	return true;
-}
+static const struct option_row rows[] = {
+    {"RUN", OPTION_TEXT | OPTION_WORD, AT(run), 0, 0, NULL,
+	"the run's id; cofferdam status lists them"},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", NULL},
+    {"--via", ARG_VIA, AT(state), 0, 0, "URL", NULL},
+    {"--reason", OPTION_TEXT, AT(reason), 0, 0, "TEXT", NULL},
+};
+
+static const struct option_row message_rows[] = {
+    {"RUN", OPTION_TEXT | OPTION_WORD, AT(run), 0, 0, NULL,
+	"the run's id; cofferdam status lists them"},
+    {"TEXT", OPTION_TEXT | OPTION_WORD, AT(text), 0, 0, NULL, "the text"},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", NULL},
+    {"--via", ARG_VIA, AT(state), 0, 0, "URL", NULL},
+};
 
 int
 cmd_steer(int argc, char **argv)
@@ -60,11 +47,9 @@ cmd_steer(int argc, char **argv)
 	struct err err;
 	struct jcs j;
 
-	if (!args_read(argc, argv, text, &a)) {
-		(void)fprintf(stderr, "usage: cofferdam %s [--state DIR | --via URL] %s\n", argv[0],
-		    text ? "RUN TEXT" : "[--reason TEXT] RUN");
+	if (text ? !ARGS_READ(argv[0], message_rows, argc, argv, &a)
+		 : !ARGS_READ(argv[0], rows, argc, argv, &a))
 		return CMD_USAGE;
-	}
 	jcs_init(&j, &args);
 	jcs_open(&j, NULL);
 	jcs_str_lossy(&j, "reason", str_z(a.reason));

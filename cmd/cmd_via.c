@@ -33,22 +33,18 @@ via_is(const char *state)
 	return state != NULL && strncmp(state, SCHEME, strlen(SCHEME)) == 0;
 }
 
-bool
-via_place(const char **state, const char *arg, bool via)
+int
+via_place(const char **state, const char *arg, bool via, struct err *err)
 {
-	if (via != via_is(arg)) {
-		(void)fprintf(stderr, "cofferdam: --%s must be %s, is \"%s\"\n",
+	if (via != via_is(arg))
+		return err_set(err, ERR_INVALID, "--%s must be %s, is \"%s\"",
 		    via ? "via" : "state",
 		    via ? "ssh://[USER@]HOST[:PORT][/STATE-DIR]" : "a directory", arg);
-		return false;
-	}
-	if (*state != NULL && via_is(*state) != via) {
-		(void)fprintf(
-		    stderr, "cofferdam: --state and --via name two brokers: give one of them\n");
-		return false;
-	}
+	if (*state != NULL && via_is(*state) != via)
+		return err_set(
+		    err, ERR_INVALID, "--state and --via name two brokers: give one of them");
 	*state = arg;
-	return true;
+	return 0;
 }
 
 /* Letters, digits and what names and paths are made of; no dash in front, that would be an option.

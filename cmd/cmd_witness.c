@@ -15,22 +15,13 @@
 #include "audit/cosign.h"
 #include "cmd/cmd.h"
 #include "cmd/cmd_file.h"
+#include "cmd/cmd_help.h"
 #include "common/log.h"
 #include "common/proc_paths.h"
 #include "common/secret.h"
 #include "common/xalloc.h"
 
 #include "common/banned.h"
-
-static int
-usage(void)
-{
-	(void)fprintf(stderr, "usage: cofferdam witness init DIR NAME\n"
-			      "       cofferdam witness add DIR VKEY\n"
-			      "       cofferdam witness serve DIR [--listen ADDRESS:PORT]\n"
-			      "                               [--cert FILE --key FILE]\n");
-	return CMD_USAGE;
-}
 
 static int
 dir_open(const char *path, int *ret, struct err *err)
@@ -170,12 +161,12 @@ cmd_witness(int argc, char **argv)
 	if (argc >= 3 && strcmp(argv[1], "serve") == 0)
 		return serve(argc - 1, argv + 1);
 	if (argc != 4)
-		return usage();
+		return cmd_usage("witness");
 	if (strcmp(argv[1], "init") == 0)
 		rc = witness_init(argv + 2, &err);
 	else if (strcmp(argv[1], "add") == 0)
 		rc = witness_add_log(argv + 2, &err);
 	else
-		return usage();
+		return cmd_usage("witness");
 	return rc == 0 ? CMD_OK : cmd_fail(&err);
 }

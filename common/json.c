@@ -267,14 +267,10 @@ json_err(
 	AUTO_FREE char *msg = NULL;
 	unsigned line, col;
 	va_list ap;
-	int n;
 
 	va_start(ap, fmt);
-	n = vasprintf(&msg, fmt, ap);
+	msg = xvasprintf(fmt, ap);
 	va_end(ap);
-	if (n < 0)
-		msg = NULL;
 	json_where(d, v, &line, &col);
-	return err_set(
-	    err, code, "%s:%u:%u: %s", d->name, line, col, msg != NULL ? msg : err_text(code));
+	return err_set(err, code, "%s:%u:%u: %s", d->name, line, col, msg);
 }

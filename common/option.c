@@ -28,6 +28,12 @@ is_of(const struct option_row *r, unsigned groups)
 	return own == 0 || (own & groups) != 0;
 }
 
+bool
+option_counts(const struct option_line *l, const struct option_row *r)
+{
+	return is_of(r, l->groups);
+}
+
 static bool
 takes_value(const struct option_row *r)
 {
@@ -93,7 +99,7 @@ row_find(const struct option_line *l, struct str name)
 	for (size_t i = 0; i < l->n; i++) {
 		const struct option_row *r = &l->rows[i];
 
-		if (is_word(r) || !is_of(r, l->groups))
+		if (is_word(r) || !option_counts(l, r))
 			continue;
 		if (str_eqz(name, r->name))
 			return r;
@@ -131,7 +137,7 @@ word_take(struct option_line *l, const char *word, struct err *err)
 	AUTO_FREE char *vis = log_vis(str_z(word));
 
 	for (size_t i = 0; i < l->n; i++)
-		if (is_word(&l->rows[i]) && is_of(&l->rows[i], l->groups) &&
+		if (is_word(&l->rows[i]) && option_counts(l, &l->rows[i]) &&
 		    ((l->seen >> i & 1) == 0 || (l->rows[i].kind & OPTION_MANY) != 0))
 			return put(l, &l->rows[i], word, err);
 	return err_set(err, ERR_INVALID, "\"%s\" is a word too many", vis);
@@ -144,7 +150,7 @@ is_option(const struct option_line *l, const char *arg)
 	if (arg[0] != '-' || arg[1] == '\0' || arg[1] < '0' || arg[1] > '9')
 		return arg[0] == '-' && arg[1] != '\0';
 	for (size_t i = 0; i < l->n; i++)
-		if (is_word(&l->rows[i]) && is_of(&l->rows[i], l->groups) &&
+		if (is_word(&l->rows[i]) && option_counts(l, &l->rows[i]) &&
 		    OPTION_KIND(&l->rows[i]) != OPTION_TEXT)
 			return false;
 	return true;

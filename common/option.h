@@ -1,7 +1,7 @@
 /*
  * A command line by a table: "--name VALUE", "--name=VALUE", "--name" alone for a flag, and words.
  * What it comes to is a struct of the program's; a row says where in it. There is no other reader
- * of tables: that of `cofferdam COMMAND` (cmd/cmd_args.h), whose rows say less, hands them to it.
+ * of tables; cmd/cmd_args.h has what the rows of `cofferdam COMMAND` have in common.
  */
 #ifndef COMMON_OPTION_H
 #define COMMON_OPTION_H
@@ -49,6 +49,7 @@ struct option_line {
  * names the option, its value and what is wanted.
  */
 int option_read(struct option_line *l, int argc, char **argv, struct err *err);
+bool option_counts(const struct option_line *l, const struct option_row *r); /* by its groups */
 /* The options with what they are, and --help. */
 void option_help(const struct option_row *rows, size_t n, unsigned groups);
 

@@ -59,7 +59,6 @@ COMMANDS = {  # file with the option table: its commands
     "cmd/cmd_replay_timeline.c": ["replay timeline"],
     "cmd/cmd_replay_report.c": ["replay report"],
     "cmd/cmd_replay_rerun.c": ["replay rerun"],
-    "cmd/cmd_log_reconcile.c": ["log reconcile"],
     "audit/witness_main.c": ["witness serve"],
     "cmd/cmd_replay_whatif.c": ["replay whatif"],
     "cmd/cmd_pending.c": ["pending"],
@@ -267,5 +266,32 @@ for argv, words in ((["run", "--quiet", "--max-turns=10000", "--task", "t", "--s
                     (["sandbox", "ps", "--json", "nosuch"], "nosuch")):
     r = run([CLI, *argv])
     tap.ok(r.returncode != 0 and words in r.stdout and "option" not in r.stdout, "%s is a call" % " ".join(argv), r.stdout)
+
+# --- what is wrong is named with its value ------------------------------------------------------
+NUMBER = "SEQ must be a number from 0 to 9223372036854775807, is "
+for argv, words in ((["log", "prove", "abc"], NUMBER + '"abc"'), (["log", "prove", "-1"], NUMBER + '"-1"'),
+                    (["log", "prove"], "log prove needs SEQ"), (["attach", "--frob", "r"], '"--frob" is not an option'),
+                    (["attach", "-x", "r"], '"-x" is not an option'), (["attach", "r", "more\x1b[m"], '"more\\x1b[m" is a word too many'),
+                    (["attach", "r", "--state"], "--state wants a value: DIR"), (["attach", "--json=x", "r"], '--json takes no value, is "x"'),
+                    (["pause", "--state", "ssh://h", "r"], '--state must be a directory, is "ssh://h"'),
+                    (["pause", "--state", "d", "--via", "ssh://h", "r"], "name two brokers"),
+                    (["pending", "--json", "--watch"], "--json and --watch"), (["approve", "a", "--as", "p", "--reason", "y"], '--reason "y"'),
+                    (["log", "erase", "--subject", "bla", "--reason", "x"],
+                     '--subject must be run:ID, owner:PERSON or target:NAME, is "bla"'),
+                    (["log", "reconcile", "a", "--done"], "--note TEXT is missing"),
+                    (["log", "reconcile", "a", "--note", "x"], "--done or --not-done is missing"),
+                    (["log", "reconcile", "a", "--done", "--not-done", "--note", "x"], "--done and --not-done are both given"),
+                    (["answer", "r", "t", "--question", "0"], '--question must be a number from 1 to 9007199254740991, is "0"'),
+                    (["log", "reconcile", "--done"], "ACTION is missing"), (["log", "verify-proof", "f"], "--keys FILE or --state DIR"),
+                    (["replay", "timeline", "--html", "p.html"], "RUN is missing")):
+    r = run([CLI, *argv])
+    tap.ok(r.returncode == 2 and r.stdout.startswith("cofferdam: ") and words in r.stdout and "usage: cofferdam " in r.stdout,
+           "%s: %s" % (ascii(" ".join(argv)), ascii(words)), r.stdout)
+for argv in (["log", "head", "--state=nowhere"], ["log", "head", "--st", "nowhere"], ["log", "head", "--", "nowhere"],
+             ["log", "prove", "1", "--state", "nowhere", "--keys=k"]):
+    r = run([CLI, *argv])
+    tap.eq((r.returncode, r.stdout), (2, "cofferdam: nowhere: No such file or directory\n"), "%s is a call" % " ".join(argv))
+r = run([CLI, "log", "head", "--k", "x", "nowhere"])
+tap.ok("No such file" in r.stdout, "a beginning that leads to one option alone is that one", r.stdout)
 
 tap.done()

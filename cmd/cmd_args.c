@@ -1,0 +1,76 @@
+/*
+ * The options and words of commands. Runs as the person who types them; the one reader of tables
+ * reads them (common/option.c). What no row names is not taken, and it is said which it is and what
+ * is wanted.
+ */
+#include "cmd/cmd_args.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "cmd/cmd.h"
+#include "cmd/cmd_help.h"
+#include "cmd/cmd_via.h"
+#include "common/log.h"
+#include "common/str.h"
+#include "common/xalloc.h"
+
+#include "common/banned.h"
+
+int
+args_wrong(const char *command, const char *fmt, ...)
+{
+	AUTO_FREE char *text = NULL, *vis = NULL;
+	va_list ap;
+
+	va_start(ap, fmt);
+	text = xvasprintf(fmt, ap);
+	va_end(ap);
+	vis = log_vis(str_z(text)); /* of words that may have been copied from elsewhere */
+	(void)fprintf(stderr, "cofferdam: %s: %s\n", command, vis);
+	return cmd_usage(command);
+}
+
+static int
+own(void *into, const struct option_row *r, const char *value, struct err *err)
+{
+	void *at = (char *)into + r->at;
+	struct arg_many *many = at;
+
+	if (OPTION_KIND(r) == ARG_MANY)
+		return option_add(r, many->v, &many->n, ARRAY_LEN(many->v), value, err);
+	return via_place(at, value, OPTION_KIND(r) == ARG_VIA, err);
+}
+
+static bool
+whole(const char *command, const struct option_line *l)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		const struct option_row *r = &l->rows[i];
+
+		if (r->what == NULL || !option_counts(l, r) || (l->seen >> i & 1) != 0)
+			continue;
+		if ((r->kind & OPTION_WORD) != 0)
+			(void)fprintf(stderr, "cofferdam: %s needs %s\n", command, r->what);
+		else
+			(void)fprintf(stderr, "cofferdam: %s needs %s %s: %s\n", command, r->name,
+			    r->arg, r->what);
+		(void)cmd_usage(command);
+		return false;
+	}
+	return true;
+}
+
+bool
+args_read(const char *command, const struct option_row *rows, size_t nrows, unsigned groups,
+    int argc, char **argv, void *to)
+{
+	struct option_line l = {
+	    .rows = rows, .n = nrows, .groups = groups, .beginnings = true, .own = own, .into = to};
+	struct err err;
+
+	if (option_read(&l, argc, argv, &err) == 0)
+		return whole(command, &l);
+	(void)args_wrong(command, "%s", err.msg);
+	return false;
+}
