@@ -34,15 +34,6 @@ leaves_of_lines(int segdir, uint64_t number, struct buf *leaves, struct err *err
 	return r;
 }
 
-static bool
-listed(const struct log_files *f, int which, uint64_t number)
-{
-	for (size_t i = 0; i < f->n[which]; i++)
-		if (f->number[which][i] == number)
-			return true;
-	return false;
-}
-
 /* Of records 0 to size - 1, segment by segment. */
 static int
 leaves_read(
@@ -55,9 +46,9 @@ leaves_read(
 		uint64_t at = leaves->n / HASH_LEN;
 
 		log_name(name, at, LOG_LEAVES);
-		if (listed(files, 1, at))
+		if (log_files_has(files, 1, at))
 			r = log_read_file(segdir, name, leaves, err);
-		else if (listed(files, 0, at))
+		else if (log_files_has(files, 0, at))
 			r = leaves_of_lines(segdir, at, leaves, err);
 		if (r == 0 && (leaves->n / HASH_LEN == at || leaves->n % HASH_LEN != 0))
 			return err_set(err, ERR_TAMPER,

@@ -213,17 +213,7 @@ file_size(int logdir, const char *sub, uint64_t number, const char *suffix)
 	return fstatat(logdir, path, &st, AT_SYMLINK_NOFOLLOW) == 0 ? (uint64_t)st.st_size : 0;
 }
 
-/* --- the pass over the lines
- * ---------------------------------------------------------------------- */
-
-static bool
-has_leaves(const struct log_files *f, uint64_t number)
-{
-	for (size_t i = 0; i < f->n[1]; i++)
-		if (f->number[1][i] == number)
-			return true;
-	return false;
-}
+/* --- the pass over the lines -------------------------------------------------------------- */
 
 /* The segment that was being read has ended. */
 static int
@@ -238,7 +228,7 @@ segment_end(struct keep *k, struct hash_ctx *digest, struct err *err)
 		return err_set(err, ERR_TOO_LARGE, "segment %" PRIu64 " is too large", number);
 	if (k->keptdir >= 0 && k->lines.n != 0)
 		r = put(k, LOG_KEPT, number, LOG_LINES, buf_str(&k->lines), err);
-	if (r == 0 && k->keptdir >= 0 && !has_leaves(k->seg, number))
+	if (r == 0 && k->keptdir >= 0 && !log_files_has(k->seg, 1, number))
 		r = put(k, LOG_SEG, number, LOG_LEAVES, buf_str(&k->leaves), err);
 	if (k->lines.n != 0) {
 		uint8_t be[8];

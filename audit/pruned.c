@@ -94,15 +94,6 @@ next_line(struct pruned *p, struct err *err)
 	return 0;
 }
 
-static bool
-has_leaves(const struct pruned *p, uint64_t k)
-{
-	for (size_t i = 0; i < p->files->n[1]; i++)
-		if (p->files->number[1][i] == k)
-			return true;
-	return false;
-}
-
 /* 1: leaves begin at record k; 0: none do. */
 static int
 open_at(struct pruned *p, uint64_t k, struct err *err)
@@ -110,7 +101,7 @@ open_at(struct pruned *p, uint64_t k, struct err *err)
 	char name[LOG_NAME_SIZE];
 	int r;
 
-	if (k >= p->first || !has_leaves(p, k))
+	if (k >= p->first || !log_files_has(p->files, 1, k))
 		return 0;
 	segment_free(TAKE_PTR(p->kept));
 	buf_reset(&p->leaves);

@@ -242,6 +242,15 @@ log_root_list(int logdir, struct log_files *ret, struct err *err)
 	return list(logdir, ".", NULL, ret, err);
 }
 
+bool
+log_files_has(const struct log_files *f, int which, uint64_t number)
+{
+	for (size_t i = 0; i < f->n[which]; i++)
+		if (f->number[which][i] == number)
+			return true;
+	return false;
+}
+
 void
 log_files_free(struct log_files *f)
 {

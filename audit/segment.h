@@ -39,6 +39,7 @@ int log_files_list(int logdir, const char *sub, const char *suffix0, const char 
     struct log_files *ret, struct err *err);
 /* The same of the log directory itself: no numbers, only what does not belong there. */
 int log_root_list(int logdir, struct log_files *ret, struct err *err);
+bool log_files_has(const struct log_files *f, int which, uint64_t number);
 void log_files_free(struct log_files *f);
 #define AUTO_LOG_FILES __attribute__((cleanup(log_files_free)))
 

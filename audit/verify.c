@@ -229,8 +229,7 @@ leaves_begin(struct verify *y, const struct chain *c, uint64_t seg)
 	y->leaves_at = 0;
 	y->leaves_bad = false;
 	buf_reset(&y->leaves);
-	for (size_t i = 0; i < f->n[1]; i++)
-		y->leaves_open |= f->number[1][i] == seg;
+	y->leaves_open = log_files_has(f, 1, seg);
 	if (!y->leaves_open)
 		return;
 	log_name(name, seg, LOG_LEAVES);

@@ -21,15 +21,6 @@
 #define LEAVES_MAX ((size_t)256 << 20)
 #define LIVE_KEPT 2 /* of live/: so many of the newest must still fit the segments that stay */
 
-static bool
-listed(const struct log_files *f, int which, uint64_t number)
-{
-	for (size_t i = 0; i < f->n[which]; i++)
-		if (f->number[which][i] == number)
-			return true;
-	return false;
-}
-
 /* --- may it be done? ---------------------------------------------------------------------- */
 
 /* The leaf hashes that stay are those that were signed. */
@@ -46,7 +37,7 @@ check_leaves(
 		int r;
 
 		log_name(name, tree.size, LOG_LEAVES);
-		if (!listed(seg, 1, tree.size))
+		if (!log_files_has(seg, 1, tree.size))
 			return err_set(err, ERR_STATE, "%s is not there", name);
 		if ((r = log_read_file(s->segdir, name, &leaves, err)) != 0)
 			return r;
@@ -75,7 +66,7 @@ check(struct store *s, const struct log_files *seg, const struct prune_order *o,
 
 	if (r != 0)
 		return r;
-	if (!listed(seg, 0, o->to.size) || o->to.size >= s->seg_first ||
+	if (!log_files_has(seg, 0, o->to.size) || o->to.size >= s->seg_first ||
 	    o->to.size > s->signed_size)
 		return err_set(err, ERR_STATE,
 		    "no sealed and signed segment ends at record %" PRIu64, o->to.size);

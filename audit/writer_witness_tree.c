@@ -70,15 +70,6 @@ wit_read_stop(struct witnesses *w)
 	r->of = NULL;
 }
 
-static bool
-listed(const struct log_files *f, int which, uint64_t number)
-{
-	for (size_t i = 0; i < f->n[which]; i++)
-		if (f->number[which][i] == number)
-			return true;
-	return false;
-}
-
 /* The segment that begins at r->tree.size, or more of the one that is being written. */
 static int
 file_open(struct witnesses *w, struct err *err)
@@ -91,7 +82,7 @@ file_open(struct witnesses *w, struct err *err)
 	rc = log_files_list(w->logdir, LOG_SEG, LOG_LINES, LOG_LEAVES, &r->files, err);
 	if (rc != 0)
 		return rc;
-	if (r->off != 0 && !listed(&r->files, 0, r->tree.size)) {
+	if (r->off != 0 && !log_files_has(&r->files, 0, r->tree.size)) {
 		rc = segment_open(w->segdir, r->first, &r->lines, err);
 		if (rc == 0)
 			segment_skip(r->lines, r->off);
@@ -100,7 +91,7 @@ file_open(struct witnesses *w, struct err *err)
 	r->first = r->tree.size;
 	r->off = 0;
 	log_name(name, r->first, LOG_LEAVES);
-	if (listed(&r->files, 1, r->first))
+	if (log_files_has(&r->files, 1, r->first))
 		return log_open_file(w->segdir, name, O_RDONLY, &r->leaves, err);
 	return segment_open(w->segdir, r->first, &r->lines, err);
 }
