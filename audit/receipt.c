@@ -5,27 +5,14 @@
 #include "audit/receipt.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 #include "common/banned.h"
 
-/* As enc_percent, and what would need care in a header field, in JSON, in a shell or here. */
+/* What would need care in a header field, in JSON, in a shell or here. */
 static void
 origin_put(struct buf *out, struct str origin)
 {
-	static const char digits[] = "0123456789ABCDEF";
-
-	for (size_t i = 0; i < origin.n; i++) {
-		uint8_t c = (uint8_t)origin.p[i];
-
-		if (c > ' ' && c <= '~' && strchr("%#\"'\\$`", (char)c) == NULL) {
-			buf_put_c(out, (char)c);
-			continue;
-		}
-		buf_put_c(out, '%');
-		buf_put_c(out, digits[c >> 4]);
-		buf_put_c(out, digits[c & 15]);
-	}
+	enc_percent_of(out, origin, " %#\"'\\$`");
 }
 
 void

@@ -140,12 +140,18 @@ enc_base32(struct buf *out, struct str s)
 void
 enc_percent(struct buf *out, struct str s)
 {
+	enc_percent_of(out, s, "%");
+}
+
+void
+enc_percent_of(struct buf *out, struct str s, const char *too)
+{
 	static const char digits[] = "0123456789ABCDEF";
 
 	for (size_t i = 0; i < s.n; i++) {
 		uint8_t c = (uint8_t)s.p[i];
 
-		if (c >= 0x20 && c <= 0x7e && c != '%') {
+		if (c >= 0x20 && c <= 0x7e && strchr(too, (char)c) == NULL) {
 			buf_put_c(out, (char)c);
 			continue;
 		}

@@ -32,6 +32,8 @@ bool enc_unbase64(struct str s, struct buf *out);
 void enc_base32(struct buf *out, struct str s);
 /* Percent-encode everything beyond printable ASCII, and '%'. */
 void enc_percent(struct buf *out, struct str s);
+/* And what stands in `too`, which must hold '%'. */
+void enc_percent_of(struct buf *out, struct str s, const char *too);
 /* Kernel randomness (getrandom); dies when there is none. */
 void rand_bytes(void *p, size_t n);
 
