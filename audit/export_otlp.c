@@ -47,15 +47,28 @@ put_any(struct jcs *j, const char *key, const struct canon_node *v)
 	jcs_close(j);
 }
 
+/* An attribute whose value is open: attr_end. */
 static void
-put_attr(struct jcs *j, const char *key, struct str value)
+attr(struct jcs *j, const char *key)
 {
 	jcs_open(j, NULL);
 	jcs_z(j, "key", key);
 	jcs_open(j, "value");
+}
+
+static void
+attr_end(struct jcs *j)
+{
+	jcs_close(j);
+	jcs_close(j);
+}
+
+static void
+put_attr(struct jcs *j, const char *key, struct str value)
+{
+	attr(j, key);
 	jcs_str(j, "stringValue", value);
-	jcs_close(j);
-	jcs_close(j);
+	attr_end(j);
 }
 
 static void
@@ -64,12 +77,9 @@ put_int(struct jcs *j, const char *key, uint64_t n)
 	char text[24];
 
 	(void)snprintf(text, sizeof(text), "%llu", (unsigned long long)n);
-	jcs_open(j, NULL);
-	jcs_z(j, "key", key);
-	jcs_open(j, "value");
+	attr(j, key);
 	jcs_z(j, "intValue", text);
-	jcs_close(j);
-	jcs_close(j);
+	attr_end(j);
 }
 
 static void
