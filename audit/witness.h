@@ -37,8 +37,4 @@ struct witness_server *witness_serve(
     struct loop *loop, struct witness *w, int listen_fd, struct ssl_ctx_st *ctx);
 void witness_server_free(struct witness_server *s);
 
-/* --- witness_tls.c -------------------------------------------------------------------- */
-
-int witness_tls(const char *cert, const char *key, struct ssl_ctx_st **ret, struct err *err);
-
 #endif

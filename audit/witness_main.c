@@ -17,6 +17,7 @@
 #include "common/http.h"
 #include "common/log.h"
 #include "common/proc.h"
+#include "common/tls_server.h"
 #include "common/tlsio.h"
 
 #include "common/banned.h"
@@ -143,7 +144,9 @@ run(struct loop *loop, const struct args *a, int dir, struct err *err)
 	if (rc == 0)
 		rc = listen_at(a, &fd, err);
 	if (rc == 0 && a->cert != NULL)
-		rc = witness_tls(a->cert, a->key, &ctx, err);
+		rc = tls_server_new(&ctx, err);
+	if (rc == 0 && ctx != NULL)
+		rc = tls_server_files(ctx, a->cert, a->key, err);
 	loop_signal_add(loop, SIGTERM, on_signal, loop);
 	loop_signal_add(loop, SIGINT, on_signal, loop);
 	if (rc == 0)

@@ -5,6 +5,7 @@
 #include "broker/console.h"
 
 #include "common/ossl.h"
+#include "common/tls_server.h"
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
@@ -17,38 +18,6 @@ DEFINE_AUTO(bio, BIO, BIO_free_all)
 DEFINE_AUTO(x509, X509, X509_free)
 DEFINE_AUTO(pkey, EVP_PKEY, EVP_PKEY_free)
 
-/* One protocol, and a handshake that names none is as good. */
-static int
-choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *outlen, const unsigned char *in,
-    unsigned inlen, void *arg)
-{
-	struct rd offered = rd_init(str_mem(in, inlen));
-
-	(void)ssl;
-	(void)arg;
-	while (!offered.bad && offered.n != 0) {
-		struct str s = rd_bytes(&offered, rd_u8(&offered));
-
-		if (!str_eqz(s, "http/1.1"))
-			continue;
-		*out = (const unsigned char *)s.p;
-		*outlen = (unsigned char)s.n;
-		return SSL_TLSEXT_ERR_OK;
-	}
-	return SSL_TLSEXT_ERR_ALERT_FATAL;
-}
-
-/* A key under a passphrase would wait for somebody to type it. */
-static int
-no_passphrase(char *buf, int size, int rwflag, void *arg)
-{
-	(void)buf;
-	(void)size;
-	(void)rwflag;
-	(void)arg;
-	return -1;
-}
-
 static int
 use_chain(SSL_CTX *ctx, struct str pem, struct err *err)
 {
@@ -56,7 +25,7 @@ use_chain(SSL_CTX *ctx, struct str pem, struct err *err)
 	size_t n = 0;
 
 	for (;;) {
-		AUTO(x509) X509 *x = PEM_read_bio_X509(b, NULL, no_passphrase, NULL);
+		AUTO(x509) X509 *x = PEM_read_bio_X509(b, NULL, tls_no_passphrase, NULL);
 
 		if (x == NULL)
 			break;
@@ -74,14 +43,14 @@ int
 console_tls_context(
     struct str key_pem, struct str cert_pem, struct ssl_ctx_st **ret, struct err *err)
 {
-	AUTO(ctx) SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
+	AUTO(ctx) SSL_CTX *ctx = NULL;
 	AUTO(bio) BIO *b = BIO_new_mem_buf(key_pem.n != 0 ? key_pem.p : "", (int)key_pem.n);
-	AUTO(pkey) EVP_PKEY *key = PEM_read_bio_PrivateKey(b, NULL, no_passphrase, NULL);
-	int rc;
+	AUTO(pkey) EVP_PKEY *key = PEM_read_bio_PrivateKey(b, NULL, tls_no_passphrase, NULL);
+	int rc = tls_server_new(&ctx, err);
 
 	ERR_clear_error();
-	if (ctx == NULL || SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) != 1)
-		return err_set(err, ERR_CRYPTO, "TLS cannot be set up");
+	if (rc != 0)
+		return rc;
 	if (key == NULL)
 		return err_set(
 		    err, ERR_CONFIG, "tls_key: there is no key without passphrase in it (PEM)");
@@ -92,11 +61,7 @@ console_tls_context(
 		ERR_clear_error();
 		return err_set(err, ERR_CONFIG, "tls_key: is not the key of tls_cert");
 	}
-	(void)SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
-	(void)SSL_CTX_set_num_tickets(ctx, 0);
-	(void)SSL_CTX_set_options(ctx, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION |
-					   SSL_OP_NO_TICKET | SSL_OP_CIPHER_SERVER_PREFERENCE);
-	SSL_CTX_set_alpn_select_cb(ctx, choose_protocol, NULL);
+	(void)SSL_CTX_set_options(ctx, SSL_OP_CIPHER_SERVER_PREFERENCE);
 	*ret = TAKE_PTR(ctx);
 	return 0;
 }

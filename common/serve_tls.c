@@ -7,6 +7,7 @@
 #include "common/hash.h"
 #include "common/log.h"
 #include "common/ossl.h"
+#include "common/tls_server.h"
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 
@@ -14,38 +15,6 @@
 
 DEFINE_AUTO(ctx, SSL_CTX, SSL_CTX_free)
 DEFINE_AUTO(x509, X509, X509_free)
-
-/* A key under a passphrase would wait for somebody to type it. */
-static int
-no_passphrase(char *buf, int size, int rwflag, void *arg)
-{
-	(void)buf;
-	(void)size;
-	(void)rwflag;
-	(void)arg;
-	return -1;
-}
-
-/* One protocol, and a handshake that names none is as good. */
-static int
-choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *outlen, const unsigned char *in,
-    unsigned inlen, void *arg)
-{
-	struct rd offered = rd_init(str_mem(in, inlen));
-
-	(void)ssl;
-	(void)arg;
-	while (!offered.bad && offered.n != 0) {
-		struct str s = rd_bytes(&offered, rd_u8(&offered));
-
-		if (!str_eqz(s, "http/1.1"))
-			continue;
-		*out = (const unsigned char *)s.p;
-		*outlen = (unsigned char)s.n;
-		return SSL_TLSEXT_ERR_OK;
-	}
-	return SSL_TLSEXT_ERR_ALERT_FATAL;
-}
 
 static int
 clients_set(SSL_CTX *ctx, const char *ca, struct err *err)
@@ -63,7 +32,6 @@ int
 serve_tls_context(const struct serve_config *c, struct ssl_ctx_st **ret, struct err *err)
 {
 	AUTO(ctx) SSL_CTX *ctx = NULL;
-	char why[200];
 	int rc;
 
 	if ((c->cert == NULL) != (c->key == NULL) || (c->client_ca != NULL && c->cert == NULL))
@@ -72,22 +40,11 @@ serve_tls_context(const struct serve_config *c, struct ssl_ctx_st **ret, struct 
 		    c->option);
 	if (c->cert == NULL)
 		return 0;
-	ctx = SSL_CTX_new(TLS_server_method());
-	if (ctx == NULL || SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) != 1)
-		return err_set(err, ERR_CRYPTO, "TLS cannot be set up");
-	SSL_CTX_set_default_passwd_cb(ctx, no_passphrase);
-	if (SSL_CTX_use_certificate_chain_file(ctx, c->cert) != 1)
-		return err_set(err, ERR_CONFIG, "%s: %s", c->cert, tlsio_reason(why, sizeof(why)));
-	if (SSL_CTX_use_PrivateKey_file(ctx, c->key, SSL_FILETYPE_PEM) != 1 ||
-	    SSL_CTX_check_private_key(ctx) != 1)
-		return err_set(err, ERR_CONFIG, "%s: %s", c->key, tlsio_reason(why, sizeof(why)));
+	if ((rc = tls_server_new(&ctx, err)) != 0 ||
+	    (rc = tls_server_files(ctx, c->cert, c->key, err)) != 0)
+		return rc;
 	if (c->client_ca != NULL && (rc = clients_set(ctx, c->client_ca, err)) != 0)
 		return rc;
-	(void)SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
-	(void)SSL_CTX_set_num_tickets(ctx, 0);
-	(void)SSL_CTX_set_options(
-	    ctx, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_TICKET);
-	SSL_CTX_set_alpn_select_cb(ctx, choose_protocol, NULL);
 	*ret = TAKE_PTR(ctx);
 	return 0;
 }
