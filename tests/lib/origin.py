@@ -45,10 +45,17 @@ class Ca:
         alt = ",".join(("IP:" if n.replace(".", "").isdigit() or ":" in n else "DNS:") + n for n in names)
         with open(base + ".ext", "w", encoding="ascii") as f:
             f.write("subjectAltName=%s\nextendedKeyUsage=serverAuth\n" % alt)
-        self.openssl("req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=origin",
+        return self.pair(base, "origin", "-extfile", base + ".ext")
+
+    def client(self, name):
+        """The same for a client that is called so."""
+        return self.pair(self.dir + "/" + name, name)
+
+    def pair(self, base, subject, *more):
+        self.openssl("req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=" + subject,
                      "-keyout", base + ".key", "-out", base + ".csr")
         self.openssl("x509", "-req", "-in", base + ".csr", "-CA", self.pem, "-CAkey", self.dir + "/ca.key",
-                     "-CAcreateserial", "-days", "2", "-extfile", base + ".ext", "-out", base + ".pem")
+                     "-CAcreateserial", "-days", "2", *more, "-out", base + ".pem")
         return base + ".pem", base + ".key"
 
 

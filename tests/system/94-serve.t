@@ -190,15 +190,6 @@ def tls(pair=None):
     return c
 
 
-def client(ca, name):
-    base = ca.dir + "/" + name
-    ca.openssl("req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=" + name,
-               "-keyout", base + ".key", "-out", base + ".csr")
-    ca.openssl("x509", "-req", "-in", base + ".csr", "-CA", ca.pem, "-CAkey", ca.dir + "/ca.key", "-CAcreateserial",
-               "-days", "2", "-out", base + ".pem")
-    return base + ".pem", base + ".key"
-
-
 def refused(server, context):
     try:
         return server.raw(get("/", CLOSE), context)
@@ -217,12 +208,12 @@ tap.ok(b"GET / who=- client= " in over_tls.raw(get("/", CLOSE), tls()), "with a 
 tap.ok(b" 421 " in over_tls.raw(get("/", CLOSE, host="rebound.example"), tls()), "under its own address alone")
 tap.ok(b"HTTP/1.1 200" not in over_tls.raw(get("/", CLOSE)), "and not in clear text")
 mutual = Server(":0", cert, key, client_ca.pem)
-mine = client(client_ca, "alice")
+mine = client_ca.client("alice")
 der = ssl.PEM_cert_to_DER_cert(open(mine[0], encoding="ascii").read())
 answer = mutual.raw(get("/", CLOSE), tls(mine))
 tap.has(answer.decode(), "client=sha256:" + hashlib.sha256(der).hexdigest(), "a client's certificate is who it is")
 tap.ok(b"200" not in refused(mutual, tls()), "a client without one is refused")
-tap.ok(b"200" not in refused(mutual, tls(client(other_ca, "mallory"))), "as is one with another authority's")
+tap.ok(b"200" not in refused(mutual, tls(other_ca.client("mallory"))), "as is one with another authority's")
 
 # --- one connection is nothing to the others ------------------------------------------
 plain.raw(get("/crash"))

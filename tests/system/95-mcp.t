@@ -339,22 +339,11 @@ tap.ok(wait_for(lambda: [r for r in st.records("run.end") if r["run"] == alice_r
 # mTLS, and a listener that is killed.
 sca, cca, oca = (Ca(temp.path + "/" + n) for n in ("sca", "cca", "oca"))
 cert, key = sca.issue("127.0.0.1")
-
-
-def pair(ca, name):
-    base = ca.dir + "/" + name
-    ca.openssl("req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=" + name, "-keyout",
-               base + ".key", "-out", base + ".csr")
-    ca.openssl("x509", "-req", "-in", base + ".csr", "-CA", ca.pem, "-CAkey", ca.dir + "/ca.key", "-CAcreateserial", "-days", "2", "-out",
-               base + ".pem")
-    return base + ".pem", base + ".key"
-
-
 server, port = listen("--tls-cert", cert, "--tls-key", key, "--client-ca", cca.pem)
-m = mcp.Http(port, tls=mcp.client_tls(sca.pem, pair(cca, "alice")))
+m = mcp.Http(port, tls=mcp.client_tls(sca.pem, cca.client("alice")))
 r = m.tool("run_code", {"code": "print(6 * 7)"})
 tap.eq(r.data.get("stdout"), "42\n", "a client's certificate is enough")
-for name, c in (("none", None), ("another authority's", pair(oca, "mallory"))):
+for name, c in (("none", None), ("another authority's", oca.client("mallory"))):
     try:
         status = mcp.Http(port, tls=mcp.client_tls(sca.pem, c)).call("tools/list").status
     except OSError:
