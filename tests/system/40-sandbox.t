@@ -11,7 +11,6 @@ import os
 import shutil
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import threading
@@ -21,6 +20,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import boxes
 from boxes import groups, mounts, processes
 from harness import TOP, Tap, Temp, wait_for
+from oldkernel import ENOSYS, absent
 
 boxes.outer()
 boxes.groups_own()
@@ -396,27 +396,6 @@ tap.ok(wait_for(lambda: not left_over("sleep " + MARK) and not ours() and not gr
 
 # --- a missing layer -----------------------------------------------------------------------
 X86 = os.uname().machine == "x86_64"
-
-
-class Filter:
-    """A seccomp program that makes one system call absent, as an old kernel would."""
-
-    def __init__(self, nr, error=38, arg0=None):
-        ins = [(0x20, 0, 0, 0), (0x15, 0, 1, nr), (0x06, 0, 0, 0x50000 | error), (0x06, 0, 0, 0x7fff0000)]
-        if arg0 is not None:
-            ins = [(0x20, 0, 0, 0), (0x15, 0, 3, nr), (0x20, 0, 0, 16), (0x15, 0, 1, arg0),
-                   (0x06, 0, 0, 0x50000 | error), (0x06, 0, 0, 0x7fff0000)]
-        self.text = b"".join(struct.pack("=HBBI", *i) for i in ins)
-        self.n = len(ins)
-
-    def __call__(self):
-        buf = ctypes.create_string_buffer(self.text)
-        prog = struct.pack("@HP", self.n, ctypes.addressof(buf))
-        libc.prctl(38, 1, 0, 0, 0)
-        if libc.prctl(22, 2, ctypes.create_string_buffer(prog), 0, 0) != 0:
-            raise OSError("prctl")
-
-
 if X86:
     for nr, arg, words in ((444, None, "Landlock"), (317, 1, "system call filter"), (435, None, "sandbox: janitor"),
                            (155, None, "pivot_root"), (428, None, "sandbox:"), (442, None, "sandbox:"),
@@ -424,10 +403,10 @@ if X86:
                            (322, None, "cofferdam-init"), (272, 0x4C020000, "net, ipc and uts namespaces"),
                            (272, 0x02000000, "cgroup namespace")):
         # keyctl absent is no missing layer (a kernel without keys), so it fails here as if over quota
-        r = sh("echo ran", preexec_fn=Filter(nr, 122 if nr == 250 else 38, arg))
+        r = sh("echo ran", preexec_fn=absent(nr, arg0=arg, error=122 if nr == 250 else ENOSYS))
         tap.ok(r.returncode == 126 and words in r.stderr and "ran" not in r.stdout,
                "without system call %d: refused, naming %s" % (nr, words.strip(":")), r.all)
-    r = sh("echo ran", preexec_fn=Filter(5000))
+    r = sh("echo ran", preexec_fn=absent(5000))
     tap.has(r.stdout, "ran", "and with a call missing that nobody needs it runs")
 r = subprocess.run(["unshare", "-U", "-r", "sh", "-c",
                     "echo 0 > /proc/sys/user/max_user_namespaces && exec %s --limits-optional -- echo ran" % " ".join(EXEC)],

@@ -8,7 +8,6 @@ import ctypes
 import json
 import os
 import socket
-import struct
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,7 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [TOP + "/tests/lib", TOP + "/tests/walls"]
 import walls
 from harness import BUILD, Tap, Temp, wait_for
+from oldkernel import absent
 from walls import gone, kill, marked, ours
 
 walls.outer()
@@ -200,29 +200,10 @@ for bad in ("../x", "a/b", "", ".", "..", "A", "x" * 41, "-x", "a b", "x\n"):
     tap.ok(r.returncode != 0, "L9: %r is no name" % bad, r.all)
 
 # --- L7: a layer is missing ---------------------------------------------------------------------------------
-libc = ctypes.CDLL(None, use_errno=True)
-
-
-def absent(nr, arg0=None, error=38):
-    """A filter that makes one call absent, as an old kernel would."""
-    ins = [(0x20, 0, 0, 0), (0x15, 0, 1, nr), (0x06, 0, 0, 0x50000 | error), (0x06, 0, 0, 0x7fff0000)]
-    if arg0 is not None:
-        ins = [(0x20, 0, 0, 0), (0x15, 0, 3, nr), (0x20, 0, 0, 16), (0x15, 0, 1, arg0), (0x06, 0, 0, 0x50000 | error), (0x06, 0, 0, 0x7fff0000)]
-    code = b"".join(struct.pack("=HBBI", *i) for i in ins)
-
-    def load():
-        text = ctypes.create_string_buffer(code)
-        prog = struct.pack("@HP", len(ins), ctypes.addressof(text))
-        libc.prctl(38, 1, 0, 0, 0)
-        if libc.prctl(22, 2, ctypes.create_string_buffer(prog), 0, 0) != 0:
-            raise OSError("prctl")
-    return load
-
-
 if os.uname().machine == "x86_64":
     for nr, arg, words in ((444, None, "Landlock"), (317, 1, "system call filter"), (435, None, "janitor"), (155, None, "pivot_root"), (126, None, "capability"),
                            (322, None, "cofferdam-init")):
-        r = box.sh("echo ran", preexec_fn=absent(nr, arg))
+        r = box.sh("echo ran", preexec_fn=absent(nr, arg0=arg))
         tap.ok(r.returncode == 126 and words in r.stderr and "ran" not in r.stdout, "L7: without system call %d: refused, naming %s" % (nr, words), r.all)
     r = box.sh("echo ran", preexec_fn=absent(5000))
     tap.has(r.stdout, "ran", "L7: and with a call missing that nobody needs it runs")

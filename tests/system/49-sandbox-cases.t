@@ -3,41 +3,25 @@
 
 What of them is a wall of its own is tried call by call in 40-sandbox.t and 43-walls.t; here each case is told as it was reported.
 """
-import ctypes
 import os
 import shutil
-import struct
 import subprocess
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from harness import CLI, Pg, Stack, Tap, Temp, wait_for
+from oldkernel import EPERM, absent
 
 tap = Tap()
 temp = Temp("sandbox-cases")
 OPTIONAL = [] if os.geteuid() == 0 else ["--limits-optional"]
-libc = ctypes.CDLL(None, use_errno=True)
 
 
 def box(*argv, opts=(), **kw):
     kw.setdefault("timeout", 120)
     return subprocess.run([CLI, "sandbox", "exec", *OPTIONAL, *opts, "--", *argv], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, encoding="utf-8", errors="replace", **kw)
-
-
-def without(*calls):
-    """As on a kernel, or under a filter, that has none of these calls."""
-    ins = [(0x20, 0, 0, 0)] + [(0x15, len(calls) - i, 0, nr) for i, nr in enumerate(calls)] + [(0x06, 0, 0, 0x7fff0000), (0x06, 0, 0, 0x50000 | 1)]
-    code = b"".join(struct.pack("=HBBI", *i) for i in ins)
-
-    def load():
-        text = ctypes.create_string_buffer(code)
-        prog = struct.pack("@HP", len(ins), ctypes.addressof(text))
-        libc.prctl(38, 1, 0, 0, 0)
-        if libc.prctl(22, 2, ctypes.create_string_buffer(prog), 0, 0) != 0:
-            raise OSError("prctl")
-    return load
 
 
 # --- SBX-01: a sandbox that cannot be had -------------------------------------------------------------------
@@ -51,7 +35,7 @@ tap.ok(r.returncode == 0 and os.path.exists(marker), "SBX-01: where every layer 
 os.unlink(marker)
 if os.uname().machine == "x86_64":
     for what, calls, word in (("unshare is refused", (272,), "namespace"), ("clone3 and unshare are refused", (435, 272), "janitor"), ("there is no Landlock", (444, 445, 446), "Landlock")):
-        r = box(*WRITE, opts=MOUNT, preexec_fn=without(*calls))
+        r = box(*WRITE, opts=MOUNT, preexec_fn=absent(*calls, error=EPERM))
         tap.ok(r.returncode == 126 and not os.path.exists(marker) and word in r.stderr and "ran" not in r.stdout,
                "SBX-01: %s: nothing is executed, a status of its own, and the reason names what is missing" % what, (r.returncode, r.stdout, r.stderr))
 broken = temp.path + "/broken"
