@@ -19,14 +19,9 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/xalloc.h"
+#include "tests/bench/appends.h"
 
 #include "common/banned.h"
-
-#define DATA_LEN 700			  /* of a middling action record */
-#define LINE_LEN (DATA_LEN + (size_t)270) /* the envelope beside it */
-#define SLICE 50
-
-static char data[DATA_LEN + 1];
 
 static int
 make_dir(const char *top, const char *name)
@@ -47,12 +42,6 @@ struct bench {
 	struct store *s;
 	int bare;
 	off_t off;
-};
-
-struct times {
-	uint64_t us; /* in all */
-	uint32_t *each;
-	size_t n;
 };
 
 static struct signer *
@@ -106,15 +95,9 @@ log_batch(struct bench *b, uint64_t batch)
 }
 
 static void
-bare_batch(struct bench *b, uint64_t batch)
+bare(struct bench *b, uint64_t batch)
 {
-	size_t n = LINE_LEN * batch;
-	AUTO_BUF struct buf bytes = BUF(n);
-
-	memset(buf_grow(&bytes, n), 'x', n);
-	if (pwrite(b->bare, bytes.p, n, b->off) != (ssize_t)n || fdatasync(b->bare) != 0)
-		fatal("bare: %s", strerror(errno));
-	b->off += (off_t)n;
+	bare_batch(b->bare, &b->off, batch);
 }
 
 static void
@@ -125,22 +108,7 @@ timed(struct times *t, struct bench *b, uint64_t batch, void (*fn)(struct bench 
 	fn(b, batch);
 	us = clock_boot_us() - began;
 	t->us += us;
-	t->each[t->n++] = (uint32_t)us;
-}
-
-static int
-compare(const void *a, const void *b)
-{
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
-static double
-p99(struct times *t)
-{
-	qsort(t->each, t->n, sizeof(*t->each), compare);
-	return t->each[t->n * 99 / 100] / 1e3;
+	times_add(t, us);
 }
 
 static void
@@ -153,16 +121,14 @@ bench_batch(int dir, uint64_t records, uint64_t batch)
 
 	if (b.bare < 0)
 		fatal("bare: %s", strerror(errno));
-	for (size_t i = 0; i < 3; i++)
-		t[i].each = xcalloc(rounds + SLICE, sizeof(uint32_t));
 	open_log(&b, dir);
 	for (uint64_t i = 0; i < rounds; i += SLICE) {
 		for (uint64_t k = 0; k < SLICE; k++)
 			timed(&t[0], &b, batch, log_batch);
 		for (uint64_t k = 0; k < SLICE; k++)
-			timed(&t[1], &b, batch, bare_batch);
+			timed(&t[1], &b, batch, bare);
 		for (uint64_t k = 0; k < SLICE; k++)
-			timed(&t[2], &b, 1, bare_batch);
+			timed(&t[2], &b, 1, bare);
 	}
 	(void)printf("%8" PRIu64 " %12.0f %12.0f %7.2f %11.2f %11.2f %11.2f\n", batch,
 	    (double)(t[0].n * batch) * 1e6 / (double)t[0].us,
@@ -219,9 +185,7 @@ main(int argc, char **argv)
 	if (argc < 2 || (argc > 2 && !str_to_u64(str_z(argv[2]), UINT32_MAX, &records)) ||
 	    (argc > 3 && !str_to_u64(str_z(argv[3]), 1 << 20, &mib)))
 		fatal("usage: bench_log DIR [RECORDS [MIB]]");
-	memset(data, 'x', DATA_LEN);
-	memcpy(data, "{\"x\":\"", 6);
-	memcpy(data + DATA_LEN - 2, "\"}", 2);
+	data_fill();
 	(void)printf("%8s %12s %12s %7s %11s %11s %11s\n", "batch", "log /s", "bare /s", "ratio",
 	    "log p99 ms", "bare p99", "1 sync p99");
 	for (size_t i = 0; i < ARRAY_LEN(batches); i++) {

@@ -21,47 +21,13 @@
 #include "common/log.h"
 #include "common/proc_paths.h"
 #include "common/xalloc.h"
+#include "tests/bench/appends.h"
 
 #include "common/banned.h"
 
-#define DATA_LEN 700			  /* of a middling action record */
-#define LINE_LEN (DATA_LEN + (size_t)270) /* the envelope beside it */
-#define SLICE 50			  /* batches of as many records as there are producers */
 #define UID 63101
 
-static char data[DATA_LEN + 1];
 static uint64_t producers = 64;
-
-struct times {
-	uint64_t us; /* in all */
-	uint32_t *each;
-	size_t n, cap;
-};
-
-static void
-times_add(struct times *t, uint64_t us)
-{
-	if (t->n == t->cap) {
-		t->cap = t->cap != 0 ? 2 * t->cap : 1024;
-		t->each = xreallocarray(t->each, t->cap, sizeof(*t->each));
-	}
-	t->each[t->n++] = (uint32_t)us;
-}
-
-static int
-compare(const void *a, const void *b)
-{
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
-static double
-p99(struct times *t)
-{
-	qsort(t->each, t->n, sizeof(*t->each), compare);
-	return t->each[t->n * 99 / 100] / 1e3;
-}
 
 /* --- the writer -------------------------------------------------------------------------- */
 
@@ -289,16 +255,10 @@ wire_slice(struct wire *w, struct times *t)
 static void
 bare_slice(int fd, off_t *off, uint64_t batch, struct times *t)
 {
-	size_t n = LINE_LEN * batch;
-	AUTO_BUF struct buf bytes = BUF(n);
-
-	memset(buf_grow(&bytes, n), 'x', n);
 	for (int i = 0; i < SLICE; i++) {
 		uint64_t began = clock_boot_us();
 
-		if (pwrite(fd, bytes.p, n, *off) != (ssize_t)n || fdatasync(fd) != 0)
-			fatal("bare: %s", strerror(errno));
-		*off += (off_t)n;
+		bare_batch(fd, off, batch);
 		times_add(t, clock_boot_us() - began);
 		t->us += clock_boot_us() - began;
 	}
@@ -356,9 +316,7 @@ main(int argc, char **argv)
 	    (mkdir(argv[1], 0711) != 0 && errno != EEXIST) ||
 	    (dir = open(argv[1], O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
 		fatal("usage: bench_wire DIR [RECORDS [PRODUCERS]]");
-	memset(data, 'x', DATA_LEN);
-	memcpy(data, "{\"x\":\"", 6);
-	memcpy(data + DATA_LEN - 2, "\"}", 2);
+	data_fill();
 	(void)printf("%9s %12s %12s %7s %11s %11s %11s\n", "producers", "wire /s", "bare /s",
 	    "ratio", "answer p99", "bare p99", "1 sync p99");
 	bench(program, dir, records);
