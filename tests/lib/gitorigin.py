@@ -1,6 +1,9 @@
 """git over smart HTTP for an origin.Origin: Debian's git-http-backend behind its routes."""
 import os
+import shutil
 import subprocess
+
+from harness import Http
 
 BACKEND = "/usr/lib/git-core/git-http-backend"
 
@@ -43,3 +46,30 @@ def serve(origin, root):
         c.reply(status, body, [f for f in fields if f[0] != "Status"])
 
     origin.on("*", answer)
+
+
+class Shop:
+    """Of a task whose field has a repository: /shop.git behind an origin of its own."""
+    ORIGIN = "git.test"
+
+    def services(self):
+        o = self.field.origin(self.ORIGIN)
+        self.root = self.field.temp.path + "/git-" + self.name
+        self.bare = self.root + "/shop.git"
+        serve(o, self.root)
+        self.values["URL"] = o.origin
+        h = Http(o, kind="basic", user="agent", repositories=["/shop.git"], protected=["refs/heads/main"])
+        h.more["kind"] = "git"
+        return {self.name: h}
+
+    def begin(self, files):
+        """The repository anew, with one commit of these files."""
+        shutil.rmtree(self.root, ignore_errors=True)
+        os.makedirs(self.root)
+        repository(self.bare, files)
+
+    def git(self, *argv, where=None):
+        """What it prints; "" when it fails."""
+        r = subprocess.run(["git", "-c", "safe.directory=*", "-c", "user.name=t", "-c", "user.email=t@t", "-C", where or self.bare, *argv],
+                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8", timeout=60)
+        return r.stdout.strip() if r.returncode == 0 else ""
