@@ -293,15 +293,15 @@ take_pruned(struct chain *c, struct record *ret, struct hash *ret_leaf, struct e
 	}
 }
 
-/* The end: did a record say that what is not there was pruned? */
-static void
-check_pruned(struct chain *c)
+bool
+chain_pruned_ok(struct chain *c)
 {
 	if (c->gone > c->said && (c->fault.kind == LOG_KIND_NONE || c->fault.kind == LOG_KIND_TORN))
 		fault(c, LOG_KIND_MISSING, c->said, c->gone - 1,
 		    "records %" PRIu64 " to %" PRIu64
 		    " are not there, and no signed record says that they were pruned",
 		    c->said, c->gone - 1);
+	return c->fault.kind == LOG_KIND_NONE;
 }
 
 /* --- classification -------------------------------------------------------------------- */
@@ -477,6 +477,6 @@ chain_next(struct chain *c, struct record *ret, struct hash *ret_leaf, struct er
 		if (!c->ended && (r = next_segment(c, err)) != 0)
 			return r;
 	}
-	check_pruned(c);
+	(void)chain_pruned_ok(c);
 	return 0;
 }

@@ -71,6 +71,9 @@ void chain_free(struct chain *c);
  * 1: the next record (good until the next call); 0: no more, see chain_fault; else cannot be read.
  */
 int chain_next(struct chain *c, struct record *ret, struct hash *ret_leaf, struct err *err);
+/* For who ends before the end: no fault, and what is not there is said, by a record that was read,
+ * to be pruned; else that is the fault. */
+bool chain_pruned_ok(struct chain *c);
 uint64_t chain_size(const struct chain *c); /* records read */
 const struct hash *chain_head(const struct chain *c);
 const struct tree_range *chain_tree(const struct chain *c);

@@ -437,7 +437,7 @@ on_serve(void *arg, struct err *err)
 	w->last_ms = loop_now_ms(w->loop);
 	(void)loop_timer_add(w->loop, HEARTBEAT_MS, heartbeat, w);
 	loop_before_sleep(w->loop, before_sleep, w);
-	w->recheck = recheck_new(w->loop, w->start.logdir, w->store, &w->core);
+	w->recheck = recheck_new(w->loop, w->start.logdir, w->store, &w->core, RECHECK_PASS_MS);
 	if (store_adopted(w->store) != 0)
 		log_warn("decision log %s: %" PRIu64
 			 " records behind the newest checkpoint were adopted; a crash leaves such, "

@@ -20,20 +20,18 @@
 
 #define RECHECK_SLICE 256
 #define RECHECK_REST_MS 20	/* at least, between two slices */
-#define RECHECK_PASS_MS 5000	/* at least, between two passes */
 #define RECHECK_PASS_MAX 600000 /* at most */
 
 struct recheck {
 	struct loop *loop;
 	struct loop_timer *timer;
+	uint64_t pass_ms;
 	int logdir;
 	struct store *store;
 	struct ipc *const *core;
 	struct chain *chain;  /* of the pass that is under way */
 	struct tree_range to; /* what was written up to its beginning */
 	uint64_t took_us;     /* of this pass */
-	uint64_t first;	      /* of the segments that were there at the beginning */
-	bool has_first;
 	struct log_fault damage;
 	bool is_damaged;
 };
@@ -124,46 +122,30 @@ pass_end(struct recheck *k)
 	chain_free(k->chain);
 	k->chain = NULL;
 	k->took_us = 0;
-	rest = rest < RECHECK_PASS_MS ? RECHECK_PASS_MS : rest;
+	rest = rest < k->pass_ms ? k->pass_ms : rest;
 	rest = rest > RECHECK_PASS_MAX ? RECHECK_PASS_MAX : rest;
 	k->timer = loop_timer_add(k->loop, rest, on_timer, k);
 }
 
 static void
-compare_root(struct recheck *k)
+compare(struct recheck *k)
 {
 	struct hash root = tree_root(chain_tree(k->chain)), want = tree_root(&k->to);
 	struct log_fault f = {.kind = LOG_KIND_REWRITTEN, .last = k->to.size - 1};
 
-	if (hash_eq(&root, &want)) {
-		if (k->is_damaged) {
-			k->is_damaged = false;
-			send(*k->core, NULL);
-		}
-		return;
-	}
 	(void)snprintf(f.text, sizeof(f.text),
 	    "the first %" PRIu64 " records are other ones than were written", k->to.size);
-	damaged(k, &f);
-}
-
-/* Only a start prunes: the oldest segment stays the one that it was. */
-static bool
-begins_as_before(struct recheck *k)
-{
-	const struct log_files *f = chain_files(k->chain);
-	uint64_t first = f->n[0] != 0 ? f->number[0][0] : 0;
-	struct log_fault gone = {.kind = LOG_KIND_MISSING, .seq = k->first, .last = first - 1};
-
-	if (!k->has_first)
-		k->first = first;
-	k->has_first = true;
-	if (first <= k->first)
-		return true;
-	(void)snprintf(gone.text, sizeof(gone.text),
-	    "no segment holds records %" PRIu64 " to %" PRIu64, k->first, first - 1);
-	damaged(k, &gone);
-	return false;
+	if (!hash_eq(&root, &want)) {
+		damaged(k, &f);
+	} else if (!chain_pruned_ok(k->chain)) {
+		/* leaf hashes are there, so the root holds: segments are gone that nobody pruned */
+		f = *chain_fault(k->chain);
+		f.segment = 0; /* wherever the end is now, it is the same damage */
+		damaged(k, &f);
+	} else if (k->is_damaged) {
+		k->is_damaged = false;
+		send(*k->core, NULL);
+	}
 }
 
 /* False: the pass is over. */
@@ -195,7 +177,7 @@ read_slice(struct recheck *k)
 	}
 	if (chain_size(k->chain) < k->to.size)
 		return true;
-	compare_root(k);
+	compare(k);
 	return false;
 }
 
@@ -216,10 +198,6 @@ on_timer(void *arg)
 			pass_end(k);
 			return;
 		}
-		if (!begins_as_before(k)) {
-			pass_end(k);
-			return;
-		}
 	}
 	more = read_slice(k);
 	us = clock_boot_us() - begin;
@@ -231,11 +209,13 @@ on_timer(void *arg)
 }
 
 struct recheck *
-recheck_new(struct loop *loop, int logdir, struct store *s, struct ipc *const *core)
+recheck_new(
+    struct loop *loop, int logdir, struct store *s, struct ipc *const *core, uint64_t pass_ms)
 {
 	struct recheck *k = xcalloc(1, sizeof(*k));
 
-	*k = (struct recheck){.loop = loop, .logdir = logdir, .store = s, .core = core};
+	*k = (struct recheck){
+	    .loop = loop, .logdir = logdir, .store = s, .core = core, .pass_ms = pass_ms};
 	k->timer = loop_timer_add(loop, RECHECK_REST_MS, on_timer, k);
 	return k;
 }

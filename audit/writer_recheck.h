@@ -11,14 +11,16 @@
 #include "common/ipc.h"
 #include "common/loop.h"
 
+#define RECHECK_PASS_MS 5000
+
 struct recheck;
 /*
  * Begins at once, and reads at most a tenth of the time. What is found is logged, recorded
  * (log.damage) and told to core; each place once. logdir and store stay the caller's, and so does
- * the wire that *core is at the time (NULL: none).
+ * the wire that *core is at the time (NULL: none). pass_ms: at least, between two passes.
  */
 struct recheck *recheck_new(
-    struct loop *loop, int logdir, struct store *s, struct ipc *const *core);
+    struct loop *loop, int logdir, struct store *s, struct ipc *const *core, uint64_t pass_ms);
 void recheck_free(struct recheck *k); /* NULL is fine */
 /* What is damaged now, for a core that has just come; sends nothing when all is as it was written.
  */
