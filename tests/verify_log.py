@@ -3,10 +3,11 @@
 
 usage: verify_log.py LOGDIR KEYFILE [PINNED_CHECKPOINT...]
        verify_log.py --proof FILE KEYFILE
+       verify_log.py --receipt RECEIPT LOGDIR KEYFILE
 
 Python's standard library only; shares no line with the C verifier. Prints one line for each
-finding and the verdict last. Exit 0 verified, 1 tampered with, 2 usage or keys, 3 whole but with an
-unsigned or torn end.
+finding and the verdict last. Exit 0 verified or held, 1 tampered with or not held, 2 usage or keys,
+3 whole but with an unsigned or torn end.
 """
 import base64
 import binascii
@@ -841,6 +842,42 @@ def verify_proof(path, keys):
     return 0
 
 
+# --- receipts -------------------------------------------------------------------------------------
+def receipt_origin(name):
+    """As receipts spell it."""
+    return "".join(chr(c) if 0x21 <= c <= 0x7e and chr(c) not in "%#\"'\\$`" else "%%%02X" % c for c in name)
+
+
+def read_receipt(text):
+    """(origin as spelled, seq, leaf hash, size)"""
+    m = re.fullmatch(r"([^#]+)#(0|[1-9][0-9]{0,18}):([0-9a-f]{64}):([1-9][0-9]{0,18})", text)
+    if not m or len(os.fsencode(text)) > 708 or not int(m[2]) < int(m[4]) < 2**63:
+        raise Config("not a receipt")
+    return m[1], int(m[2]), bytes.fromhex(m[3]), int(m[4])
+
+
+def verify_receipt(text, path, keyfile):
+    origin, seq, leaf, size = read_receipt(text)
+    keys = read_keys(keyfile)
+    name = next(iter(keys))[0]
+    log = Log(path, keys, [])
+    if log.config:
+        raise Config(log.config)
+    if any(at <= seq for at, _, _ in log.findings):
+        why = "the log is tampered with there or before"
+    elif origin != receipt_origin(name):
+        why = "it is of another log"
+    elif log.tree.size < size:
+        why = "the log has %d records, and had %d" % (log.tree.size, size)
+    elif log.leaves[seq] != leaf:
+        why = "record %d is another one" % seq
+    else:
+        print("HELD record %d of %s" % (seq, origin))
+        return 0
+    print("NOT HELD: " + why)
+    return 1
+
+
 def main(argv):
     if len(argv) < 3:
         print(__doc__, file=sys.stderr)
@@ -848,6 +885,8 @@ def main(argv):
     try:
         if argv[1] == "--proof":
             return verify_proof(argv[2], read_keys(argv[3]))
+        if argv[1] == "--receipt":
+            return verify_receipt(argv[2], argv[3], argv[4])
         keys = read_keys(argv[2])
         return Log(argv[1], keys, argv[3:], read_witnesses(argv[2])).verdict()
     except Bad as e:

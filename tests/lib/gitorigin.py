@@ -62,7 +62,7 @@ class Shop:
         h.more["kind"] = "git"
         return {self.name: h}
 
-    def begin(self, files):
+    def repository(self, files):
         """The repository anew, with one commit of these files."""
         shutil.rmtree(self.root, ignore_errors=True)
         os.makedirs(self.root)

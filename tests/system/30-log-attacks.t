@@ -514,11 +514,25 @@ open(T + "/vkey", "w").write(next(x for x in fence if x.startswith("broker.examp
 d = T + "/vector"
 for sub in ("seg", "cp", "blob", "torn", "live"):
     os.makedirs(d + "/" + sub)
+receipts = next(x for x in fence if x.startswith("broker.example/test#")).split()
+
+
+def held(receipt):
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        return cli("verify-receipt", receipt, d, "--keys", T + "/vkey")[0], verify_log.main(["", "--receipt", receipt, d, T + "/vkey"])
+
+
 put_lines(d, [line_of(x) for x in bodies[0]])
 tap.eq(both(d, T + "/vkey"), (1, [(1, "checkpoint"), (2, "after-close")]), "the vector of a record behind the close holds")
+of_close = verify_log.self_valid(line_of(bodies[0][1]))[1].hex()
+tap.eq([held(x) for x in (receipts[0], "broker.example/test#1:%s:2" % of_close)], [(0, 0), (1, 1)], "a receipt is held up to the finding, not behind it")
 put_lines(d, [line_of(bodies[0][0]), line_of(bodies[1][0])])
 tap.ok(both(d, T + "/vkey") == (3, []) and "1 records from seq 0 on were adopted unsigned at seq 1 after a crash\n" in c_verdict(d, T + "/vkey")[2]
        and hashlib.sha256(b"\0" + bodies[1][0]).hexdigest() in text, "the vector of a start after a crash holds")
+tap.eq([held(x) for x in (*receipts[:2], receipts[1][:-1] + "3", receipts[0].replace("f417", "f418"), "other" + receipts[0], receipts[0].replace(":1", ":01"))],
+       [(0, 0), (0, 0), (1, 1), (1, 1), (1, 1), (2, 2)], "the vectors of receipts hold, and no other ones")
+tap.eq(verify_log.receipt_origin('log"5%#é'.encode()), receipts[2].split("#")[0], "so does the one of an origin")
 
 for log, c, p in disagree[:5]:
     print("# %s\n# C: %r\n# Python: %r" % (log, c, p))

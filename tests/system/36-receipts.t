@@ -1,14 +1,19 @@
 #!/usr/bin/python3
 """Receipts: each answer names its record, a refusal too, and whoever keeps the name can tell later whether the log still
 holds that record. HTTP has them always, PostgreSQL when the client asks; nobody else can give one."""
+import contextlib
+import functools
 import hashlib
+import io
 import json
 import os
 import re
 import shutil
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, "../lib"), os.path.join(HERE, "..")]
+import verify_log
 from harness import CLI, PGBIN, Http, HostRun, Pg, Stack, Tap, Temp, run
 from origin import Ca, Origin
 
@@ -19,12 +24,17 @@ o = Origin(temp.path, "api.test", ca=Ca(temp.path + "/ca"))
 o.on("/forged", lambda q, c: c.reply(200, "x", headers=[("Cofferdam-Receipt", "test.example/log#0:%s:1" % ("0" * 64)), ("X-Theirs", "1")]))
 st = Stack(temp, pg, http={"api": Http(o, placeholder="API_TOKEN")})
 LOG, KEYS = st.state + "/log", st.state + "/keys/log/vkey"
+compared = []  # what both verifiers say of a receipt
+verify_log.signed_by = functools.lru_cache(None)(verify_log.signed_by)  # of a log that grows
 RECEIPT = re.compile(r"^test\.example/log#(\d+):([0-9a-f]{64}):(\d+)$")
 r = HostRun(st)
 
 
 def check(receipt, *args, log=LOG):
-    return run([CLI, "log", "verify-receipt", receipt, *args, log, "--keys", KEYS])
+    c, out = run([CLI, "log", "verify-receipt", receipt, *args, log, "--keys", KEYS]), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        compared.append((receipt[:40], c.returncode, verify_log.main(["", "--receipt", receipt, log, KEYS])))
+    return c
 
 
 def names(receipt, type_="action"):
@@ -162,4 +172,6 @@ with open(fresh + "/log/" + os.path.relpath(seg, short), "wb") as f:
     f.write(whole.replace(line, b'{"body":' + text + b',"hash":"' + hashlib.sha256(b"\0" + text).hexdigest().encode() + b'"}'))
 c = check(kept[0], log=fresh + "/log")
 tap.ok(c.returncode == 1 and "NOT HELD" in c.stdout, "a record that was written anew, with its hash, is told", c.stdout)
+tap.eq(([x for x in compared if x[1] != x[2]], sorted({x[1] for x in compared})), ([], [0, 1, 2]),
+       "the independent verifier says the same of each of these (%d)" % len(compared))
 tap.done()

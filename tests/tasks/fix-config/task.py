@@ -12,7 +12,7 @@ class Task(Shop, Base):
     WRONG = (("s/5342/5432/", "s/8080/5432/"),)
 
     def setup(self):
-        self.begin({"deploy.json": json.dumps(CONFIG, indent=2) + "\n", "README": "the shop\n"})
+        self.repository({"deploy.json": json.dumps(CONFIG, indent=2) + "\n", "README": "the shop\n"})
         self.first = self.git("rev-parse", "refs/heads/main")
 
     def check(self, work, playing):

@@ -12,7 +12,7 @@ class Task(Shop, Base):
     WRONG = (("origin HEAD:main", "origin HEAD:main-fixed"),)
 
     def setup(self):
-        self.begin({"deploy.json": json.dumps({"image": "shop:41", "replicas": 3}) + "\n"})
+        self.repository({"deploy.json": json.dumps({"image": "shop:41", "replicas": 3}) + "\n"})
         work = self.bare + ".work"
         self.good = self.git("rev-parse", "main")
         self.git("remote", "add", "o", self.bare, where=work)
