@@ -126,6 +126,12 @@ witnesses(struct parse *p, const struct json *v, struct err *err)
 	return rc != 0 || p->c->witnesses.n == 0 ? rc : copy_json(v, &p->c->witnesses_json, err);
 }
 
+static int
+references(struct parse *p, const struct json *v, struct err *err)
+{
+	return broker_references_parse(p->doc, v, &p->c->references, err);
+}
+
 static const struct {
 	const char *key;
 	bool required;
@@ -137,6 +143,7 @@ static const struct {
     {"log_level", false, log_level},
     {"uid_base", false, uid_base},
     {"console", false, console},
+    {"references", false, references},
     {"webhooks", false, webhooks},
     {"witnesses", false, witnesses},
 };
@@ -217,6 +224,7 @@ broker_config_free(struct broker_config *c)
 	free(c->clock);
 	free(c->log_level);
 	broker_console_free(&c->console);
+	broker_references_free(&c->references);
 	free(c->webhooks_json);
 	webhooks_free(&c->webhooks);
 	free(c->witnesses_json);

@@ -3,6 +3,7 @@
 #define BROKER_BROKER_CONFIG_H
 
 #include "broker/broker_console.h"
+#include "broker/broker_reference.h"
 #include "broker/broker_state.h"
 #include "common/log.h"
 #include "common/webhook.h"
@@ -17,6 +18,7 @@ struct broker_config {
 	struct broker_console console; /* origin NULL: there is none */
 	struct webhooks webhooks;
 	char *webhooks_json; /* the same, as the courier gets it; NULL: none */
+	struct broker_references references;
 	struct webhooks witnesses;
 	char *witnesses_json; /* likewise */
 };

@@ -64,6 +64,8 @@ prepare(struct broker *b, const char *path, struct err *err)
 	if (rc == 0)
 		rc = broker_webhooks_check(&b->state, &b->config.witnesses, err);
 	if (rc == 0)
+		rc = broker_references_check(&b->config.references, b->state.path, err);
+	if (rc == 0)
 		rc = broker_state_lock(&b->state, err);
 	if (rc == 0)
 		rc = broker_state_hand_over(&b->state, &b->ids, err);

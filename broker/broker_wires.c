@@ -275,6 +275,23 @@ send_courier_only(struct child *courier)
 }
 
 static void
+send_references(struct child *upstream)
+{
+	const struct broker_references *r = &upstream->b->config.references;
+
+	for (size_t i = 0; i < r->n; i++) {
+		AUTO_FREE char *name = xasprintf("reference:%s", r->v[i].name);
+		AUTO_FD int fd = -1;
+		struct err err = {0};
+
+		if (broker_reference_open(&r->v[i], upstream->b->state.path, &fd, &err) != 0)
+			log_error("%s", err.msg); /* what asks for it is refused */
+		else
+			send_fd(upstream, name, fd);
+	}
+}
+
+static void
 send_wire(struct child *to, enum ipc_role peer, const char *run, int fd)
 {
 	AUTO_BUF struct buf body = BUF(256);
@@ -325,6 +342,8 @@ broker_wires_configure(struct child *c)
 		send_console_only(c);
 	if (c->role == IPC_ROLE_COURIER)
 		send_courier_only(c);
+	if (c->role == IPC_ROLE_UPSTREAM && !broker_state_has(&c->b->state, "answers"))
+		send_references(c);
 	send_wires(c);
 	ipc_send(c->wire, MSG_P_GO, NULL, NULL, 0);
 	if (c->role == IPC_ROLE_CORE)

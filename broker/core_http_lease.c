@@ -173,12 +173,12 @@ seal_put(struct buf *b, const struct core_http *h, bool look)
 	buf_lstr(b, keep ? str_mem(wrap, sizeof(wrap)) : STR(""));
 }
 
-/* The proxy on the way, verified by the system's store. */
+/* The proxy on the way, verified by the system's store; or the directory, no way at all. */
 static void
 via_put(struct buf *b, const struct policy_target *t, const struct vault_entry *e)
 {
-	buf_u8(b, t->via.n == 0 ? 0 : t->via_tls ? 2 : 1);
-	buf_lstr(b, t->via_host);
+	buf_u8(b, t->files.n != 0 ? 3 : t->via.n == 0 ? 0 : t->via_tls ? 2 : 1);
+	buf_lstr(b, t->files.n != 0 ? t->files : t->via_host);
 	buf_u32(b, t->via_port);
 	buf_lstr(b, STR(""));
 	buf_lz(b, e != NULL ? e->user : "");

@@ -237,6 +237,10 @@ upstream_id(const struct core_http *h, struct buf *b)
 	buf_put_str(b, t->address);
 	buf_put_c(b, ' ');
 	enc_hex(b, str_mem(ca.b, HASH_LEN));
+	if (t->files.n != 0) {
+		buf_put_z(b, " files:");
+		buf_put_str(b, t->files);
+	}
 	if (t->via.n == 0)
 		return;
 	buf_put_c(b, ' ');

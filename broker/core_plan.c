@@ -33,7 +33,7 @@ core_plan_place(const struct policy_target *t, char out[CORE_PLACE_SIZE])
 {
 	AUTO_BUF struct buf b = BUF((size_t)4 << 20), hex = BUF(CORE_PLACE_SIZE);
 	const struct str words[] = {t->host, t->address, t->ca_pem, t->database, t->user,
-	    t->credential, t->via, t->via_credential};
+	    t->credential, t->via, t->via_credential, t->files};
 	struct hash h;
 
 	for (size_t i = 0; i < ARRAY_LEN(words); i++)

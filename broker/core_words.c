@@ -134,6 +134,9 @@ target_put(const struct core_run *run, const struct core_target *t, struct buf *
 		buf_printf(out, ", database %s", t->database);
 	if (p->env.n != 0)
 		buf_printf(out, ", env %.*s", STR_ARG(p->env));
+	if (p->files.n != 0)
+		buf_put_z(out, ", files: GET of a path reads, of a directory lists, of one with "
+			       "?q=WORDS searches");
 	buf_put_c(out, '\n');
 	groups_fill(run, t->id, &g);
 	for (size_t k = 0; k < ARRAY_LEN(order); k++)

@@ -14,8 +14,10 @@
 
 #include "common/banned.h"
 
-const char *const upstream_syscalls[] = {
-    "socket", "connect", "setsockopt", "getsockname", "getpeername", NULL};
+const char *const upstream_syscalls[] = {"socket", "connect", "setsockopt", "getsockname",
+    "getpeername",
+    /* directories of reference targets, which Landlock leaves alone */
+    "openat2", "getdents64", NULL};
 
 static struct exchanges *
 bucket(struct upstream_http *h, uint64_t conn)
@@ -122,6 +124,7 @@ exchange_end(struct exchange *x, enum exchange_end end, const char *why)
 	loop_timer_del(TAKE_PTR(x->tick));
 	loop_timer_del(TAKE_PTR(x->expect));
 	transfer_drop(x);
+	exchange_files_drop(x);
 	if (x->answer != NULL && answer_end(x->answer, end == END_WHOLE, &err) != 0) {
 		x->end = END_BROKEN;
 		why = err.msg;
@@ -470,6 +473,12 @@ upstream_http_free(struct upstream_http *h)
 	h->hub->http = NULL;
 	free(h->socks);
 	free(h);
+}
+
+void
+upstream_http_dirs(struct upstream_http *h, const struct upstream_dirs *dirs)
+{
+	h->dirs = dirs;
 }
 
 void

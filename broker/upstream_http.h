@@ -5,6 +5,7 @@
 #ifndef BROKER_UPSTREAM_HTTP_H
 #define BROKER_UPSTREAM_HTTP_H
 
+#include "broker/upstream_files.h"
 #include "common/buf.h"
 #include "common/err.h"
 
@@ -15,6 +16,16 @@
 
 struct upstream_hub;
 struct upstream_http;
+
+/* Directories of reference targets, by the names that broker.json gives them. */
+#define UPSTREAM_DIRS_MAX 64
+struct upstream_dirs {
+	struct upstream_dir {
+		char name[UPSTREAM_DIR_NAME_MAX + 1];
+		int fd;
+	} v[UPSTREAM_DIRS_MAX];
+	size_t n;
+};
 
 /* Milliseconds. */
 struct upstream_http_times {
@@ -32,6 +43,8 @@ struct upstream_http_times {
 int upstream_http_new(
     struct upstream_hub *hub, const char *ca_file, struct upstream_http **ret, struct err *err);
 void upstream_http_free(struct upstream_http *h); /* NULL is fine */
+/* They must outlive it. */
+void upstream_http_dirs(struct upstream_http *h, const struct upstream_dirs *dirs);
 void upstream_http_times(struct upstream_http *h, const struct upstream_http_times *times);
 
 /* A message of core or front; takes fds[0] when it needs it. *ret_taken: it was one of these. */

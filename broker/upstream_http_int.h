@@ -6,6 +6,7 @@
 #include <sys/queue.h>
 
 #include "broker/upstream.h"
+#include "broker/upstream_files.h"
 #include "broker/upstream_http.h"
 #include "broker/upstream_http_answer.h"
 #include "broker/upstream_http_body.h"
@@ -59,6 +60,9 @@ struct exchange {
 	struct body *body;
 	struct answer *answer;
 	struct look *look; /* NULL: its answer goes to front */
+
+	struct files *files; /* it is answered from a directory, not by a server; NULL: it is not */
+	struct loop_timer *files_turn;
 
 	/* On its way. */
 	struct resolve *query;
@@ -118,6 +122,8 @@ struct upstream_http {
 	size_t nsocks;
 	struct loop_timer *kept; /* while one of them may be */
 
+	const struct upstream_dirs *dirs; /* of reference targets; NULL: none */
+
 	struct ipc *writer;
 	uint64_t writer_bytes; /* sent on that wire so far */
 };
@@ -135,6 +141,11 @@ void exchange_add(struct exchange *x);
 
 /* --- upstream_http_open.c: from a lease to a transfer; takes fd. look: UH_LOOK */
 void exchange_open(struct upstream_http *h, const struct upstream_lease *l, int fd, bool look);
+
+/* --- upstream_http_files.c: answers from a directory */
+void exchange_files_begin(struct exchange *x, const struct upstream_lease *l);
+void exchange_files_resume(struct exchange *x);
+void exchange_files_drop(struct exchange *x);
 
 /* --- upstream_http_look.c: answers for core alone */
 struct look *look_new(void);

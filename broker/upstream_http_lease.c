@@ -5,6 +5,7 @@
 #include "broker/upstream_http_lease.h"
 
 #include "audit/blob.h"
+#include "broker/upstream_files.h"
 #include "common/httplease.h"
 
 #include "common/banned.h"
@@ -96,7 +97,7 @@ read_others(struct rd *b, struct upstream_lease *l)
 static void
 read_via(struct rd *b, struct upstream_lease *l)
 {
-	l->via = (enum lease_via)rd_upto(b, LEASE_VIA_HTTPS);
+	l->via = (enum lease_via)rd_upto(b, LEASE_VIA_FILES);
 	l->via_host = rd_lstr(b);
 	l->via_port = rd_u32(b);
 	l->via_ca = rd_lstr(b);
@@ -164,6 +165,22 @@ check_host(const struct upstream_lease *l, struct err *err)
 	return check_name(l->host, l->port, err);
 }
 
+/* A directory is read, and there is nobody to show a credential. */
+static int
+check_files(const struct upstream_lease *l, struct err *err)
+{
+	bool get = str_eqz(l->method, "GET") || str_eqz(l->method, "HEAD");
+
+	if (l->via_host.n == 0 || l->via_host.n > UPSTREAM_DIR_NAME_MAX || has_zero(l->via_host))
+		return err_set(err, ERR_CONFIG, "a directory is called by 1 to %d bytes",
+		    UPSTREAM_DIR_NAME_MAX);
+	if (!get || l->body != LEASE_NONE || l->credential != LEASE_OPEN || l->address.n != 0 ||
+	    l->nnetworks != 0 || l->via_secret.n + l->via_user.n + l->via_ca.n != 0)
+		return err_set(err, ERR_CONFIG,
+		    "a directory takes GET and HEAD alone, without body, credential and address");
+	return 0;
+}
+
 /* Through a proxy goes TLS alone, and the proxy resolves the name: no address is held to rules. */
 static int
 check_via(const struct upstream_lease *l, struct err *err)
@@ -172,6 +189,8 @@ check_via(const struct upstream_lease *l, struct err *err)
 		return l->via_host.n + l->via_secret.n + l->via_user.n + l->via_ca.n == 0
 			   ? 0
 			   : err_set(err, ERR_CONFIG, "the parts of a proxy without a proxy");
+	if (l->via == LEASE_VIA_FILES)
+		return check_files(l, err);
 	if (check_name(l->via_host, l->via_port, err) != 0)
 		return err_wrap(err, "the proxy");
 	if (!l->tls || l->address.n != 0 || l->nnetworks != 0)

@@ -9,7 +9,7 @@
 
 enum lease_body { LEASE_NONE = 0, LEASE_INLINE, LEASE_SEALED, LEASE_STREAM, LEASE_CHUNKED };
 enum lease_credential { LEASE_OPEN = 0, LEASE_BEARER, LEASE_BASIC, LEASE_HEADER, LEASE_QUERY };
-enum lease_via { LEASE_DIRECT = 0, LEASE_VIA_HTTP, LEASE_VIA_HTTPS };
+enum lease_via { LEASE_DIRECT = 0, LEASE_VIA_HTTP, LEASE_VIA_HTTPS, LEASE_VIA_FILES };
 
 struct upstream_lease {
 	uint64_t conn, act;

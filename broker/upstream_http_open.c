@@ -162,7 +162,7 @@ prepare(struct exchange *x, const struct upstream_lease *l, int fd, struct err *
 	x->answer = answer_new(l, secrets_of(x->h, l), x->look != NULL ? look_take : send_front, x);
 	for (; rc == 0 && x->nnets < l->nnetworks; x->nnets += rc == 0)
 		rc = upstream_net_parse(l->networks[x->nnets], &x->nets[x->nnets], err);
-	if (rc == 0 && l->tls)
+	if (rc == 0 && l->tls && l->via != LEASE_VIA_FILES)
 		rc = stores_get(x->h->stores, l->ca, &x->store, err);
 	if (rc == 0 && l->via == LEASE_VIA_HTTPS)
 		rc = stores_get(x->h->stores, l->via_ca, &x->proxy.store, err);
@@ -191,7 +191,7 @@ pin_place(struct exchange *x, const struct upstream_lease *l)
 static void
 note_proxy(struct exchange_proxy *p, const struct upstream_lease *l)
 {
-	if (l->via == LEASE_DIRECT)
+	if (l->via == LEASE_DIRECT || l->via == LEASE_VIA_FILES)
 		return;
 	p->kind = l->via;
 	p->host = str_dup(l->via_host);
@@ -236,7 +236,9 @@ exchange_open(struct upstream_http *h, const struct upstream_lease *l, int fd, b
 	x->look = look ? look_new() : NULL;
 	rc = prepare(x, l, fd, &err);
 
-	if (rc == 0)
+	if (rc == 0 && l->via == LEASE_VIA_FILES)
+		exchange_files_begin(x, l);
+	else if (rc == 0)
 		rc = find_way(x, l, &err);
 	if (rc != 0)
 		exchange_end(x, rc == ERR_STATE ? END_BODY : END_NOT_SENT, err.msg);

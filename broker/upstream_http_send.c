@@ -263,6 +263,8 @@ transfer_resume(struct exchange *x)
 {
 	CURLcode rc;
 
+	if (x->state == X_RUNNING && x->files != NULL)
+		exchange_files_resume(x);
 	if (x->state != X_RUNNING || x->easy == NULL)
 		return;
 	x->wake = false;

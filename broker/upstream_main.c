@@ -21,6 +21,7 @@ struct upstream_main {
 	struct resolver *resolver;
 	struct upstream_hub *hub;
 	struct upstream_http *http;
+	struct upstream_dirs dirs;
 };
 
 static int
@@ -34,7 +35,26 @@ go(void *arg, struct err *err)
 	if (rc != 0)
 		return rc;
 	m->hub = upstream_hub_new(m->loop, m->resolver);
-	return upstream_http_new(m->hub, UPSTREAM_CA_FILE, &m->http, err);
+	rc = upstream_http_new(m->hub, UPSTREAM_CA_FILE, &m->http, err);
+	if (rc == 0)
+		upstream_http_dirs(m->http, &m->dirs);
+	return rc;
+}
+
+/* "reference:NAME", a directory. */
+static int
+fd(void *arg, struct str name, int fd, struct err *err)
+{
+	struct upstream_main *m = arg;
+	AUTO_FD int dir = fd;
+	struct str rest = name, kind;
+
+	if (!str_cut(&rest, ':', &kind) || !str_eqz(kind, "reference") || rest.n == 0 ||
+	    rest.n > UPSTREAM_DIR_NAME_MAX || m->dirs.n == UPSTREAM_DIRS_MAX)
+		return err_set(err, ERR_PROTOCOL, "no descriptor of this program's");
+	memcpy(m->dirs.v[m->dirs.n].name, rest.p, rest.n);
+	m->dirs.v[m->dirs.n++].fd = TAKE_FD(dir);
+	return 0;
 }
 
 static int
@@ -56,7 +76,9 @@ main(int argc, char **argv)
 	struct upstream_main m = {.loop = loop_new()};
 	const struct proc_ops ops = {.self = IPC_ROLE_UPSTREAM,
 	    .name = "upstream",
+	    .fd = fd,
 	    .go = go,
+	    .dirs_read_only = true,
 	    .wire = wire,
 	    .syscalls = upstream_syscalls};
 	int rc;

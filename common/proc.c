@@ -190,7 +190,7 @@ landlock_note(struct proc *p, int fd, struct err *err)
 		return 0;
 	if (p->state == SERVING)
 		return err_set(err, ERR_PROTOCOL, "a directory cannot be added once confined");
-	return proc_landlock_allow(p->ruleset, fd, true, err);
+	return proc_landlock_allow(p->ruleset, fd, !p->ops->dirs_read_only, err);
 }
 
 static int

@@ -41,6 +41,7 @@ struct proc_ops {
 	 * system is reachable; TCP connect is left to upstream and courier alone.
 	 */
 	const char *const *syscalls;
+	bool dirs_read_only; /* ... may be read beneath, not written */
 };
 
 /* Runs the child to its end; returns main()'s exit status. `arg` goes to every callback. */

@@ -175,6 +175,7 @@ struct policy_target {
 	struct str via, via_host, via_credential; /* via: the origin as the policy has it */
 	uint16_t via_port;
 	bool via_tls;
+	struct str files; /* reference: answered from the directory that broker.json calls so */
 	struct str
 	    placeholder; /* environment variable of the sandbox that holds one; empty: none */
 	size_t nnetworks, nread_posts, nunsafe_gets, ngraphql_paths, ngraphql_fields, npersisted;

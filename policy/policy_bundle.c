@@ -151,6 +151,7 @@ put_target_first(struct jcs *j, const struct target *t)
 	put_text(j, "credential", p->credential);
 	put_text(j, "database", p->database);
 	jcs_str(j, "env", p->env);
+	put_text(j, "files", p->files);
 	put_graphql(j, t);
 	if (t->origin.n == 0)
 		put_text(j, "host", p->host);

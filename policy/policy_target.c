@@ -262,6 +262,7 @@ static const struct read_field target_fields[] = {
     {"max_body", policy_read_max_body, AT(pub.max_body), false},
     {"via", policy_read_via, AT(pub.via), false},
     {"via_credential", read_id, AT(pub.via_credential), false},
+    {"files", read_id, AT(pub.files), false},
 };
 #undef AT
 
@@ -296,6 +297,7 @@ static const struct {
     {"max_body", HTTP_KINDS},
     {"via", HTTP_KINDS},
     {"via_credential", HTTP_KINDS},
+    {"files", REFERENCE},
 };
 
 static int
@@ -340,7 +342,8 @@ check_target_host(struct reader *r, const struct json *v, struct target *t, stru
 	for (size_t i = 0; p->port == 0 && i < ARRAY_LEN(kinds); i++)
 		if (kinds[i].kind == p->kind)
 			p->port = (uint16_t)kinds[i].port;
-	if (!p->tls_verify && !policy_host_is_loopback(p->address.n != 0 ? p->address : p->host))
+	if (!p->tls_verify && p->files.n == 0 &&
+	    !policy_host_is_loopback(p->address.n != 0 ? p->address : p->host))
 		return json_err(r->doc, v, err, ERR_INVALID,
 		    "target %.*s: without TLS the host must be a loopback address, is %.*s",
 		    STR_ARG(p->id), STR_ARG(p->address.n != 0 ? p->address : p->host));

@@ -378,6 +378,27 @@ via_fault(const struct policy_target *p)
 	return NULL;
 }
 
+/* Files are read where the broker is: nothing is dialled, and nobody asks for a credential. */
+static const char *
+files_fault(const struct target *t)
+{
+	const struct policy_target *p = &t->pub;
+
+	if (p->files.n == 0)
+		return NULL;
+	if (p->host.n == 0)
+		return "has files, but no origin under which they are asked for";
+	if (p->wildcard)
+		return "has files, so its origin cannot be a wildcard";
+	if (p->address.n != 0 || p->nnetworks != 0 || p->via.n != 0 || t->ca_name.n != 0 ||
+	    p->ca_pem.n != 0)
+		return "has files, so neither address, networks, ca nor via: nothing is dialled";
+	if (p->credential.n != 0)
+		return "has files, so no credential: nobody asks for one";
+	return p->nread_posts != 0 ? "has files, so no read_posts: they take GET and HEAD alone"
+				   : NULL;
+}
+
 /* Why this target cannot be; NULL: it can. */
 static const char *
 target_fault(const struct policy_target *p)
@@ -423,6 +444,8 @@ policy_check_http(struct reader *r, const struct json *v, struct target *t, stru
 	p->graphql_paths = t->graphql_paths.v;
 	p->ngraphql_paths = t->graphql_paths.n;
 	fault = target_fault(p);
+	if (fault == NULL)
+		fault = files_fault(t);
 	if (fault != NULL)
 		return json_err(
 		    r->doc, v, err, ERR_INVALID, "target %.*s %s", STR_ARG(p->id), fault);
