@@ -9,6 +9,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "audit/outcome.h"
+
 #include "common/banned.h"
 
 #define WORDS_MAX 256
@@ -86,6 +88,7 @@ static const struct {
     {"policy", EXPORT_PUBLIC},
     {"reason", EXPORT_WORDS},
     {"recovered", EXPORT_PUBLIC},
+    {"reads", EXPORT_PUBLIC},
     {"reflected_credential", EXPORT_PUBLIC},
     {"request.cancels", EXPORT_PUBLIC},
     {"request.digest", EXPORT_PUBLIC},
@@ -318,8 +321,6 @@ export_severity(const struct export *e)
 		if (str_eqz(e->r->type, types[i].type))
 			return types[i].severity;
 	if (str_eqz(e->r->type, "outcome"))
-		return str_eqz(status, "unknown") || str_eqz(status, "lost") ? 4
-		       : str_eqz(status, "ok")				     ? 1
-									     : 2;
+		return outcome_in_doubt(e->r->data) ? 4 : str_eqz(status, "ok") ? 1 : 2;
 	return str_eqz(verdict, "deny") ? 3 : str_eqz(verdict, "needs_approval") ? 2 : 1;
 }

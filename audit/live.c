@@ -5,6 +5,7 @@
 #include "audit/live.h"
 
 #include "audit/canon.h"
+#include "audit/outcome.h"
 #include "audit/rates.h"
 #include "common/clock.h"
 #include "common/jcs.h"
@@ -281,13 +282,13 @@ static void
 live_outcome(struct live *l, const struct record *r, const struct tree_range *tree)
 {
 	struct str id = canon_plain(canon_get(r->data, "action"));
-	struct str status = canon_plain(canon_get(r->data, "status"));
-	struct node *n = l->first;
+	struct node *n;
 
 	drop(l, ACTION, id);
-	if (id.n == 0 || (!str_eqz(status, "unknown") && !str_eqz(status, "lost")))
+	if (id.n == 0 || !outcome_in_doubt(r->data))
 		return;
 	drop(l, DOUBT, id);
+	n = l->first;
 	while (l->doubts >= LIVE_DOUBTS_MAX && n != NULL && n->kind != DOUBT)
 		n = n->next;
 	if (l->doubts >= LIVE_DOUBTS_MAX && n != NULL) {

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "audit/canon.h"
+#include "audit/outcome.h"
 #include "audit/replay_put.h"
 #include "common/clock.h"
 #include "common/xalloc.h"
@@ -209,7 +210,7 @@ on_outcome(struct replay_scan *s, const struct record *r)
 	struct str status = canon_plain(canon_get(r->data, "status"));
 
 	replay_open_drop(&s->open, false, canon_plain(canon_get(r->data, "action")));
-	if (str_eqz(status, "unknown") || str_eqz(status, "lost")) {
+	if (outcome_in_doubt(r->data)) {
 		s->n[COUNT_DOUBT]++;
 		gap(s, r->seq, "the outcome is in doubt: it may have happened");
 	} else if (!str_eqz(status, "ok")) {

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "audit/canon.h"
+#include "audit/outcome.h"
 #include "audit/pack.h"
 #include "audit/replay_put.h"
 #include "common/json.h"
@@ -186,9 +187,11 @@ tell_outcome(const struct record *r, struct told *t)
 	replay_put_field(b, "copy_bytes", canon_get(canon_get(r->data, "copy"), "bytes"));
 	if (canon_u64(canon_get(r->data, "duration_us"), &us))
 		buf_printf(b, "  %" PRIu64 ".%03" PRIu64 " ms", us / 1000, us % 1000);
-	if (str_eqz(status, "unknown") || str_eqz(status, "lost")) {
+	if (outcome_in_doubt(r->data)) {
 		buf_put_z(b, "  (GAP in doubt: it may have happened)");
 		t->tone = TONE_GAP;
+	} else if (outcome_leaves_doubt(status)) {
+		buf_put_z(b, "  (it only reads: nothing is changed)");
 	}
 	t->ref = canon_get(r->data, "answer");
 	t->as = AS_ANSWER;

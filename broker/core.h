@@ -292,7 +292,8 @@ struct core {
 	size_t ntickets;
 	uint64_t last_ticket;
 	struct loop_timer *ticket_timer;
-	/* ids of actions (CORE_ID_SIZE each); doubt_more: run and seq of each; see core_live.c */
+	/* ids of actions (CORE_ID_SIZE each); doubt_more: run, seq of each, and does it only
+	 * read; core_doubt.c */
 	struct buf doubt, doubt_more, not_sent;
 	struct core_doubts *doubts; /* core_doubt.c; NULL: none */
 	char *log_damage;	    /* of the log on disk, as the writer found; NULL: none */

@@ -90,8 +90,8 @@ unrecorded(struct core_act *act)
 	/* Those whose own record is whole are not sent either. */
 	for (size_t i = 0; i < act->nactions; i++)
 		if (act->actions[i]->durable && act->actions[i]->d.verdict == VERDICT_ALLOW)
-			core_record_outcome(conn->from.run->core, conn->from.run->id,
-			    act->actions[i]->id, act->actions[i]->seq, "not_sent");
+			core_record_not_sent(conn->from.run->core, conn->from.run->id,
+			    act->actions[i]->id, act->actions[i]->seq);
 	if (conn->txn.state == 'I' && !conn->pipeline && whole) {
 		core_stmts_rollback(&conn->stmts);
 		core_pg_send_refused(conn, &(struct core_pg_refusal){.act = act->id,
@@ -164,8 +164,8 @@ again(struct core_act *act)
 
 	for (size_t i = 0; i < act->nactions; i++)
 		if (act->actions[i]->d.verdict == VERDICT_ALLOW)
-			core_record_outcome(run->core, run->id, act->actions[i]->id,
-			    act->actions[i]->seq, "not_sent");
+			core_record_not_sent(
+			    run->core, run->id, act->actions[i]->id, act->actions[i]->seq);
 	unjudge(act);
 	core_stmts_rollback(&act->conn->stmts);
 	core_txn_copy(&act->txn, &act->conn->txn);
@@ -427,7 +427,7 @@ core_act_on_act(struct core_peer *p, struct rd *body, int *fds, size_t nfds, str
 }
 
 void
-core_act_lost(struct core_act *act, const char *status)
+core_act_lost(struct core_act *act)
 {
 	struct core_run *run = act->conn->from.run;
 
@@ -435,6 +435,6 @@ core_act_lost(struct core_act *act, const char *status)
 		core_approve_schema_changed(&act->conn->from, NULL);
 	for (size_t i = 0; act->phase == CORE_PHASE_SENT && i < act->nactions; i++)
 		if (act->actions[i]->d.verdict == VERDICT_ALLOW)
-			core_record_outcome(
-			    run->core, run->id, act->actions[i]->id, act->actions[i]->seq, status);
+			core_record_doubt(run->core, run->id, act->actions[i]->id,
+			    act->actions[i]->seq, core_action_reads(act->actions[i]), "lost");
 }

@@ -57,7 +57,7 @@ struct core_act {
 
 void core_act_free(struct core_act *act);
 /* No answer will come: its outcome is `status`. */
-void core_act_lost(struct core_act *act, const char *status);
+void core_act_lost(struct core_act *act);
 
 /* core_act_read.c: shape of the messages; facts of their texts, each asked once (act->waiting
  * counts). */

@@ -52,6 +52,7 @@ outcomes(struct core_act *act, const struct done *d)
 					  .tag = last ? d->tag : STR(""),
 					  .sqlstate = d->status == 5 ? STR("") : d->sqlstate,
 					  .rows = last ? d->rows : 0,
+					  .reads = core_action_reads(a),
 					  .preview = a->consume ? str_z(a->preview) : STR(""),
 					  .answer_bytes = last ? d->bytes : 0,
 					  .duration_us = clock_boot_us() - act->sent_us,

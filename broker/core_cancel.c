@@ -50,6 +50,7 @@ outcome(const struct core_cancel *x, const char *status)
 				  .seq = x->a->seq,
 				  .status = status,
 				  .duration_us = clock_boot_us() - x->sent_us,
+				  .reads = core_action_reads(x->a),
 				  .sent = &sent});
 	(void)core_record(
 	    run->core, &(struct core_append){
@@ -85,7 +86,7 @@ acked(void *arg, const struct core_ack *ack)
 		return;
 	}
 	if (!runs(conn, x->act) || run->core->upstream == NULL) {
-		core_record_outcome(run->core, run->id, x->a->id, x->a->seq, "not_sent");
+		core_record_not_sent(run->core, run->id, x->a->id, x->a->seq);
 		cancel_end(conn);
 		core_cancel_due(conn);
 		return;

@@ -4,6 +4,7 @@
  */
 #include "broker/core_data.h"
 
+#include "audit/outcome.h"
 #include "broker/core_child.h"
 #include "broker/core_http_data.h"
 #include "broker/core_lift.h"
@@ -257,6 +258,13 @@ core_data_action(struct buf *out, const struct core_data_action *d)
 }
 
 void
+core_data_reads(struct jcs *j, bool reads, const char *status)
+{
+	if (reads && outcome_leaves_doubt(str_z(status)))
+		jcs_bool(j, "reads", true);
+}
+
+void
 core_data_outcome(struct buf *out, const struct core_data_outcome *d)
 {
 	struct jcs j;
@@ -283,11 +291,14 @@ core_data_outcome(struct buf *out, const struct core_data_outcome *d)
 		jcs_str_lossy(&j, "peer_cert", d->peer_cert);
 	if (d->preview.n != 0)
 		jcs_str_lossy(&j, "preview", d->preview);
+	core_data_reads(&j, d->reads, d->status);
 	core_data_count(&j, "rows", d->rows);
 	core_data_hash(&j, "sent", d->sent);
 	jcs_str_lossy(&j, "sqlstate", d->sqlstate);
 	jcs_z(&j, "status", d->status);
 	jcs_str_lossy(&j, "tag", d->tag);
+	if (d->why != NULL)
+		jcs_str_lossy(&j, "why", str_z(d->why));
 	jcs_close(&j);
 }
 

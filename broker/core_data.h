@@ -42,7 +42,11 @@ struct core_data_outcome {
 	struct str peer, peer_cert;    /* connect: who answered */
 	const struct blob_ref *answer; /* sealed; NULL: not kept */
 	struct str preview;	       /* what the target had said of it before people signed */
+	bool reads;		       /* core_action_reads */
+	const char *why;	       /* NULL: not told */
 };
+/* Member "reads" of an outcome that would be in doubt otherwise. */
+void core_data_reads(struct jcs *j, bool reads, const char *status);
 void core_data_outcome(struct buf *out, const struct core_data_outcome *d);
 
 void core_data_request(

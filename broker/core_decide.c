@@ -137,6 +137,18 @@ core_action_only_ends(const struct core_action *a)
 }
 
 bool
+core_effects_read(uint32_t effects, uint32_t txn_effects)
+{
+	return effects != 0 && ((effects | txn_effects) & ~EFFECT_SET_DATA) == 0;
+}
+
+bool
+core_action_reads(const struct core_action *a)
+{
+	return core_effects_read(a->effects, a->txn_effects);
+}
+
+bool
 core_action_outdated(const struct core *c, const struct core_action *a)
 {
 	return c->policy == NULL || !hash_eq(policy_digest(c->policy), &a->policy);

@@ -117,6 +117,12 @@ void core_action_free(struct core_action *a);
 const char *core_op_name(enum core_op op);
 /* It ends a transaction that was open before it, and does nothing else. */
 bool core_action_only_ends(const struct core_action *a);
+/*
+ * Nothing is changed, whatever becomes of it: it has effects, and neither they nor those of what
+ * its transaction did before go beyond @data.
+ */
+bool core_effects_read(uint32_t effects, uint32_t txn_effects);
+bool core_action_reads(const struct core_action *a);
 /* Another policy is in force than it was judged by: the verdict is nobody's any more. */
 bool core_action_outdated(const struct core *c, const struct core_action *a);
 

@@ -6,8 +6,13 @@
  */
 #include "broker/core_doubt.h"
 
+#include <inttypes.h>
+
+#include "broker/core_act.h"
 #include "broker/core_data.h"
+#include "broker/core_http.h"
 #include "broker/core_peer.h"
+#include "broker/core_pg.h"
 #include "broker/core_record.h"
 #include "common/clock.h"
 #include "common/xalloc.h"
@@ -17,6 +22,7 @@
 
 #define DOUBTS_MAX 4096 /* as many as the writer tells of */
 #define DOUBTS_TOLD 50
+#define ACTIONS_MAX ((size_t)1 << 24) /* bytes of ids and runs */
 
 struct doubt {
 	char action[CORE_ID_SIZE], run[CORE_ID_SIZE];
@@ -42,6 +48,8 @@ struct settle {
 void
 core_doubt_reset(struct core *c)
 {
+	buf_reset(&c->doubt);
+	buf_reset(&c->doubt_more);
 	free(TAKE_PTR(c->doubts));
 }
 
@@ -92,6 +100,97 @@ core_doubt_outcome(struct core *c, struct str run, struct str time, uint64_t seq
 	copy(d->action, sizeof(d->action), action);
 	copy(d->run, sizeof(d->run), run);
 	copy(d->time, sizeof(d->time), time);
+}
+
+/* --- sent, and no outcome ------------------------------------------------------------ */
+
+/* Effects that this process has no name for are not known to read. */
+static bool
+action_reads(const struct json *request)
+{
+	const struct json *txn = json_get(request, "txn_effects");
+	uint32_t effects, before = 0;
+
+	return effect_from_json(json_get(request, "effects"), &effects) &&
+	       (txn == NULL || effect_from_json(txn, &before)) &&
+	       core_effects_read(effects, before);
+}
+
+int
+core_doubt_action(
+    struct core *c, struct str run, uint64_t seq, const struct json *data, struct err *err)
+{
+	char id[CORE_ID_SIZE] = "", of[CORE_ID_SIZE] = "";
+	struct str a = json_str(json_get(data, "action"));
+
+	if (a.n == 0 || a.n >= CORE_ID_SIZE || run.n >= CORE_ID_SIZE)
+		return err_set(err, ERR_TAMPER,
+		    "live record %" PRIu64 ": action is missing or malformed", seq);
+	memcpy(id, a.p, a.n);
+	if (run.n != 0)
+		memcpy(of, run.p, run.n);
+	buf_put(&c->doubt, id, sizeof(id));
+	buf_put(&c->doubt_more, of, sizeof(of));
+	buf_u64(&c->doubt_more, seq);
+	buf_u8(&c->doubt_more, action_reads(json_get(data, "request")));
+	if (c->doubt_more.n > ACTIONS_MAX)
+		return err_set(
+		    err, ERR_TOO_LARGE, "over %zu bytes of actions without outcome", ACTIONS_MAX);
+	return 0;
+}
+
+static bool
+in_flight(const struct core *c, const char *id)
+{
+	struct core_conn *conn;
+
+	if (core_http_in_flight(c, id))
+		return true;
+	for (size_t b = 0; b < CORE_CONN_BUCKETS; b++)
+		LIST_FOREACH (conn, &c->conns[b], link) {
+			if (conn->open != NULL && conn->state == CORE_CONN_OPENING &&
+			    strcmp(conn->open->id, id) == 0)
+				return true;
+			for (size_t i = 0; conn->act != NULL && i < conn->act->nactions; i++)
+				if (strcmp(conn->act->actions[i]->id, id) == 0 &&
+				    conn->act->phase == CORE_PHASE_SENT)
+					return true;
+		}
+	return false;
+}
+
+bool
+core_doubt_lists(const struct buf *list, const char *id)
+{
+	for (size_t i = 0; i + CORE_ID_SIZE <= list->n; i += CORE_ID_SIZE)
+		if (strncmp((const char *)list->p + i, id, CORE_ID_SIZE) == 0)
+			return true;
+	return false;
+}
+
+void
+core_doubt_settle(struct core *c)
+{
+	struct rd more = rd_init(buf_str(&c->doubt_more));
+
+	for (size_t i = 0; i + CORE_ID_SIZE <= c->doubt.n; i += CORE_ID_SIZE) {
+		const char *id = (const char *)c->doubt.p + i;
+		struct str run = rd_bytes(&more, CORE_ID_SIZE);
+		uint64_t seq = rd_u64(&more);
+		bool reads = rd_u8(&more) != 0;
+
+		if (in_flight(c, id) || core_record_keeps(c, id))
+			continue;
+		if (core_doubt_lists(&c->not_sent, id))
+			core_record_not_sent(c, run.p[0] != '\0' ? run.p : NULL, id, seq);
+		else
+			core_record_doubt(
+			    c, run.p[0] != '\0' ? run.p : NULL, id, seq, reads, "unknown");
+	}
+	core_record_settle(c);
+	buf_reset(&c->not_sent);
+	buf_reset(&c->doubt);
+	buf_reset(&c->doubt_more);
 }
 
 /* --- settling ------------------------------------------------------------------------ */

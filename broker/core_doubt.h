@@ -10,7 +10,13 @@
 struct core_doubts;
 
 void core_doubt_reset(struct core *c); /* they are told anew */
-/* An outcome's data, durable as record seq: kept if its status leaves a doubt. */
+/* Data of an action that the log shows as sent and without outcome. ERR_TAMPER, ERR_TOO_LARGE. */
+int core_doubt_action(
+    struct core *c, struct str run, uint64_t seq, const struct json *data, struct err *err);
+bool core_doubt_lists(const struct buf *ids, const char *id); /* of CORE_ID_SIZE bytes each */
+/* All such are told: each gets an outcome; this process may know better than "unknown". */
+void core_doubt_settle(struct core *c);
+/* An outcome in doubt (audit/outcome.h), durable as record seq. */
 void core_doubt_outcome(struct core *c, struct str run, struct str time, uint64_t seq,
     struct str action, struct str status);
 /* Verb: {"action","note","status"} to {"action","by","seq","status"}; status: done, not_done. */

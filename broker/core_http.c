@@ -165,7 +165,8 @@ lost(struct core_http *h)
 	struct core_run *run = h->from.run;
 
 	if (h->phase == CORE_HTTP_SENT)
-		core_record_outcome(run->core, run->id, h->a->id, h->a->seq, "lost");
+		core_record_doubt(
+		    run->core, run->id, h->a->id, h->a->seq, core_action_reads(h->a), "lost");
 	core_http_free(h);
 }
 

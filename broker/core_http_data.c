@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "broker/core_data.h"
 #include "common/xalloc.h"
 
 #include "common/banned.h"
@@ -225,6 +226,7 @@ core_http_data_outcome(const struct core_http *h, const struct core_http_done *d
 		jcs_str_lossy(&j, "peer_cert", cut(d->peer_cert, TEXT_MAX));
 	if (h->a->consume && h->a->preview != NULL)
 		jcs_str_lossy(&j, "preview", str_z(h->a->preview));
+	core_data_reads(&j, core_action_reads(h->a), core_http_status_name(d));
 	if (d->reflected != 0)
 		jcs_int(&j, "reflected_credential", d->reflected);
 	if (sent)

@@ -56,7 +56,7 @@ send(struct core_http *h)
 		return;
 	}
 	log_warn("action %s is not sent: %s", h->a->id, err.msg);
-	core_record_outcome(run->core, run->id, h->a->id, h->a->seq, "not_sent");
+	core_record_not_sent(run->core, run->id, h->a->id, h->a->seq);
 	core_http_answer_simple(h, 503, "unavailable", err.msg);
 	answer_end(h);
 }
@@ -75,8 +75,7 @@ recorded(struct core_http *h)
 	}
 	if (core_witness_needed(h->from.run->core, h->a->effects) != 0 &&
 	    !core_decide_holds(&h->from, h->a)) {
-		core_record_outcome(
-		    h->from.run->core, h->from.run->id, h->a->id, h->a->seq, "not_sent");
+		core_record_not_sent(h->from.run->core, h->from.run->id, h->a->id, h->a->seq);
 		core_http_answer_simple(h, 503, "send_again",
 		    "while witnesses were waited for it has ceased to be allowed: send it again to "
 		    "be told why");

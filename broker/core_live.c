@@ -31,8 +31,6 @@
 
 #include "common/banned.h"
 
-#define DOUBT_MAX ((size_t)1 << 24) /* bytes of ids and runs */
-
 struct rec {
 	struct core *core;
 	struct str run, time;
@@ -51,8 +49,6 @@ core_live_begin(struct core *c)
 		core_approve_free_all(run);
 	}
 	core_lift_free_all(c);
-	buf_reset(&c->doubt);
-	buf_reset(&c->doubt_more);
 	core_doubt_reset(c);
 	free(TAKE_PTR(c->log_damage)); /* a new writer looks anew */
 	core_policy_live_begin(c);
@@ -267,79 +263,6 @@ on_refused(struct rec *r, struct err *err)
 	return run == NULL || core_attempt_live(run, r->seq, r->data) ? 0 : bad(r, "refused", err);
 }
 
-/* --- doubtful actions ------------------------------------------------------------ */
-
-static int
-on_action(struct rec *r, struct err *err)
-{
-	char id[CORE_ID_SIZE] = "", run[CORE_ID_SIZE] = "";
-	struct str a = field(r, "action");
-
-	if (a.n == 0 || a.n >= CORE_ID_SIZE || r->run.n >= CORE_ID_SIZE)
-		return bad(r, "action", err);
-	memcpy(id, a.p, a.n);
-	if (r->run.n != 0)
-		memcpy(run, r->run.p, r->run.n);
-	buf_put(&r->core->doubt, id, sizeof(id));
-	buf_put(&r->core->doubt_more, run, sizeof(run));
-	buf_u64(&r->core->doubt_more, r->seq);
-	if (r->core->doubt_more.n > DOUBT_MAX)
-		return err_set(
-		    err, ERR_TOO_LARGE, "over %zu bytes of actions without outcome", DOUBT_MAX);
-	return 0;
-}
-
-static bool
-in_flight(const struct core *c, const char *id)
-{
-	struct core_conn *conn;
-
-	if (core_http_in_flight(c, id))
-		return true;
-	for (size_t b = 0; b < CORE_CONN_BUCKETS; b++)
-		LIST_FOREACH (conn, &c->conns[b], link) {
-			if (conn->open != NULL && conn->state == CORE_CONN_OPENING &&
-			    strcmp(conn->open->id, id) == 0)
-				return true;
-			for (size_t i = 0; conn->act != NULL && i < conn->act->nactions; i++)
-				if (strcmp(conn->act->actions[i]->id, id) == 0 &&
-				    conn->act->phase == CORE_PHASE_SENT)
-					return true;
-		}
-	return false;
-}
-
-static bool
-listed(const struct buf *list, const char *id)
-{
-	for (size_t i = 0; i + CORE_ID_SIZE <= list->n; i += CORE_ID_SIZE)
-		if (strncmp((const char *)list->p + i, id, CORE_ID_SIZE) == 0)
-			return true;
-	return false;
-}
-
-/* What was sent and has no outcome: this process may know better than "unknown". */
-static void
-settle_doubts(struct core *c)
-{
-	struct rd more = rd_init(buf_str(&c->doubt_more));
-
-	for (size_t i = 0; i + CORE_ID_SIZE <= c->doubt.n; i += CORE_ID_SIZE) {
-		const char *id = (const char *)c->doubt.p + i;
-		struct str run = rd_bytes(&more, CORE_ID_SIZE);
-		uint64_t seq = rd_u64(&more);
-
-		if (in_flight(c, id) || core_record_keeps(c, id))
-			continue;
-		core_record_outcome(c, run.p[0] != '\0' ? run.p : NULL, id, seq,
-		    listed(&c->not_sent, id) ? "not_sent" : "unknown");
-	}
-	core_record_settle(c);
-	buf_reset(&c->not_sent);
-	buf_reset(&c->doubt);
-	buf_reset(&c->doubt_more);
-}
-
 /* --- the wire -------------------------------------------------------------------- */
 
 static int
@@ -365,8 +288,8 @@ dispatch(struct rec *r, struct str type, struct err *err)
 	if (strcmp(z, "run.alarm") == 0)
 		on_alarm(r);
 	if (strcmp(z, "action") == 0)
-		return on_action(r, err);
-	if (strcmp(z, "outcome") == 0)
+		return core_doubt_action(r->core, r->run, r->seq, r->data, err);
+	if (strcmp(z, "outcome") == 0) /* the writer keeps none that is not in doubt */
 		core_doubt_outcome(
 		    r->core, r->run, r->time, r->seq, field(r, "action"), field(r, "status"));
 	if (str_has_prefix(type, "approval."))
@@ -489,7 +412,7 @@ core_live_on_end(struct core_peer *p, struct rd *body, int *fds, size_t nfds, st
 	core_child_end_orphans(c);
 	TAILQ_FOREACH (run, &c->runs, link)
 		run->rebuilt = false;
-	settle_doubts(c);
+	core_doubt_settle(c);
 	settle_requests(c);
 	core_boot_policy(c);
 	core_boot_requests(c);

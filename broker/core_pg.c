@@ -75,9 +75,10 @@ settle_in_flight(struct core_conn *conn)
 	struct core_run *run = conn->from.run;
 
 	if (conn->act != NULL)
-		core_act_lost(conn->act, "lost");
+		core_act_lost(conn->act);
 	if (conn->state == CORE_CONN_OPENING)
-		core_record_outcome(run->core, run->id, conn->open->id, conn->open->seq, "lost");
+		core_record_doubt(run->core, run->id, conn->open->id, conn->open->seq,
+		    core_action_reads(conn->open), "lost");
 }
 
 void
@@ -286,8 +287,7 @@ open_acked(void *arg, const struct core_ack *ack)
 	conn->state = CORE_CONN_OPENING;
 	conn->opened_us = clock_boot_us();
 	if (core_lease_open(conn, &err) != 0) {
-		core_record_outcome(
-		    conn->from.run->core, conn->from.run->id, a->id, a->seq, "not_sent");
+		core_record_not_sent(conn->from.run->core, conn->from.run->id, a->id, a->seq);
 		conn->state = CORE_CONN_RECORDING; /* upstream knows nothing of it */
 		core_pg_kill(conn, err_sqlstate(err.code), err.msg);
 	}

@@ -10,7 +10,9 @@
 #include <stdlib.h>
 
 #include "audit/canon.h"
+#include "audit/outcome.h"
 #include "broker/core_console.h"
+#include "broker/core_data.h"
 #include "broker/core_doubt.h"
 #include "broker/core_watch.h"
 #include "broker/core_witness.h"
@@ -264,35 +266,30 @@ core_record_forget(struct core_ticket *t)
 }
 
 static void
-outcome_why(struct core *c, const char *run, const char *action, uint64_t seq, const char *status,
-    const char *why)
+record_outcome(struct core *c, const char *run, const struct core_data_outcome *d)
 {
 	AUTO_BUF struct buf b = BUF(16384);
-	struct jcs j;
 
-	jcs_init(&j, &b);
-	jcs_open(&j, NULL);
-	jcs_z(&j, "action", action);
-	jcs_int(&j, "action_seq", (int64_t)seq);
-	jcs_int(&j, "answer_bytes", 0);
-	jcs_int(&j, "duration_us", 0);
-	jcs_int(&j, "rows", 0);
-	jcs_z(&j, "sent", "");
-	jcs_z(&j, "sqlstate", "");
-	jcs_z(&j, "status", status);
-	jcs_z(&j, "tag", "");
-	if (why != NULL)
-		jcs_str_lossy(&j, "why", str_z(why));
-	jcs_close(&j);
-	(void)core_record(c,
-	    &(struct core_append){.type = "outcome", .run = run, .data = &b, .outcome_of = action});
+	core_data_outcome(&b, d);
+	(void)core_record(
+	    c, &(struct core_append){
+		   .type = "outcome", .run = run, .data = &b, .outcome_of = d->action});
 }
 
 void
-core_record_outcome(
-    struct core *c, const char *run, const char *action, uint64_t seq, const char *status)
+core_record_not_sent(struct core *c, const char *run, const char *action, uint64_t seq)
 {
-	outcome_why(c, run, action, seq, status, NULL);
+	record_outcome(c, run,
+	    &(struct core_data_outcome){.action = action, .seq = seq, .status = "not_sent"});
+}
+
+void
+core_record_doubt(struct core *c, const char *run, const char *action, uint64_t seq, bool reads,
+    const char *status)
+{
+	record_outcome(c, run,
+	    &(struct core_data_outcome){
+		.action = action, .seq = seq, .reads = reads, .status = status});
 }
 
 static bool
@@ -319,7 +316,9 @@ static void
 ack_late(struct core *c, const struct core_ticket *t, uint64_t seq, const char *why)
 {
 	if (t->dispatched[0] != '\0')
-		outcome_why(c, t->run, t->dispatched, seq, "not_sent", why);
+		record_outcome(c, t->run,
+		    &(struct core_data_outcome){
+			.action = t->dispatched, .seq = seq, .status = "not_sent", .why = why});
 }
 
 static void
@@ -328,8 +327,9 @@ outcome_is_durable(struct core *c, const struct core_ticket *t, uint64_t seq)
 	char now[CLOCK_TEXT_SIZE];
 
 	clock_format(clock_wall_us(), now);
-	core_doubt_outcome(c, str_z(t->run), str_z(now), seq, str_z(t->outcome_of),
-	    canon_plain(canon_get(buf_str(&t->data), "status")));
+	if (outcome_in_doubt(buf_str(&t->data)))
+		core_doubt_outcome(c, str_z(t->run), str_z(now), seq, str_z(t->outcome_of),
+		    canon_plain(canon_get(buf_str(&t->data), "status")));
 }
 
 static struct core_ticket *
@@ -448,15 +448,6 @@ core_record_writer_gone(struct core *c)
 	}
 }
 
-static bool
-id_in(const struct buf *list, const char *id)
-{
-	for (size_t i = 0; i + CORE_ID_SIZE <= list->n; i += CORE_ID_SIZE)
-		if (strncmp((const char *)list->p + i, id, CORE_ID_SIZE) == 0)
-			return true;
-	return false;
-}
-
 /*
  * c->doubt names the actions that the log shows as sent and without outcome. An outcome we
  * kept for one of them goes out again; one kept for another is durable already, since the
@@ -472,7 +463,7 @@ core_record_settle(struct core *c)
 	TAILQ_CONCAT(&all, &c->unsent, link);
 	while ((t = TAILQ_FIRST(&all)) != NULL) {
 		TAILQ_REMOVE(&all, t, link);
-		if (!id_in(&c->doubt, t->outcome_of)) {
+		if (!core_doubt_lists(&c->doubt, t->outcome_of)) {
 			ticket_call(t, &(struct core_ack){.code = 0});
 			ticket_free(t);
 			continue;

@@ -44,9 +44,11 @@ struct core_ticket *core_record(struct core *c, const struct core_append *a);
  * sent. NULL is fine; a ticket is gone once fn has run.
  */
 void core_record_forget(struct core_ticket *t);
-/* An outcome in few words; for what core itself ends. */
-void core_record_outcome(
-    struct core *c, const char *run, const char *action, uint64_t seq, const char *status);
+/* Outcomes of what core itself ends. Doubt: status "lost" or "unknown"; reads: core_action_reads.
+ */
+void core_record_not_sent(struct core *c, const char *run, const char *action, uint64_t seq);
+void core_record_doubt(struct core *c, const char *run, const char *action, uint64_t seq,
+    bool reads, const char *status);
 
 /* Is an outcome of that action on its way already? */
 bool core_record_keeps(const struct core *c, const char *action);

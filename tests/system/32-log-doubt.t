@@ -44,13 +44,16 @@ def serving():
     return wait_for(lambda: status().get("state") == "serving", 30, 0.2)
 
 
-def interrupt(victim):
+CHANGE = "INSERT INTO t VALUES (99, '%s')"
+
+
+def interrupt(victim, sql=CHANGE):
     """Kill a part while the server works on a statement: the action's id."""
     lock, c = Conn("host='%s' port='%d' user='postgres' dbname='%s'" % (pg.sock, pg.port, pg.database)), connect()
     tap.ok(lock.query("BEGIN").ok and lock.query("LOCK TABLE t").ok, "a table is locked by another, for %s" % victim)
-    t = threading.Thread(target=lambda: c.query("SELECT count(*), '%s' FROM t" % victim))
+    t = threading.Thread(target=lambda: c.query(sql % victim))
     t.start()
-    wait_for(lambda: pg.admin("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%%''%s'' FROM t%%'" % victim, "postgres") == "1", 30, 0.1)
+    wait_for(lambda: pg.admin("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query = $q$%s$q$" % (sql % victim), "postgres") == "1", 30, 0.1)
     action = [a for a in st.records("action") if a["data"]["dispatch"]["sent"]][-1]["data"]["action"]
     os.kill(st.child(victim), signal.SIGKILL)
     t.join(60)
@@ -79,6 +82,12 @@ for args, words, name in (
     tap.ok(r.returncode != 0 and words in r.stdout + (r.stderr or ""), name, r.stdout)
 tap.eq(st.records("outcome.settled"), [], "none of these is on the record")
 
+for victim in ("upstream", "core"):
+    look = interrupt(victim, "SELECT count(*), '%s' FROM t")
+    o = wait_for(lambda look=look: [o["data"] for o in st.records("outcome") if o["data"]["action"] == look], 30, 0.2)
+    tap.ok(o and (o[0]["status"], o[0].get("reads")) == ({"upstream": "lost", "core": "unknown"}[victim], True) and set(doubts()) == {a, b},
+           "of one that only reads nothing is in doubt when %s is killed: it changes nothing" % victim, (o, doubts()))
+
 r = st.cli("log", "reconcile", a, "--not-done", "--note", "looked in pg_stat_activity: it was cancelled")
 tap.ok(r.returncode == 0, "with a note it is settled", r.stdout)
 rec = st.records("outcome.settled")
@@ -92,6 +101,7 @@ os.kill(st.child("writer"), signal.SIGKILL)
 tap.ok(wait_for(lambda: status().get("state") == "serving" and set(doubts()) == {b}, 30, 0.2), "a new writer tells the same, from the log", doubts())
 out = st.cli("replay", "timeline").stdout
 tap.has(out, "a person settles what was in doubt", "the timeline shows it")
+tap.eq((out.count("GAP in doubt"), out.count("it only reads: nothing is changed")), (2, 2), "and tells the same two as in doubt that the status told")
 
 # --- the log cannot be written ---------------------------------------------------------------
 c = connect()

@@ -200,6 +200,16 @@ for part in ("an emergency freeze is in force  id f-1", "policy withdrawn: every
 tap.ok("after the run" not in out and "run:r-9" not in out, "and not what came after it, or is another's", out)
 tap.eq(replay("timeline", T + "/s", "r-7")[0], 1, "a run that is not there is said not to be")
 
+for more, doubt in (({}, 1), ({"reads": True}, 0)):
+    s = story()
+    s.outcome(s.act("SELECT 1"), "unknown", **more)
+    s.end()
+    tap.eq(marks(s)[1].count("GAP in doubt"), doubt, "of an unknown outcome the timeline says %d in doubt with %s" % (doubt, more))
+    rc, out, err = replay("report", T + "/s", s.run)
+    tap.has(out, "%d are in doubt" % doubt, "so does the report")
+    out = subprocess.run([CLI, "log", "export", "--state", T + "/s", "--format", "ocsf", "--type", "outcome"], capture_output=True, text=True, check=False).stdout
+    tap.ok(('"severity_id":4' in out) == bool(doubt) and ('"severity_id":2' in out) != bool(doubt), "and an export has it as severe as that", out)
+
 s = story()
 s.exec("psql")
 a = s.act("DELETE FROM contacts WHERE id = 17", "allow", ["two"], ["delete"])

@@ -1215,6 +1215,24 @@ an_upstream_that_dies_leaves_an_outcome(void **state)
 	(void)heard(&w->front, MSG_H_ABORT);
 	o = last(w, "outcome");
 	assert_state(json_str(json_get(json_root(o), "status")), "lost");
+	assert_true(json_bool(json_get(json_root(o), "reads"))); /* a GET: nothing is in doubt */
+}
+
+static void
+a_change_that_an_upstream_takes_along_is_in_doubt(void **state)
+{
+	struct world *w = *state;
+	AUTO(json) struct json_doc *o = NULL;
+
+	asks(w, &(struct ask){.head = "POST /v1/things HTTP/1.1\r\nHost: api.test\r\n"
+				      "Content-Length: 2\r\n\r\n",
+		    .content = "hi"});
+	(void)http_leased(w);
+	end_close(&w->upstream);
+	settle(w);
+	o = last(w, "outcome");
+	assert_state(json_str(json_get(json_root(o), "status")), "lost");
+	assert_null(json_get(json_root(o), "reads"));
 }
 
 static void
@@ -1348,6 +1366,7 @@ main(void)
 	    http_test(a_client_that_goes_aborts_and_leaves_an_outcome),
 	    http_test(the_end_of_the_run_aborts_what_is_in_flight),
 	    http_test(an_upstream_that_dies_leaves_an_outcome),
+	    http_test(a_change_that_an_upstream_takes_along_is_in_doubt),
 	    http_test(a_front_that_dies_does_not_take_the_outcome_with_it),
 	    http_test(an_exchange_in_flight_is_not_in_doubt_for_this_process),
 	    http_test(a_run_has_a_ceiling_of_requests_in_flight),

@@ -558,6 +558,34 @@ after_a_refusal_in_a_flushed_pipeline_only_the_sync_goes(void **state)
 }
 
 static void
+a_lost_read_that_would_have_committed_a_pipelines_change_is_in_doubt(void **state)
+{
+	struct world *w = *state;
+	AUTO_BUF struct buf m = BUF(4096);
+	AUTO_BUF struct buf more = BUF(4096);
+	AUTO(json) struct json_doc *o = NULL;
+
+	client_ready(w, 1);
+	parse(&m, "", "INSERT INTO t VALUES (1)");
+	run_named(&m, "", NULL);
+	pgwire_put_flush(&m);
+	client_sends(w, 1, 5, CORE_ACT_FLUSH, &m);
+	(void)leased(w);
+	server_done(w, 1, 5, 1, 'I', 1);
+	(void)heard(&w->front, MSG_PG_DONE);
+	parse(&more, "", "SELECT 1");
+	run_named(&more, "", NULL);
+	sync_up(&more);
+	client_sends(w, 1, 6, CORE_ACT_SYNC, &more);
+	(void)leased(w);
+	end_close(&w->upstream);
+	settle(w);
+	o = last(w, "outcome");
+	assert_state(json_str(json_get(json_root(o), "status")), "lost");
+	assert_null(json_get(json_root(o), "reads"));
+}
+
+static void
 messages_that_are_not_of_their_layout_end_the_connection(void **state)
 {
 	struct world *w = *state;
@@ -815,6 +843,7 @@ main(void)
 	    world_test(in_a_pipeline_what_comes_before_a_refusal_is_sent_with_a_poison),
 	    world_test(a_limited_change_beside_other_statements_is_refused_not_asked_for),
 	    world_test(after_a_refusal_in_a_flushed_pipeline_only_the_sync_goes),
+	    world_test(a_lost_read_that_would_have_committed_a_pipelines_change_is_in_doubt),
 	    world_test(messages_that_are_not_of_their_layout_end_the_connection),
 	    world_test(execute_of_sql_is_judged_with_what_it_runs),
 	    world_test(execute_of_a_statement_parsed_on_the_wire_is_judged_with_its_text),

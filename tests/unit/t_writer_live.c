@@ -106,6 +106,8 @@ a_doubt_is_told_until_a_person_has_settled_it(void **state UNUSED)
 	outcome(l, "outcome", "{\"action\":\"a-2\",\"status\":\"lost\"}");
 	outcome(l, "outcome", "{\"action\":\"a-3\",\"status\":\"ok\"}");
 	outcome(l, "outcome", "{\"action\":\"a-4\",\"status\":\"not_sent\"}");
+	outcome(l, "outcome", "{\"action\":\"a-5\",\"reads\":true,\"status\":\"lost\"}");
+	outcome(l, "outcome", "{\"action\":\"a-6\",\"reads\":true,\"status\":\"unknown\"}");
 	assert_int_equal(live_count(l), 2);
 	outcome(l, "outcome.settled", "{\"action\":\"a-1\",\"status\":\"done\"}");
 	outcome(l, "outcome.settled", "{\"action\":\"a-9\",\"status\":\"done\"}");
@@ -118,15 +120,21 @@ of_very_many_doubts_the_newest_are_told(void **state UNUSED)
 {
 	struct live *l = live_new();
 
-	for (int i = 0; i < LIVE_DOUBTS_MAX + 10; i++) {
+	record(l, ACTION("", "true", "01", "1")); /* the oldest of all, and the first to have one */
+	for (int i = 0; i < LIVE_DOUBTS_MAX; i++) {
+		AUTO_FREE char *data = xasprintf("{\"action\":\"b-%d\",\"status\":\"lost\"}", i);
+
+		outcome(l, "outcome", data);
+	}
+	for (int i = 1; i <= LIVE_DOUBTS_MAX + 10; i++) {
 		AUTO_FREE char *data = xasprintf("{\"action\":\"a-%d\",\"status\":\"lost\"}", i);
 
 		outcome(l, "outcome", data);
 	}
 	assert_int_equal(live_count(l), LIVE_DOUBTS_MAX);
-	outcome(l, "outcome.settled", "{\"action\":\"a-9\",\"status\":\"done\"}");
-	assert_int_equal(live_count(l), LIVE_DOUBTS_MAX);
 	outcome(l, "outcome.settled", "{\"action\":\"a-10\",\"status\":\"done\"}");
+	assert_int_equal(live_count(l), LIVE_DOUBTS_MAX);
+	outcome(l, "outcome.settled", "{\"action\":\"a-11\",\"status\":\"done\"}");
 	assert_int_equal(live_count(l), LIVE_DOUBTS_MAX - 1);
 	live_free(l);
 }
