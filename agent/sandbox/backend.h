@@ -22,6 +22,7 @@ struct super_spec {
 	struct sandbox_limits limits;		  /* no zero */
 	char *backend, *name, *image, *workspace; /* NULL: default or none */
 	bool overlay, tied, home;
+	bool spare; /* its back end is asked before it is used (still) */
 	unsigned may_lack;
 	char *ca_pem, *ca_hash, *roots_pem; /* NULL: none */
 	struct str keystore;
@@ -35,15 +36,25 @@ struct super_spec {
 int super_spec_decode(struct str body, struct super_spec *ret, struct err *err);
 void super_spec_free(struct super_spec *s);
 
+/* Files by which others find a sandbox (super_name.c); the back end sees to it that they go with a
+ * supervisor that was killed, which the lock is held for until then. */
+struct super_name {
+	char *path, *lock_path; /* NULL: none */
+	char *early;		/* where the socket is bound first */
+	char *dir;		/* goes with the last name in it; NULL: it stays */
+	int lock;
+};
+
 /* What a started sandbox is to the supervisor. Descriptors are the supervisor's to close; -1: none.
  */
 struct backend_box {
 	const struct backend *backend;
-	void *own;   /* the back end's state, freed by its end() */
-	int inside;  /* wire of inside.h */
-	pid_t child; /* pid 1 or who stands for it; a child of the supervisor */
-	int pidfd;   /* of child: readable when everything is gone */
-	int notify;  /* seccomp user notification */
+	const struct super_name *name; /* NULL: none; borrowed from before the start on */
+	void *own;		       /* the back end's state, freed by its end() */
+	int inside;		       /* wire of inside.h */
+	pid_t child;		       /* pid 1 or who stands for it; a child of the supervisor */
+	int pidfd;		       /* of child: readable when everything is gone */
+	int notify;		       /* seccomp user notification */
 	int listeners[SANDBOX_TARGETS_MAX];
 	size_t nlisteners;
 	unsigned lacks;	  /* of enum sandbox_layer: allowed by the spec, and really not there */
@@ -74,6 +85,9 @@ struct backend {
 	/* No descriptor comes out of it: pipes are made outside and go in with the order
 	 * (INSIDE_GIVEN), and there is no terminal. */
 	bool pipes_in;
+	/* Of a spare: it shows what one that is built now would show. False from the first false
+	 * on. NULL: this back end cannot tell. */
+	bool (*still)(struct backend_box *b);
 	/* Writes /etc/hosts anew for these targets. */
 	int (*hosts)(struct backend_box *b, const struct spec_target *t, size_t n, struct err *err);
 };

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 
 #include "common/err.h"
+#include "common/str.h"
 
 /* First byte of a spec and of ATTACH: a named sandbox may outlive an upgrade of its callers. */
 #define CALL_VERSION 1
@@ -36,10 +37,20 @@ enum call_type {
 			    str refused JSON ("" none) */
 	CALL_KILL = 7,	 /* u32 proc, u8 cause that its EXITED shall have: the program and all that
 			    came from it */
-	CALL_DONE = 8,	 /* by the request: */
-	CALL_PROCS = 20, /* -> str JSON array */
-	CALL_LOGS = 21,	 /* u32 proc, u64 from, u32 wait ms, u32 max -> u64 first, u64 next, u8
-			    running,  str bytes */
+	/*
+	 * u32 seconds, str what it is built from, str spec: a spare, once, on the first connection,
+	 * which is closed then; nothing is answered. It listens, for one CALL_TAKE, and ends by
+	 * itself after so many seconds (super_spare.c).
+	 */
+	CALL_SPARE = 9,
+	/* u8 CALL_VERSION, u32 seconds of the next one, str what it is to be built from; first on a
+	 * connection -> CREATED, and it is the caller's, as if created now; the same text must have
+	 * come with SPARE, to the byte. ERROR: it is not to be had. */
+	CALL_TAKE = 10,
+	CALL_DONE = 8,	  /* by the request: */
+	CALL_PROCS = 20,  /* -> str JSON array */
+	CALL_LOGS = 21,	  /* u32 proc, u64 from, u32 wait ms, u32 max -> u64 first, u64 next, u8
+			     running,  str bytes */
 	CALL_SIGNAL = 22, /* u32 proc, u32 signal -> nothing */
 	CALL_INPUT = 23,  /* u32 proc, u8 close, str bytes (at most 64 KiB) -> u32 taken: fewer when
 			     it  does not read; the rest is sent again */
@@ -60,13 +71,24 @@ enum call_type {
 	CALL_ATTACH = 34,
 };
 
+/* Spares of a user, all together: the names spare-1 to spare-N. The lock file of each that waits
+ * begins with CALL_HINT digits in hexadecimal of what it is built from (call_hint), so that nobody
+ * has to ask those of others. */
+#define CALL_SPARES_MAX 4
+#define CALL_SPARE_NAME "spare-%u"
+#define CALL_SPARE_S_MAX 3600
+#define CALL_HINT 16
+void call_hint(struct str built_from, char ret[CALL_HINT + 1]);
+
 /* The run-time directory with NAME.sock of each named sandbox: /run/cofferdam-sandbox as root, else
  * $XDG_RUNTIME_DIR/cofferdam-sandbox, else /tmp/cofferdam-sandbox-UID; mode 0700, made and checked
  * (owner, mode, no link) by both sides. The caller frees. In sandbox_directory.c. */
 char *call_directory(bool make, struct err *err);
 /* Its path, whatever is there; the caller frees. */
 char *call_directory_path(void);
-/* Removes it if it is the one in /tmp and empty. */
+/* The same if it is the one in /tmp, which goes with what is in it; else NULL. The caller frees. */
+char *call_directory_passing(void);
+/* Removes it if it is that one and empty. */
 void call_directory_clear(void);
 
 #endif

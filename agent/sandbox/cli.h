@@ -26,7 +26,7 @@ struct cli {
 	bool workspace_unsafe;
 	const char *env[SANDBOX_ENV_MAX + 2], *cwd, *in, *language; /* of a program */
 	size_t nenv;
-	uint64_t timeout_s;
+	uint64_t timeout_s, spare_s;
 	bool tty, explain, level, background, input;
 	bool json, follow, tree, close; /* of the others */
 	uint64_t from, depth, max, mode;

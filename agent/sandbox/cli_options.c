@@ -81,6 +81,9 @@ static const struct option_row rows[] = {
     {"--background", OPTION_FLAG | OPTION_OF(CLI_EXEC), AT(background), 0, 0, "",
 	"with --in: leave what it started running after it has ended; `ps` shows that, `kill NAME "
 	"PROC` ends it"},
+    {"--spare", OPTION_NUMBER | OPTION_OF(CLI_EXEC), AT(spare_s), 1, 3600, "S",
+	"take a sandbox that was built ahead, and leave one for the next such command, which "
+	"waits S seconds at most"},
     {"--explain", OPTION_FLAG | OPTION_OF(CLI_EXEC), AT(explain), 0, 0, "",
 	"print which system calls were refused to it, at the end"},
     {"--language", OPTION_TEXT | OPTION_OF(CLI_CODE), AT(language), 0, 0, "L",

@@ -24,7 +24,8 @@ cli_has_spec(const struct cli *c)
 	const char *const texts[] = {
 	    c->workspace, c->overlay, c->image, c->backend, c->state, c->socket};
 	bool any = memcmp(&c->limits, &none, sizeof(none)) != 0 || c->binds.n != 0 ||
-		   c->nlabels != 0 || c->may_lack != 0 || c->workspace_unsafe || c->level;
+		   c->nlabels != 0 || c->may_lack != 0 || c->workspace_unsafe || c->level ||
+		   c->spare_s != 0;
 
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
 		any = any || texts[i] != NULL;
@@ -64,6 +65,16 @@ guard(const struct cli *c, struct sandbox_workspace *ret, struct err *err)
 	return sandbox_workspace_check(&g, ret, err);
 }
 
+static int
+build(const struct cli *c, const struct sandbox_spec *spec, bool here, struct sandbox **ret,
+    struct err *err)
+{
+	if (!here)
+		return sandbox_create(spec, ret, err);
+	return c->spare_s != 0 ? sandbox_create_spare(spec, (uint32_t)c->spare_s, ret, err)
+			       : sandbox_create_once(spec, ret, err);
+}
+
 int
 cli_create(const struct cli *c, const char *name, bool here, struct sandbox **ret, char **ret_level)
 {
@@ -79,7 +90,7 @@ cli_create(const struct cli *c, const char *name, bool here, struct sandbox **re
 	sandbox_workspace_apply(&ws, binds, &spec);
 	if ((warning = sandbox_workspace_warning(&ws)) != NULL)
 		log_warn("%s", warning);
-	if ((here ? sandbox_create_once : sandbox_create)(&spec, ret, &e) != 0) {
+	if (build(c, &spec, here, ret, &e) != 0) {
 		log_error("%s", e.msg);
 		return e.code == ERR_INVALID || e.code == ERR_EXISTS ? CLI_USAGE : CLI_UNAVAILABLE;
 	}

@@ -121,6 +121,7 @@ int native_group_put(const struct native_group *g, const char *file, const char 
 struct native_janitor {
 	pid_t pid; /* 0: none */
 	int order; /* its pipe */
+	bool named;
 	struct native_region region;
 };
 struct native_idmap {
@@ -129,7 +130,8 @@ struct native_idmap {
 	uid_t uid;
 	gid_t gid;
 };
-int native_janitor_start(struct native_janitor *j, struct err *err);
+/* And then the files of a name (NULL: none). */
+int native_janitor_start(struct native_janitor *j, const struct super_name *name, struct err *err);
 /* thaw: a freezer of version 1. What is never made does no harm. */
 int native_janitor_tell(struct native_janitor *j, const char *path, bool thaw, struct err *err);
 /* Once its work was done by others. Nothing happens where none was started. */
@@ -199,6 +201,17 @@ int native_overlay_etc(struct native_view *v, struct err *err);
  * is in it. */
 int native_userns_make(const char *users, const char *groups, int *ret, struct err *err);
 int native_idmap(int mount, const char *host, uid_t outside, uid_t maker, struct err *err);
+
+/* --- native_seen.c: of a spare, what it shows and what the host has ------------------------ */
+struct native_seen;
+/* Before the view is planned; once it is; once it is opened, all still open. */
+int native_seen_begin(struct native_seen **ret, struct err *err);
+void native_seen_plan(struct native_seen *w, const struct native_view *v);
+void native_seen_built(struct native_seen *w, const struct native_view *v);
+/* What would be shown by this spec now is what is shown. False from the first false on. */
+bool native_seen_still(
+    struct native_seen *w, const struct super_spec *spec, const struct native_view *v);
+void native_seen_free(struct native_seen *w);
 
 /* --- native_net.c ------------------------------------------------------------------------- */
 /* Raw calls alone: 0, or -errno. */
@@ -295,6 +308,8 @@ struct native {	   /* backend_box.own */
 	struct native_janitor janitor;
 	struct native_region region;
 	struct native_view view;
+	const struct super_spec *spec; /* borrowed for the sandbox's life */
+	struct native_seen *seen;      /* of a spare alone */
 };
 int native_child_main(void *arg); /* struct native_start */
 

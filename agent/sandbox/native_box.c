@@ -308,14 +308,21 @@ box_build(const struct super_spec *spec, struct backend_box *b, struct err *err)
 	e.self = s->supervisor = (int)syscall(SYS_pidfd_open, getpid(), 0);
 	if (e.self < 0)
 		return err_sys(err, ERR_SYSTEM, errno, "sandbox: pidfd");
-	if ((rc = native_view_plan(spec, &n->view, err)) != 0 ||
-	    (!native_layer_off("limits") &&
-		((rc = native_janitor_start(&n->janitor, err)) != 0 ||
+	n->spec = spec;
+	if ((spec->spare && (rc = native_seen_begin(&n->seen, err)) != 0) ||
+	    (rc = native_view_plan(spec, &n->view, err)) != 0)
+		return rc;
+	if (n->seen != NULL)
+		native_seen_plan(n->seen, &n->view);
+	if ((!native_layer_off("limits") &&
+		((rc = native_janitor_start(&n->janitor, b->name, err)) != 0 ||
 		    (rc = native_cgroup_begin(&spec->limits, &n->cgroup, err)) != 0)) ||
 	    (rc = child_begin(s, b, err)) != 0 || (rc = rest_make(s, &e, b, err)) != 0)
 		return rc;
 	if ((rc = child_finish(s, b, err)) == 0)
 		level_put(s, b);
+	if (n->seen != NULL)
+		native_seen_built(n->seen, &n->view);
 	native_view_close(&n->view);
 	native_cgroup_joined(&n->cgroup);
 	return rc;
@@ -363,6 +370,7 @@ native_end(struct backend_box *b)
 		one_close(&b->listeners[i]);
 	b->nlisteners = 0;
 	native_view_free(&n->view);
+	native_seen_free(TAKE_PTR(n->seen));
 	tree_wait(b);
 	native_self_give(&n->self, 0);
 	one_close(&b->pidfd);
@@ -447,6 +455,14 @@ native_ooms(struct backend_box *b)
 	return n != NULL ? native_cgroup_ooms(&n->cgroup) : 0;
 }
 
+static bool
+native_still(struct backend_box *b)
+{
+	struct native *n = b->own;
+
+	return n != NULL && n->seen != NULL && native_seen_still(n->seen, n->spec, &n->view);
+}
+
 const struct backend backend_native = {
     .name = "native",
     .start = native_start,
@@ -455,5 +471,6 @@ const struct backend backend_native = {
     .usage = native_usage,
     .ooms = native_ooms,
     .listen = native_listen,
+    .still = native_still,
     .hosts = native_hosts,
 };

@@ -412,7 +412,7 @@ native_cgroup_create(const struct sandbox_limits *l, unsigned may_lack, struct n
 		*ret_lacks |= SANDBOX_LAYER_FREEZER;
 	}
 	own_free(TAKE_PTR(c->own));
-	if (c->n == 0 && c->janitor != NULL)
+	if (c->n == 0 && c->janitor != NULL && !c->janitor->named)
 		native_janitor_end(TAKE_PTR(c->janitor));
 	return 0;
 }

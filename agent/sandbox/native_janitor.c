@@ -1,10 +1,11 @@
 /*
  * The janitor: a process that outlives a killed supervisor by a moment, to remove the control
- * groups that nothing else would. It shares the supervisor's memory and sleeps on a pipe whose
- * other end only that holds; no signal but SIGKILL reaches it. While the supervisor waits for the
- * starting child it also writes that child's id maps, with the supervisor's rights. Pid
- * 1 of the sandbox dies with the supervisor by itself. It runs beside the supervisor,
- * so it uses native_raw.h and its own stack, and nothing else.
+ * groups that nothing else would, and the files of its name, whose lock it holds until then. It
+ * shares the supervisor's memory and sleeps on a pipe whose other end only that holds; no signal
+ * but SIGKILL reaches it. While the supervisor waits for the starting child it also writes that
+ * child's id maps, with the supervisor's rights. Pid 1 of the sandbox dies with the supervisor by
+ * itself. It runs beside the supervisor, so it uses native_raw.h and its own stack, and nothing
+ * else.
  */
 #include "agent/sandbox/native.h"
 
@@ -13,6 +14,7 @@
 #include <linux/futex.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -21,13 +23,16 @@
 #include "common/banned.h"
 
 #define STACK ((size_t)16 << 10)
+#define LOCK_FD 1
 #define TURNS 500 /* of 10 ms: until everything in a group is gone */
 #define PATHS_MAX 4096
+#define NAME_PATH_MAX 256
 #define TOLD_MAX 16 /* also those that could not be made */
 
 /* Above its stack: the supervisor's own memory may change or go. */
 struct task {
 	int order;   /* the pipe's end to read */
+	int lock;    /* of the name; -1: none */
 	size_t n;    /* written last */
 	size_t used; /* of text */
 	struct {
@@ -35,6 +40,8 @@ struct task {
 		bool thaw;
 	} g[TOLD_MAX];
 	char text[PATHS_MAX];
+	/* Of the name: socket, where that is bound, lock; the directory, "" if that stays. */
+	char names[4][NAME_PATH_MAX];
 };
 
 static size_t
@@ -128,6 +135,23 @@ groups_remove(const struct task *t)
 		}
 }
 
+/* Ours alone as long as the file that we hold the lock of is the one of that path: who lets a name
+ * go takes that file away, and nobody else does while it is locked. */
+static void
+names_remove(const struct task *t)
+{
+	struct stat held, there;
+
+	if (t->lock < 0 || RAW(SYS_newfstatat, LOCK_FD, "", &held, AT_EMPTY_PATH) != 0 ||
+	    RAW(SYS_newfstatat, AT_FDCWD, t->names[2], &there, AT_SYMLINK_NOFOLLOW) != 0 ||
+	    held.st_dev != there.st_dev || held.st_ino != there.st_ino)
+		return;
+	for (size_t i = 0; i < 3; i++)
+		(void)RAW(SYS_unlinkat, AT_FDCWD, t->names[i], 0);
+	if (t->names[3][0] != '\0')
+		(void)RAW(SYS_unlinkat, AT_FDCWD, t->names[3], 0x200 /* AT_REMOVEDIR */);
+}
+
 static int
 janitor_main(void *arg)
 {
@@ -139,10 +163,13 @@ janitor_main(void *arg)
 	/* Above all not the pipe's other end. */
 	if (RAW(SYS_dup3, t->order, 0, 0) < 0 && t->order != 0)
 		return 1;
-	(void)RAW(SYS_close_range, 1, ~0u, 0);
+	if (t->lock >= 0 && t->lock != LOCK_FD && RAW(SYS_dup3, t->lock, LOCK_FD, 0) < 0)
+		t->lock = -1;
+	(void)RAW(SYS_close_range, t->lock >= 0 ? LOCK_FD + 1 : LOCK_FD, ~0u, 0);
 	while (RAW(SYS_read, 0, &order, 1) == -EINTR)
 		continue;
 	groups_remove(t);
+	names_remove(t);
 	return 0;
 }
 
@@ -165,8 +192,30 @@ native_janitor_tell(struct native_janitor *j, const char *path, bool thaw, struc
 	return 0;
 }
 
+static int
+name_tell(struct task *t, const struct super_name *name, struct err *err)
+{
+	const char *files[4] = {NULL};
+
+	t->lock = -1;
+	if (name == NULL)
+		return 0;
+	files[0] = name->path;
+	files[1] = name->early;
+	files[2] = name->lock_path;
+	files[3] = name->dir != NULL ? name->dir : "";
+	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+		if (strlen(files[i]) >= NAME_PATH_MAX)
+			return err_set(err, ERR_TOO_LARGE, "sandbox: %s is over %d bytes", files[i],
+			    NAME_PATH_MAX - 1);
+		memcpy(t->names[i], files[i], strlen(files[i]) + 1);
+	}
+	t->lock = name->lock;
+	return 0;
+}
+
 int
-native_janitor_start(struct native_janitor *j, struct err *err)
+native_janitor_start(struct native_janitor *j, const struct super_name *name, struct err *err)
 {
 	struct clone_args a = {0};
 	struct task *t;
@@ -176,6 +225,9 @@ native_janitor_start(struct native_janitor *j, struct err *err)
 	if ((rc = native_region_make(STACK, sizeof(*t), &j->region, err)) != 0)
 		return rc;
 	t = native_region_shared(&j->region);
+	if ((rc = name_tell(t, name, err)) != 0)
+		return rc;
+	j->named = name != NULL;
 	if (pipe2(p, O_CLOEXEC) != 0)
 		return err_sys(err, ERR_SYSTEM, errno, "sandbox: pipe of the janitor");
 	t->order = p[0];

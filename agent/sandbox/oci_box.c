@@ -64,7 +64,7 @@ limits_make(const struct super_spec *spec, struct backend_box *b, struct err *er
 	l.pids += o->rt->pids + (o->rt->kernel ? l.pids : 0);
 	l.memory_mib += o->rt->memory_mib;
 	o->cgroup.janitor = &o->janitor;
-	if ((rc = native_janitor_start(&o->janitor, err)) != 0 ||
+	if ((rc = native_janitor_start(&o->janitor, b->name, err)) != 0 ||
 	    (rc = native_cgroup_create(&l, spec->may_lack, &o->cgroup, &b->lacks, err)) != 0)
 		return rc;
 	if (!o->rt->devices || access(OCI_DEVICES, F_OK) != 0)

@@ -20,7 +20,6 @@
 
 #include "common/banned.h"
 
-#define CREATE_MS 30000
 #define END_MS 10000
 
 /* --- the supervisor ------------------------------------------------------------------------ */
@@ -28,7 +27,7 @@
 /* Of the caller's environment it gets the one variable that call_directory reads; one that outlives
  * its caller must not hold a pipe open that somebody reads to its end. */
 static int
-supervisor_spawn(const char *path, int wire, bool stays, pid_t *ret, struct err *err)
+supervisor_spawn(const char *path, int wire, enum client_hold hold, pid_t *ret, struct err *err)
 {
 	AUTO_FREE char *runtime = NULL;
 	char name[] = "cofferdam-sandbox", outlives[] = SUPER_STAYS "=1";
@@ -41,12 +40,12 @@ supervisor_spawn(const char *path, int wire, bool stays, pid_t *ret, struct err 
 
 	if (getenv("XDG_RUNTIME_DIR") != NULL)
 		envp[n++] = runtime = xasprintf("XDG_RUNTIME_DIR=%s", getenv("XDG_RUNTIME_DIR"));
-	if (stays)
+	if (hold == CLIENT_STAYS)
 		envp[n] = outlives;
 	(void)posix_spawn_file_actions_init(&fa);
 	(void)posix_spawn_file_actions_addopen(&fa, 0, "/dev/null", O_RDWR, 0);
 	(void)posix_spawn_file_actions_addopen(&fa, 1, "/dev/null", O_RDWR, 0);
-	if (stays)
+	if (hold != CLIENT_HOLDS)
 		(void)posix_spawn_file_actions_addopen(&fa, 2, "/dev/null", O_RDWR, 0);
 	(void)posix_spawn_file_actions_adddup2(&fa, wire, WIRE_FD);
 	(void)posix_spawnattr_init(&attr);
@@ -79,7 +78,7 @@ starter_reap(struct sandbox *sb, const char *path, struct err *err)
 }
 
 int
-client_supervise(struct sandbox *sb, bool stays, struct err *err)
+client_supervise(struct sandbox *sb, enum client_hold hold, struct err *err)
 {
 	AUTO_FREE char *path = proc_program("cofferdam-sandbox");
 	AUTO_FD int theirs = -1;
@@ -98,10 +97,12 @@ client_supervise(struct sandbox *sb, bool stays, struct err *err)
 		(void)close(theirs);
 		theirs = up;
 	}
-	rc = supervisor_spawn(path, theirs, stays, &sb->supervisor, err);
-	if (rc != 0)
+	rc = supervisor_spawn(path, theirs, hold, &sb->supervisor, err);
+	if (rc == 0 && hold == CLIENT_STAYS)
+		return starter_reap(sb, path, err);
+	if (rc != 0 || hold == CLIENT_LOOSE)
 		sb->supervisor = 0;
-	return rc == 0 && stays ? starter_reap(sb, path, err) : rc;
+	return rc;
 }
 
 /* Waits for its end, which it has announced; then by force. Its pid 1 dies with it. */
@@ -147,15 +148,14 @@ client_create_body(const struct sandbox_spec *s, char *const *env, struct buf *o
 }
 
 int
-client_created(struct sandbox *sb, uint32_t tag, size_t ntargets, struct err *err)
+client_created(struct sandbox *sb, uint32_t tag, size_t ntargets, int ms, struct err *err)
 {
 	AUTO_WIRE struct wire_msg m = WIRE_MSG;
 	struct rd r;
-	int rc = client_answer(sb, tag, CALL_CREATED, CREATE_MS, &m, err);
+	int rc = client_answer(sb, tag, CALL_CREATED, ms, &m, err);
 
 	if (rc == ERR_TIMEOUT)
-		return err_set(
-		    err, ERR_UNAVAILABLE, "sandbox: not built within %d s", CREATE_MS / 1000);
+		return err_set(err, ERR_UNAVAILABLE, "sandbox: not built within %d s", ms / 1000);
 	if (rc != 0)
 		return rc;
 	r = rd_init(buf_str(&m.body));
@@ -177,7 +177,7 @@ client_create(struct sandbox *sb, const struct sandbox_spec *s, struct err *err)
 
 	if ((rc = client_create_body(s, sb->env, &b, err)) != 0 ||
 	    (rc = client_send(sb, CALL_CREATE, &b, NULL, 0, &tag, err)) != 0 ||
-	    (rc = client_created(sb, tag, s->ntargets, err)) != 0)
+	    (rc = client_created(sb, tag, s->ntargets, CLIENT_CREATE_MS, err)) != 0)
 		return rc;
 	sb->named = s->name != NULL;
 	return 0;
@@ -203,7 +203,8 @@ sandbox_create(const struct sandbox_spec *s, struct sandbox **ret, struct err *e
 	if (sandbox_spec_check(s, &e) != 0)
 		return err_set(err, e.code, "%s", e.msg);
 	sb = client_for(s);
-	if (client_supervise(sb, s->name != NULL, &e) != 0 || client_create(sb, s, &e) != 0)
+	if (client_supervise(sb, s->name != NULL ? CLIENT_STAYS : CLIENT_HOLDS, &e) != 0 ||
+	    client_create(sb, s, &e) != 0)
 		return err_set(err, e.code, "%s", e.msg);
 	*ret = TAKE_PTR(sb);
 	return 0;
@@ -296,7 +297,8 @@ sandbox_destroy(struct sandbox *sb)
 
 	if (sb == NULL)
 		return;
-	told = sb->wire >= 0 && client_send(sb, CALL_END, NULL, NULL, 0, &tag, &e) == 0;
+	told =
+	    sb->wire >= 0 && !sb->taken && client_send(sb, CALL_END, NULL, NULL, 0, &tag, &e) == 0;
 	if (sb->spare != NULL)
 		sb->spare(sb);
 	if (told)

@@ -102,6 +102,15 @@ int sandbox_create_here(const struct sandbox_spec *spec, struct sandbox **ret, s
  * sandbox_level and sandbox_destroy is called, the sandbox's time is kept inside of these alone.
  */
 int sandbox_create_once(const struct sandbox_spec *spec, struct sandbox **ret, struct err *err);
+/*
+ * The same, or one that was built ahead: who used sandbox_create_spare with the same spec before,
+ * from the same place and with the same rights and limits, had it begun, and so it is here, for up
+ * to `seconds` (1 to 3600) unused; at most four of a user. Each is used once. It is never waited
+ * for, and when it is let go, sandbox_destroy does not wait until nothing is left of it. Native, no
+ * name, no targets.
+ */
+int sandbox_create_spare(
+    const struct sandbox_spec *spec, uint32_t seconds, struct sandbox **ret, struct err *err);
 /* A named sandbox of this user. ERR_NOT_FOUND: there is none (any more). */
 int sandbox_attach(const char *name, struct sandbox **ret, struct err *err);
 /* Ends every process inside and waits until nothing is left. NULL is fine. */

@@ -258,6 +258,7 @@ client_free(struct sandbox *sb)
 	for (size_t i = 0; sb->env != NULL && sb->env[i] != NULL; i++)
 		free(sb->env[i]);
 	free(sb->env);
+	buf_free(&sb->order);
 	free(sb->level);
 	free(sb);
 }

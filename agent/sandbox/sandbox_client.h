@@ -13,6 +13,7 @@
 #include "agent/sandbox/sandbox.h"
 #include "agent/sandbox/wire.h"
 
+#define CLIENT_CREATE_MS 30000
 #define CLIENT_ANSWER_MS 15000 /* for what the supervisor does at once */
 /* For a program's start: longer than the supervisor waits for pid 1 (super_times.spawn), whose word
  * it is; who gave up first would leave a program that nobody reads. */
@@ -30,6 +31,8 @@ struct sandbox {
 	int turn_fd;
 	pthread_t thread; /* once it has one of its own */
 	bool threaded, named;
+	bool
+	    taken; /* a spare: when the wire closes its supervisor ends it, and is not waited for */
 	uint32_t tag;
 	char *level;
 	int listeners[SANDBOX_TARGETS_MAX];
@@ -41,6 +44,7 @@ struct sandbox {
 	/* Called once when the caller waits for something that takes long, or is done with this
 	 * one. NULL: nobody has anything to do then. (sandbox_pool.c) */
 	void (*spare)(struct sandbox *sb);
+	struct buf order; /* of sandbox_spare.c */
 	struct sandbox_pool *pool;
 	struct sandbox *pool_next;
 };
@@ -48,12 +52,19 @@ struct sandbox {
 struct sandbox *client_new(void);
 /* The same with environment and output limit of this spec. */
 struct sandbox *client_for(const struct sandbox_spec *s);
-/* Starts a supervisor of its own; stays: it will outlive this process. */
-int client_supervise(struct sandbox *sb, bool stays, struct err *err);
+enum client_hold {
+	CLIENT_HOLDS, /* it ends with this process, which waits for it */
+	CLIENT_STAYS, /* it outlives this process, whoever's child it is */
+	CLIENT_LOOSE, /* the same, at once: as a child that nobody waits for */
+};
+/* Starts a supervisor of its own. */
+int client_supervise(struct sandbox *sb, enum client_hold hold, struct err *err);
+/* A supervisor that builds a spare (CALL_SPARE); nobody hears how that goes. */
+int client_spare_begin(uint32_t seconds, struct str built_from, struct str spec, struct err *err);
 /* CREATE's body; CREATED taken. */
 int client_create_body(
     const struct sandbox_spec *s, char *const *env, struct buf *out, struct err *err);
-int client_created(struct sandbox *sb, uint32_t tag, size_t ntargets, struct err *err);
+int client_created(struct sandbox *sb, uint32_t tag, size_t ntargets, int ms, struct err *err);
 /* All of it: asks the supervisor at the wire. */
 int client_create(struct sandbox *sb, const struct sandbox_spec *s, struct err *err);
 /* ERR_NOT_FOUND: nobody listens there. */

@@ -53,11 +53,19 @@ call_directory(bool make, struct err *err)
 	return TAKE_PTR(path);
 }
 
-void
-call_directory_clear(void)
+char *
+call_directory_passing(void)
 {
 	AUTO_FREE char *path = call_directory_path();
 
-	if (str_has_prefix(str_z(path), FALLBACK))
+	return str_has_prefix(str_z(path), FALLBACK) ? TAKE_PTR(path) : NULL;
+}
+
+void
+call_directory_clear(void)
+{
+	AUTO_FREE char *path = call_directory_passing();
+
+	if (path != NULL)
 		(void)rmdir(path);
 }

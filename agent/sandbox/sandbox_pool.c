@@ -52,7 +52,7 @@ box_begin(struct sandbox_pool *p, struct err *err)
 
 	sb->env = env_dup(p->env);
 	sb->output_max = p->output_max;
-	if ((rc = client_supervise(sb, false, err)) != 0 ||
+	if ((rc = client_supervise(sb, CLIENT_HOLDS, err)) != 0 ||
 	    (rc = client_send(sb, CALL_CREATE, &p->create, NULL, 0, &tag, err)) != 0)
 		return rc;
 	p->boxes[p->nboxes++] = (struct pool_box){TAKE_PTR(sb), tag};
@@ -140,7 +140,7 @@ box_take(struct sandbox_pool *p, struct sandbox **ret, struct err *err)
 	int rc;
 
 	buf_u32(&time, p->wall_s);
-	if ((rc = client_created(sb, b.tag, p->ntargets, err)) != 0 ||
+	if ((rc = client_created(sb, b.tag, p->ntargets, CLIENT_CREATE_MS, err)) != 0 ||
 	    (rc = box_lives(sb, err)) != 0 || (rc = client_tell(sb, CALL_EXTEND, &time, err)) != 0)
 		return rc;
 	*ret = TAKE_PTR(sb);

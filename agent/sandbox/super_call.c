@@ -197,7 +197,7 @@ do_end(struct super_conn *c, uint32_t tag, struct rd *r UNUSED)
 static void
 do_detach(struct super_conn *c, uint32_t tag, struct rd *r UNUSED)
 {
-	if (c->s->spec.name == NULL)
+	if (c->s->spec.name == NULL && !super_spare_waits(c->s))
 		super_conn_error(
 		    c, tag, ERR_STATE, "sandbox: one without a name ends with its caller");
 	else
@@ -238,24 +238,25 @@ static const struct row {
 	uint8_t type;
 	bool dead;    /* also when the sandbox is gone */
 	bool control; /* also by a caller over the limit */
+	bool spare;   /* also of a spare that waits */
 	size_t size;  /* of the body without the tag */
 	void (*fn)(struct super_conn *c, uint32_t tag, struct rd *r);
 } rows[] = {
-    {CALL_KILL, true, true, 5, do_kill},
-    {CALL_PROCS, false, true, 0, do_procs},
-    {CALL_LOGS, true, false, 20, super_wait_logs},
-    {CALL_SIGNAL, false, true, 8, do_signal},
-    {CALL_INPUT, false, false, ANY, do_input},
-    {CALL_RESIZE, false, false, 8, do_resize},
-    {CALL_WAIT, true, true, 8, super_wait_end},
-    {CALL_PAUSE, false, true, 0, do_pause},
-    {CALL_RESUME, false, true, 0, do_resume},
-    {CALL_EXTEND, false, true, 4, do_extend},
-    {CALL_INSPECT, false, true, 0, do_inspect},
-    {CALL_NETWORK, false, false, ANY, super_network},
-    {CALL_HOLD, false, false, 1, do_hold},
-    {CALL_END, true, true, 0, do_end},
-    {CALL_DETACH, true, true, 0, do_detach},
+    {CALL_KILL, true, true, false, 5, do_kill},
+    {CALL_PROCS, false, true, true, 0, do_procs},
+    {CALL_LOGS, true, false, false, 20, super_wait_logs},
+    {CALL_SIGNAL, false, true, false, 8, do_signal},
+    {CALL_INPUT, false, false, false, ANY, do_input},
+    {CALL_RESIZE, false, false, false, 8, do_resize},
+    {CALL_WAIT, true, true, false, 8, super_wait_end},
+    {CALL_PAUSE, false, true, false, 0, do_pause},
+    {CALL_RESUME, false, true, false, 0, do_resume},
+    {CALL_EXTEND, false, true, false, 4, do_extend},
+    {CALL_INSPECT, false, true, true, 0, do_inspect},
+    {CALL_NETWORK, false, false, false, ANY, super_network},
+    {CALL_HOLD, false, false, false, 1, do_hold},
+    {CALL_END, true, true, true, 0, do_end},
+    {CALL_DETACH, true, true, true, 0, do_detach},
 };
 
 static void
@@ -282,6 +283,14 @@ first_call(struct super_conn *c, uint8_t type, uint32_t tag, struct rd *r)
 {
 	if (type == CALL_CREATE && c->s->state == SUPER_NEW) {
 		super_create(c, tag, r);
+		return true;
+	}
+	if (type == CALL_SPARE && c->s->state == SUPER_NEW && c->s->process) {
+		super_spare_create(c, tag, r);
+		return true;
+	}
+	if (type == CALL_TAKE && super_spare_waits(c->s)) {
+		super_spare_take(c, tag, r);
 		return true;
 	}
 	if (type != CALL_ATTACH || r->n != 1 || c->s->state == SUPER_NEW)
@@ -317,6 +326,12 @@ super_call(struct super_conn *c, uint8_t type, struct str body, int *fds, size_t
 		return false;
 	if (s->state == SUPER_DEAD && (row == NULL || !row->dead))
 		super_conn_error(c, tag, ERR_UNAVAILABLE, "%s", s->why);
+	else if ((row == NULL || !row->spare) && super_spare_waits(s))
+		super_conn_error(c, tag, ERR_STATE,
+		    "sandbox: %s waits for a `sandbox exec --spare`: it may be listed, inspected "
+		    "and "
+		    "killed, and nothing else",
+		    super_spare_name(s));
 	else if ((row == NULL || !row->control) && is_over(c))
 		super_conn_error(c, tag, ERR_STATE,
 		    "sandbox: %d callers are attached, limit %d: one more may list, inspect, "

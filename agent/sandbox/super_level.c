@@ -172,12 +172,15 @@ super_inspect(struct super *s, struct buf *out)
 	jcs_raw(&j, "level", str_z(s->level));
 	jcs_raw(&j, "limits", buf_str(&limits));
 	jcs_int(&j, "linger_s", s->spec.limits.linger_s);
-	jcs_str_lossy(&j, "name", str_z(s->spec.name));
+	jcs_str_lossy(&j, "name", str_z(super_spare_waits(s) ? super_spare_name(s) : s->spec.name));
 	if (s->state == SUPER_PAUSED)
 		paused_put(s, &j);
 	jcs_int(&j, "procs", (int64_t)super_execs_alive(s));
 	refused_put(s, &j);
-	jcs_z(&j, "state", s->state == SUPER_PAUSED ? "paused" : "running");
+	jcs_z(&j, "state",
+	    super_spare_waits(s)       ? "spare"
+	    : s->state == SUPER_PAUSED ? "paused"
+				       : "running");
 	lists_put(s, &j);
 	usage_put(s, &j);
 	jcs_z(&j, "workspace", s->spec.workspace != NULL ? s->spec.workspace : "");

@@ -71,7 +71,9 @@ super_name_take(const char *name, struct super_name *ret, struct err *err)
 	if (dir == NULL)
 		return err_set(err, e.code, "%s", e.msg);
 	n.path = xasprintf("%s/%s.sock", dir, name);
+	n.early = xasprintf("%s/%s.early", dir, name);
 	n.lock_path = xasprintf("%s/%s.lock", dir, name);
+	n.dir = call_directory_passing();
 	if (strlen(n.path) + 1 >= sizeof(((struct sockaddr_un *)0)->sun_path))
 		(void)err_set(&e, ERR_TOO_LARGE, "sandbox: %s is too long for a socket", n.path);
 	else if (lock_take(name, n.lock_path, &n.lock, &e) == 0)
@@ -84,28 +86,21 @@ super_name_take(const char *name, struct super_name *ret, struct err *err)
 	return 0;
 }
 
-/* Where it is bound: it appears under its name only when it listens, and as a whole. */
-static char *
-early_path(const struct super_name *n)
-{
-	return xasprintf("%.*s.early", (int)(strlen(n->path) - strlen(".sock")), n->path);
-}
-
+/* It appears under its name only when it listens, and as a whole. */
 int
 super_name_listen(const struct super_name *n, int *ret_fd, struct err *err)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
-	AUTO_FREE char *early = early_path(n);
 	AUTO_FD int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-	memcpy(a.sun_path, early, strlen(early) + 1);
-	(void)unlink(early);
+	memcpy(a.sun_path, n->early, strlen(n->early) + 1);
+	(void)unlink(n->early);
 	/* Linux makes the file with the socket's own mode: no moment with another one. */
 	if (fd < 0 || fchmod(fd, 0600) != 0 ||
 	    bind(fd, (const struct sockaddr *)&a, sizeof(a)) != 0 ||
-	    listen(fd, SUPER_CONNS_MAX) != 0 || rename(early, n->path) != 0) {
+	    listen(fd, SUPER_CONNS_MAX) != 0 || rename(n->early, n->path) != 0) {
 		(void)err_sys(err, ERR_SYSTEM, errno, "sandbox: %s", n->path);
-		(void)unlink(early);
+		(void)unlink(n->early);
 		return ERR_SYSTEM;
 	}
 	*ret_fd = TAKE_FD(fd);
@@ -122,6 +117,8 @@ super_name_free(struct super_name *n)
 		call_directory_clear();
 	}
 	free(n->path);
+	free(n->early);
+	free(n->dir);
 	free(n->lock_path);
 	*n = (struct super_name){.lock = -1};
 }

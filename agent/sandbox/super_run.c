@@ -56,6 +56,17 @@ unasked_tell(struct super *s)
 }
 
 void
+super_listener_close(struct super *s)
+{
+	if (s->listener_io != NULL) {
+		loop_io_del(TAKE_PTR(s->listener_io));
+		(void)close(TAKE_FD(s->listener));
+	}
+	if (s->name.path != NULL)
+		(void)unlink(s->name.path);
+}
+
+void
 super_end(struct super *s, enum sandbox_cause cause, const char *why)
 {
 	bool oom = false;
@@ -67,13 +78,7 @@ super_end(struct super *s, enum sandbox_cause cause, const char *why)
 		oom = ooms_rose(s);
 	s->state = SUPER_DEAD;
 	s->why = xstrdup(why);
-	if (s->listener_io != NULL) {
-		loop_io_del(TAKE_PTR(s->listener_io));
-		(void)close(TAKE_FD(s->listener));
-	}
-	/* Nobody finds it any more from here on; the name itself is held until nothing is left. */
-	if (s->name.path != NULL)
-		(void)unlink(s->name.path);
+	super_listener_close(s);
 	super_inside_end(s);
 	if (s->box.backend != NULL)
 		s->box.backend->end(&s->box);
@@ -105,14 +110,11 @@ super_start_failed(struct super *s, int code, const char *text)
 }
 
 static int
-start(struct super *s, struct rd *r, struct err *err)
+start(struct super *s, struct str body, struct err *err)
 {
-	struct str body = rd_lstr(r);
 	const char *name;
 	int rc;
 
-	if (!rd_end(r))
-		return err_set(err, ERR_PROTOCOL, "sandbox: malformed request");
 	if ((rc = super_spec_decode(body, &s->spec, err)) != 0)
 		return rc;
 	name = s->spec.backend != NULL ? s->spec.backend : "native";
@@ -121,10 +123,14 @@ start(struct super *s, struct rd *r, struct err *err)
 		    "sandbox: \"%s\": a named one needs a supervisor of its own", s->spec.name);
 	if (s->spec.name != NULL && (rc = super_name_take(s->spec.name, &s->name, err)) != 0)
 		return rc;
+	s->spec.spare = s->spare != NULL;
+	s->box.name = s->name.path != NULL ? &s->name : NULL;
 	s->box.backend = backend_find(name);
 	if (s->box.backend == NULL)
 		return err_set(err, ERR_UNSUPPORTED,
 		    "sandbox: there is no back end \"%s\" (native crun runc runsc)", name);
+	if (s->spec.spare && s->box.backend->still == NULL)
+		return err_set(err, ERR_UNSUPPORTED, "sandbox: no spares of back end \"%s\"", name);
 	if ((rc = s->box.backend->start(&s->spec, &s->box, err)) != 0)
 		return rc;
 	if ((s->box.lacks & ~s->spec.may_lack) != 0)
@@ -138,18 +144,13 @@ start(struct super *s, struct rd *r, struct err *err)
 }
 
 void
-super_create(struct super_conn *c, uint32_t tag, struct rd *r)
+super_begin(struct super *s, struct str spec)
 {
-	struct super *s = c->s;
 	struct err e = {0};
 
-	c->known = true;
-	s->creator = c;
-	c->maker = true;
-	s->create_tag = tag;
 	s->created_ms = super_wall_ms();
 	s->state = SUPER_STARTING;
-	if (start(s, r, &e) != 0) {
+	if (start(s, spec, &e) != 0) {
 		super_start_failed(s, e.code, e.msg);
 		return;
 	}
@@ -158,14 +159,35 @@ super_create(struct super_conn *c, uint32_t tag, struct rd *r)
 	super_inside_begin(s);
 }
 
+void
+super_create(struct super_conn *c, uint32_t tag, struct rd *r)
+{
+	struct super *s = c->s;
+	struct str spec = rd_lstr(r);
+
+	c->known = true;
+	s->creator = c;
+	c->maker = true;
+	s->create_tag = tag;
+	if (rd_end(r))
+		super_begin(s, spec);
+	else
+		super_start_failed(s, ERR_PROTOCOL, "sandbox: malformed request");
+}
+
 static bool
-peer_is_ours(int fd)
+peer_is(int fd, uid_t uid)
 {
 	struct ucred u;
 	socklen_t n = sizeof(u);
 
-	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &u, &n) == 0 &&
-	       (u.uid == geteuid() || u.uid == 0);
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &u, &n) == 0 && u.uid == uid;
+}
+
+bool
+super_peer_is_own(int fd)
+{
+	return peer_is(fd, geteuid());
 }
 
 static void
@@ -182,7 +204,7 @@ on_listener(void *arg, uint32_t events UNUSED)
 	/* A few more are told that there are too many; a flood is not. */
 	while (kind < SUPER_KINDS && super_conns_kind(s, (enum super_conn_kind)kind) >= most[kind])
 		kind++;
-	if (!peer_is_ours(fd) || kind == SUPER_KINDS)
+	if ((!super_peer_is_own(fd) && !peer_is(fd, 0)) || kind == SUPER_KINDS)
 		(void)close(fd);
 	else
 		super_conn_new(s, fd, (enum super_conn_kind)kind);
@@ -194,6 +216,7 @@ on_term(void *arg, int signo UNUSED)
 	struct super *s = arg;
 
 	s->over = true;
+	super_spare_last(s);
 	super_end(s, SANDBOX_KILLED, "sandbox: its supervisor was told to end");
 }
 
@@ -248,7 +271,7 @@ on_turn_end(void *arg)
 		super_end(s, SANDBOX_KILLED, "sandbox: who made it is gone");
 	}
 	callers = super_conns_count(s);
-	if (callers == 0 && s->state != SUPER_DEAD) {
+	if (callers == 0 && s->state != SUPER_DEAD && !super_spare_waits(s)) {
 		if (s->spec.name == NULL || s->state == SUPER_NEW || s->state == SUPER_STARTING)
 			super_end(s, SANDBOX_KILLED, "sandbox: its caller is gone");
 		else if (s->linger_by == 0)
@@ -287,6 +310,7 @@ super_free(struct super *s)
 		super_conns_sweep(s);
 	}
 	loop_timer_del(s->timer);
+	super_spare_free(s);
 	loop_free(s->loop);
 	super_spec_free(&s->spec);
 	if (s->refused != NULL)
@@ -331,6 +355,9 @@ super_main(int wire, bool process)
 	struct super *s = super_new(wire, process);
 	int rc = s->over ? 1 : loop_run(s->loop);
 
+	/* The next one begins when nothing of this one is left. */
+	super_end(s, SANDBOX_KILLED, "sandbox: its supervisor ended");
+	super_spare_next(s);
 	super_here_free(s);
 	return rc;
 }

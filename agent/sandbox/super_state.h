@@ -187,15 +187,26 @@ int super_inside_send(struct super *s, uint16_t type, uint32_t proc, uint32_t a,
 
 /* --- names (super_name.c) ----------------------------------------------------------------------
  */
-struct super_name {
-	char *path, *lock_path; /* NULL: none */
-	int lock;
-};
 /* ERR_EXISTS: another supervisor has it. */
 int super_name_take(const char *name, struct super_name *ret, struct err *err);
 /* The listening socket; nobody can connect before. */
 int super_name_listen(const struct super_name *n, int *ret_fd, struct err *err);
 void super_name_free(struct super_name *n); /* socket first */
+
+/* --- spares (super_spare.c) -------------------------------------------------------------------
+ */
+struct super_spare;
+void super_spare_create(struct super_conn *c, uint32_t tag, struct rd *r);
+void super_spare_take(struct super_conn *c, uint32_t tag, struct rd *r);
+/* It is there for a taker, and for nothing else but to be looked at and ended. */
+bool super_spare_waits(const struct super *s);
+/* Its name; "": it is none, or none any more. */
+const char *super_spare_name(const struct super *s);
+/* Begins the one that replaces it, once: when its taker takes long, or is done with it. */
+void super_spare_next(struct super *s);
+/* It is not replaced. */
+void super_spare_last(struct super *s);
+void super_spare_free(struct super *s);
 
 /* --- time (super_time.c) -------------------------------------------------------------------------
  */
@@ -243,6 +254,7 @@ struct super {
 	bool ooms_known;
 	struct filter_counts *refused;
 	/* names */
+	struct super_spare *spare; /* NULL: it was not built as one */
 	struct super_name name;
 	int listener;
 	struct loop_io *listener_io;
@@ -253,6 +265,12 @@ struct super {
 	int64_t paused_wall_ms;		 /* when it was paused, for people */
 	int64_t created_ms;
 };
+/* Begins what the spec says; the creator hears of it, if there is one. */
+void super_begin(struct super *s, struct str spec);
+/* Nobody finds it any more; the name is still held. */
+void super_listener_close(struct super *s);
+/* The other side is this user. */
+bool super_peer_is_own(int fd);
 /* Ends everything, whatever the state; programs that ran are answered with `cause`. */
 void super_end(struct super *s, enum sandbox_cause cause, const char *why);
 /* INSIDE_READY: the creator is answered. */

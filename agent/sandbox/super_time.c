@@ -110,9 +110,10 @@ on_time(void *arg)
 		return;
 	if (past(s->ready_by, now))
 		super_start_failed(s, ERR_UNAVAILABLE, "sandbox: pid 1 was not ready in time");
-	else if (past(s->deadline, now))
+	else if (past(s->deadline, now)) {
+		s->over = s->over || super_spare_waits(s);
 		super_end(s, SANDBOX_TIMEOUT, "sandbox: its time is over");
-	else if (past(s->linger_by, now)) {
+	} else if (past(s->linger_by, now)) {
 		s->over = true;
 		super_end(s, SANDBOX_KILLED, "sandbox: nobody has asked for it");
 	} else if (past(s->inside_by, now))

@@ -93,11 +93,11 @@ def ours():
     return [p for p in processes() if p[1].startswith(("cofferdam-sandbox", "cofferdam-init", BIN))]
 
 
-def supervisors_kill():
-    """Not their janitors, which have the same name and are their children."""
+def supervisors_kill(janitors=False):
+    """Janitors have the same name and are their children: not they, or they first."""
     both = [pid for pid, cmd in processes() if cmd == "cofferdam-sandbox"]
     tops = [p for p in both if int(open("/proc/%d/stat" % p).read().rsplit(") ", 1)[1].split()[1]) not in both]
-    for pid in tops:
+    for pid in [p for p in both if janitors and p not in tops] + tops:
         os.kill(pid, signal.SIGKILL)
 
 
@@ -152,11 +152,15 @@ def callers(c):
     c.eq(c.list(), [], "and is not listed")
     c.create("three")
     supervisors_kill()
-    c.ok(wait_for(lambda: not ours(), 5) and sorted(c.left()) == ["three.lock", "three.sock"],
-         "its supervisor killed with SIGKILL: only the socket and its lock are left", (ours(), c.left()))
+    c.ok(wait_for(lambda: not ours() and not c.left(), 10), "its supervisor killed with SIGKILL: neither socket nor lock is left",
+         (ours(), c.left()))
     c.create("three")
     c.eq(c("exec", "--in", "three", "--", "echo", "new").stdout, "new\n", "the name may be used again")
-    supervisors_kill()
+    supervisors_kill(janitors=True)
+    c.ok(wait_for(lambda: not ours(), 10) and sorted(c.left()) == ["three.lock", "three.sock"],
+         "its janitor killed with it: these two are left", (ours(), c.left()))
+    for d in reversed(groups()):
+        os.rmdir(d)
     c.ok(wait_for(lambda: c("list", "--json").stdout == "[]\n" and not c.left(), 10, 0.5),
          "and list clears away what a dead one left", c.left())
     c.create("three")

@@ -113,7 +113,7 @@ of_many_creators_of_one_name_one_wins(void **state UNUSED)
 	}
 	for (size_t i = 0; i < ARRAY_LEN(sb); i++) {
 		struct err e = {0};
-		int rc = client_created(sb[i], tag[i], 0, &e);
+		int rc = client_created(sb[i], tag[i], 0, CLIENT_CREATE_MS, &e);
 
 		assert_true(rc == 0 || rc == ERR_EXISTS);
 		won += rc == 0;
