@@ -73,6 +73,9 @@ put_facts(struct buf *b, const struct json *o)
 	html_member(b, o, "effects");
 	html_raw(b, "</span></dd>");
 	html_row(b, o, "Rule", "rule");
+	if (json_int(json_get(o, "steps")) > 1)
+		buf_printf(b, "<dt>Statements</dt><dd>%lld, of one transaction: all or none</dd>",
+		    (long long)json_int(json_get(o, "steps")));
 	if (rows >= 0)
 		buf_printf(b, "<dt>Limit</dt><dd>at most %lld rows, else it is rolled back</dd>",
 		    (long long)rows);

@@ -94,6 +94,8 @@ settle_txn(struct core_act *act, const struct done *d)
 	struct core_txn *t = &conn->txn;
 	uint32_t before = t->effects;
 
+	if (d->status != 1)
+		core_txn_failed(&act->txn, t);
 	if (act->kind >= CORE_ACT_FLUSH) {
 		conn->pipeline = true;
 		conn->skipping = d->status != 1;

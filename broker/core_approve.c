@@ -11,6 +11,7 @@
 #include "broker/core_data.h"
 #include "broker/core_pg.h"
 #include "broker/core_run.h"
+#include "broker/core_sequence.h"
 #include "broker/core_steer.h"
 #include "common/log.h"
 #include "common/xalloc.h"
@@ -51,6 +52,12 @@ core_request_open(const struct core_request *rq)
 	       rq->state == CORE_RQ_ARMED;
 }
 
+size_t
+core_request_steps(const struct core_request *rq)
+{
+	return rq->nsteps;
+}
+
 /* --- memory ---------------------------------------------------------------------- */
 
 struct core_request *
@@ -81,6 +88,7 @@ request_free(struct core_request *rq)
 	}
 	core_approve_claims_free(rq);
 	free(rq->rels);
+	free(rq->steps);
 	free(rq->reason);
 	free(rq->target);
 	free(rq->rule);
@@ -124,6 +132,7 @@ core_approve_state(struct core_request *rq, enum core_request_state s, const cha
 		return;
 	free(rq->reason);
 	rq->reason = xstrdup(reason);
+	rq->covered = s == CORE_RQ_VOID && str_has_prefix(str_z(reason), CORE_COVERED);
 	if (!was_open)
 		return;
 	loop_timer_del(rq->timer);
@@ -161,55 +170,27 @@ core_approve_by_id(const struct core *c, struct str id)
 
 /* --- making one ------------------------------------------------------------------ */
 
-static char *
-rules_joined(const struct decision *d)
-{
-	AUTO_BUF struct buf b = BUF(DECISION_RULES_MAX * (POLICY_ID_MAX + 1));
-
-	for (size_t i = 0; i < d->nrules; i++) {
-		if (i != 0)
-			buf_put_c(&b, ',');
-		buf_put_str(&b, d->rules[i]);
-	}
-	return buf_dup_z(&b);
-}
-
 struct core_request *
 core_approve_new(const struct core_from *f, const struct core_action *a)
 {
 	struct core_request *rq = core_approve_alloc(f->run);
-	const struct decision *d = &a->d;
 	uint8_t r[16];
 	AUTO_BUF struct buf id = BUF(CORE_ID_SIZE);
 
 	rand_bytes(r, sizeof(r));
 	enc_base32(&id, str_mem(r, sizeof(r)));
 	memcpy(rq->id, id.p, id.n);
-	rq->action = a->digest;
+	core_sequence_fill(rq, f, a);
 	rq->parts = a->parts;
 	rq->policy = *policy_digest(f->run->core->policy);
 	memcpy(rq->first, a->id, sizeof(rq->first));
 	rq->target = xstrdup(core_from_target(f));
-	rq->rule = rules_joined(d);
-	rq->effects = a->effects;
-	rq->statements = a->statements;
-	rq->deferred = a->deferred;
-	rq->rels = xcalloc(a->nrels, sizeof(*rq->rels));
-	for (rq->nrels = 0; rq->nrels < a->nrels; rq->nrels++)
-		rq->rels[rq->nrels] = str_dup(a->rels[rq->nrels]);
-	for (rq->nslots = 0; rq->nslots < d->nslots; rq->nslots++) {
-		const struct policy_slot *s = &d->slots[rq->nslots];
-
-		rq->slots[rq->nslots] =
-		    (struct policy_slot){str_mem(str_dup(s->role), s->role.n), s->count};
-	}
-	rq->max_rows = f->pg != NULL ? d->max_rows : -1; /* nothing else has rows to count */
-	rq->verify = d->verify;
-	rq->within_s = d->within_s > 0 ? d->within_s : CORE_WITHIN_S;
-	rq->use_within_s = d->use_within_s > 0 ? d->use_within_s : CORE_USE_WITHIN_S;
+	if (f->pg == NULL)
+		rq->max_rows = -1; /* nothing else has rows to count */
+	rq->within_s = rq->within_s > 0 ? rq->within_s : CORE_WITHIN_S;
+	rq->use_within_s = rq->use_within_s > 0 ? rq->use_within_s : CORE_USE_WITHIN_S;
 	rq->not_before_us = a->now.us / 1000000 * 1000000; /* as the statement shows it */
 	rq->approve_by_us = rq->not_before_us + rq->within_s * 1000000;
-	rq->show = xstrdup(a->show);
 	return rq;
 }
 
@@ -233,6 +214,7 @@ record_acked(void *arg, const struct core_ack *ack)
 		if (rq->state == CORE_RQ_RECORDING)
 			rq->state = CORE_RQ_PENDING;
 		core_approve_timer(rq);
+		core_sequence_covers(rq);
 	}
 	if (fn != NULL)
 		fn(rq->arg, ack);
@@ -321,7 +303,7 @@ core_approve_is_own(const struct core_request *rq, struct str person)
 }
 
 void
-core_approve_judge(const struct core *c, const struct core_request *rq, const struct hash *action,
+core_approve_judge(const struct core *c, const struct core_request *rq, bool next,
     const struct policy_input *in, struct approval_result *ret)
 {
 	struct approval_pending p = {
@@ -334,13 +316,13 @@ core_approve_judge(const struct core *c, const struct core_request *rq, const st
 	    .approve_by_us = rq->approve_by_us,
 	    .use_within_s = rq->use_within_s,
 	    .nslots = rq->nslots,
-	    .consumed = rq->state == CORE_RQ_CONSUMED,
+	    .consumed = rq->state == CORE_RQ_CONSUMED && !next,
 	};
 	struct approval_check check = {
 	    .pending = &p,
 	    .grants = rq->grants,
 	    .ngrants = rq->ngrants,
-	    .action = action,
+	    .action = &rq->action,
 	    .policy = c->policy,
 	    .input = in,
 	};

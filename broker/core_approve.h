@@ -10,6 +10,7 @@
 
 #define CORE_WITHIN_S 1800 /* where the policy names none */
 #define CORE_USE_WITHIN_S 300
+#define CORE_SHOWN_MAX ((size_t)65536) /* what is larger is not put before people */
 #define CORE_SHOW_FRAME_MAX                                                                       \
 	((size_t)24000) /* sealed action kept in the record; larger ones are void after a restart \
 			 */
@@ -40,6 +41,8 @@ struct core_request {
 	enum core_request_state state;
 	char *reason; /* of the end; NULL while open */
 	struct hash action, policy;
+	size_t nsteps;	    /* statements of one transaction, 1 of anything else; core_sequence.h */
+	struct hash *steps; /* their digests, which `action` binds */
 	struct digest_parts parts; /* of the action's digest */
 	char first[CORE_ID_SIZE];  /* the action that asked */
 	char *target, *rule;
@@ -68,11 +71,14 @@ struct core_request {
 	void *arg;
 	bool busy;    /* a signature is being recorded */
 	bool settled; /* looked at once since it was rebuilt from the log */
+	bool covered; /* void because another one is for all of it */
 };
 
 const char *core_request_id(const struct core_request *rq);
 bool core_request_armed(const struct core_request *rq);
 bool core_request_open(const struct core_request *rq); /* recording, pending or armed */
+
+size_t core_request_steps(const struct core_request *rq);
 
 /* In this run, open, for exactly this action; NULL. */
 struct core_request *core_approve_find(const struct core_run *run, const struct hash *action);
@@ -83,8 +89,9 @@ struct core_request *core_approve_new(const struct core_from *f, const struct co
  * void. */
 bool core_approve_record(struct core_request *rq, core_ack_fn *fn, void *arg);
 void core_approve_forget(struct core_request *rq); /* who waits goes away */
-void core_approve_judge(const struct core *c, const struct core_request *rq,
-    const struct hash *action, const struct policy_input *in, struct approval_result *ret);
+/* next: it is used already, by the transaction that goes on with it. */
+void core_approve_judge(const struct core *c, const struct core_request *rq, bool next,
+    const struct policy_input *in, struct approval_result *ret);
 /* Does this person own the run, or have the login that started it? */
 bool core_approve_is_own(const struct core_request *rq, struct str person);
 /* What was asked for, as policy_eval gets it; borrowed from rq and *ret_rels, which the caller

@@ -61,7 +61,7 @@ fate(const struct core_run *run, const struct core_refused *r)
 	if (r->denied)
 		return FATE_REFUSED;
 	rq = r->request[0] != '\0' ? core_approve_by_id(run->core, str_z(r->request)) : NULL;
-	if (rq == NULL || core_request_open(rq))
+	if (rq == NULL || core_request_open(rq) || rq->covered)
 		return FATE_OPEN;
 	return rq->state == CORE_RQ_CONSUMED ? FATE_USED : FATE_REFUSED;
 }

@@ -224,6 +224,7 @@ verb_show(struct core_call *call, struct err *err)
 	jcs_str(j, "show_base64", buf_str(&b64));
 	core_data_slots(j, "slots", rq->slots, rq->nslots);
 	jcs_z(j, "state", core_request_state_name(rq->state));
+	jcs_int(j, "steps", (int64_t)rq->nsteps);
 	jcs_str(j, "target", st.s.target);
 	if (rq->state == CORE_RQ_ARMED)
 		jcs_int(j, "use_by_us", rq->use_by_us);

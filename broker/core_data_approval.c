@@ -50,6 +50,12 @@ core_data_request(
 		jcs_str(&j, "show_frame", buf_str(&b64));
 	}
 	core_data_slots(&j, "slots", rq->slots, rq->nslots);
+	if (rq->nsteps > 1) {
+		jcs_array(&j, "steps");
+		for (size_t i = 0; i < rq->nsteps; i++)
+			core_data_hash(&j, NULL, &rq->steps[i]);
+		jcs_array_end(&j);
+	}
 	jcs_z(&j, "target", rq->target);
 	jcs_int(&j, "use_within", rq->use_within_s);
 	if (rq->verify)

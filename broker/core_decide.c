@@ -5,7 +5,6 @@
  */
 #include "broker/core_decide.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
 #include "broker/core_act.h"
@@ -14,74 +13,11 @@
 #include "broker/core_lift.h"
 #include "broker/core_pg.h"
 #include "broker/core_rate.h"
+#include "broker/core_sequence.h"
 #include "broker/core_steer.h"
 #include "common/xalloc.h"
 
 #include "common/banned.h"
-
-/* --- transactions ---------------------------------------------------------------- */
-
-static void
-grants_free(struct core_txn *t)
-{
-	for (size_t i = 0; i < t->ngrants; i++) {
-		free((void *)(uintptr_t)t->grants[i].person.p);
-		free((void *)(uintptr_t)t->grants[i].role.p);
-	}
-	free(t->grants);
-	t->grants = NULL;
-	t->ngrants = 0;
-}
-
-void
-core_txn_reset(struct core_txn *t)
-{
-	grants_free(t);
-	*t = (struct core_txn){.state = 'I'};
-}
-
-void
-core_txn_grants_add(struct core_txn *t, const struct policy_grant *g, size_t n)
-{
-	for (size_t i = 0; i < n && t->ngrants < APPROVAL_GRANTS_MAX; i++) {
-		struct policy_grant *to;
-
-		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): NULL after core_txn_reset() */
-		t->grants = xreallocarray(t->grants, t->ngrants + 1, sizeof(*t->grants));
-		to = &t->grants[t->ngrants++];
-		to->person = str_mem(str_dup(g[i].person), g[i].person.n);
-		to->role = str_mem(str_dup(g[i].role), g[i].role.n);
-		to->verified = g[i].verified;
-	}
-}
-
-void
-core_txn_lifted_add(struct core_txn *t, const struct decision *d)
-{
-	for (size_t i = 0; i < d->nlifted && t->nlifted < CORE_TXN_LIFTED; i++) {
-		struct str id = d->lifted[i];
-
-		if (id.n >= CORE_ID_SIZE)
-			continue;
-		memcpy(t->lifted[t->nlifted], id.p, id.n);
-		t->lifted[t->nlifted++][id.n] = '\0';
-	}
-}
-
-void
-core_txn_copy(struct core_txn *to, const struct core_txn *from)
-{
-	assert(to != from);
-	core_txn_reset(to);
-	to->state = from->state;
-	to->effects = from->effects;
-	to->began_us = from->began_us;
-	to->chain = from->chain;
-	to->n = from->n;
-	core_txn_grants_add(to, from->grants, from->ngrants);
-	to->nlifted = from->nlifted;
-	memcpy(to->lifted, from->lifted, sizeof(to->lifted));
-}
 
 /* --- actions --------------------------------------------------------------------- */
 
@@ -215,11 +151,10 @@ rules_put(struct buf *b, const struct decision *d)
 }
 
 static void
-slots_put(struct buf *b, const struct decision *d)
+slots_put(struct buf *b, const struct policy_slot *s, size_t n)
 {
-	for (size_t i = 0; i < d->nslots; i++)
-		buf_printf(b, "%s%.*s:%u", i != 0 ? ", " : "", STR_ARG(d->slots[i].role),
-		    d->slots[i].count);
+	for (size_t i = 0; i < n; i++)
+		buf_printf(b, "%s%.*s:%u", i != 0 ? ", " : "", STR_ARG(s[i].role), s[i].count);
 }
 
 static void
@@ -253,13 +188,26 @@ hint_put(struct buf *b, const struct core_from *f, const struct core_action *a)
 
 	if (a->d.verdict != VERDICT_NEEDS_APPROVAL)
 		return;
-	if (a->request != NULL) {
-		buf_printf(b, "request %s: ask ", core_request_id(a->request));
-		slots_put(b, &a->d);
+	if (a->request != NULL && a->approved) {
 		buf_printf(b,
-		    " to run: cofferdam approve %s --as NAME; then send exactly the same %s again."
-		    " No answer means no: do not seek the same effect by another %s",
-		    core_request_id(a->request), noun, noun);
+		    "request %s is approved for statements of one transaction, from the first of "
+		    "them on: ROLLBACK, then send exactly the same transaction again",
+		    a->request->id);
+	} else if (a->request != NULL) {
+		bool block = a->txn_state == 'T' || a->txn_state == 'E';
+
+		buf_printf(b, "request %s: ask ", a->request->id);
+		slots_put(b, a->request->slots, a->request->nslots);
+		buf_printf(b,
+		    " to run: cofferdam approve %s --as NAME; then %ssend exactly the same %s "
+		    "again. No answer means no: do not seek the same effect by another %s",
+		    a->request->id, block ? "ROLLBACK and " : "", block ? "transaction" : noun,
+		    noun);
+		if (block)
+			buf_printf(b,
+			    ". This request is for %zu of its statements: send the rest of it "
+			    "before that ROLLBACK, and one request is for all that need approval",
+			    a->request->nsteps);
 	} else if (a->unshown != NULL) {
 		buf_printf(b,
 		    "nobody is asked without a preview, says the rule. What has one can be asked "
@@ -298,7 +246,7 @@ message_put(struct buf *b, const struct core_action *a)
 		buf_printf(b, "needs a preview, and there is none (%s): ", a->unshown);
 	} else if (a->d.verdict == VERDICT_NEEDS_APPROVAL) {
 		buf_put_z(b, "needs approval by ");
-		slots_put(b, &a->d);
+		slots_put(b, a->d.slots, a->d.nslots);
 		buf_put_z(b, ": ");
 	} else if (why != NULL) {
 		buf_printf(b, "%s (denied by policy: ", why);
@@ -354,7 +302,7 @@ try_armed(struct core_run *run, struct core_request *rq, const struct policy_inp
 	AUTO_FREE struct approval_result *r = xcalloc(1, sizeof(*r));
 	bool more;
 
-	core_approve_judge(run->core, rq, &a->digest, in, r);
+	core_approve_judge(run->core, rq, false, in, r);
 	if (r->verdict == VERDICT_ALLOW && r->decision.verdict == VERDICT_ALLOW) {
 		eval_with(run->core, in, a, r->counted, r->ncounted);
 		a->consume = a->d.verdict == VERDICT_ALLOW;
@@ -373,6 +321,19 @@ try_armed(struct core_run *run, struct core_request *rq, const struct policy_inp
 		return NULL;
 	}
 	return rq;
+}
+
+/* A step behind the first: the request is used already, and all else is judged as at that time. */
+static void
+try_next(struct core_run *run, const struct core_request *rq, const struct policy_input *in,
+    struct core_action *a)
+{
+	AUTO_FREE struct approval_result *r = xcalloc(1, sizeof(*r));
+
+	core_approve_judge(run->core, rq, true, in, r);
+	a->next = r->verdict == VERDICT_ALLOW && r->decision.verdict == VERDICT_ALLOW;
+	eval_with(run->core, in, a, r->counted, a->next ? r->ncounted : 0);
+	a->next = a->next && a->d.verdict == VERDICT_ALLOW;
 }
 
 /* Nobody waits for people with these: where they need approval they are refused. */
@@ -434,6 +395,7 @@ core_decide_judge(const struct core_from *f, struct core_action *a, const struct
 	struct core_run *run = f->run;
 	struct core *c = run->core;
 	struct core_request *rq = NULL;
+	enum core_use use = CORE_USE_NOT;
 	struct policy_input in;
 
 	if (a->refuse_why == NULL && beyond_most(f, a)) {
@@ -451,18 +413,25 @@ core_decide_judge(const struct core_from *f, struct core_action *a, const struct
 	core_rate_fill(c, &in, a);
 	in.nrates = a->nrates;
 	if (people_asked(a) && a->refuse_why == NULL)
-		rq = core_approve_find(run, &a->digest);
-	if (rq != NULL && core_request_armed(rq) && f->pg != NULL && schema_moving(f->pg)) {
+		rq = core_sequence_find(f, a, &use);
+	if (rq != NULL && (core_request_armed(rq) || use == CORE_USE_NEXT) && f->pg != NULL &&
+	    schema_moving(f->pg)) {
 		core_approve_end(rq, CORE_RQ_VOID, "the schema is being changed");
+		use = CORE_USE_NOT;
 		rq = NULL;
 	}
-	if (rq != NULL && core_request_armed(rq))
+	a->approved = rq != NULL && core_request_armed(rq) && use == CORE_USE_NOT;
+	if (use == CORE_USE_FIRST)
 		rq = try_armed(run, rq, &in, a);
+	else if (use == CORE_USE_NEXT)
+		try_next(run, rq, &in, a);
 	else if (a->commits)
 		eval_with(c, &in, a, txn->grants, txn->ngrants);
 	else
 		eval_with(c, &in, a, NULL, 0);
-	if (a->d.verdict == VERDICT_NEEDS_APPROVAL || a->consume)
+	if (use == CORE_USE_NEXT && !a->next)
+		rq = NULL; /* what was signed does not let it pass any more */
+	if (a->d.verdict == VERDICT_NEEDS_APPROVAL || a->consume || a->next)
 		a->request = rq;
 }
 
@@ -475,7 +444,7 @@ core_decide_refuse(const struct core_from *f, struct core_action *a, const struc
 		a->effects |= EFFECT_opaque;
 	a->refuse_state = sqlstate;
 	a->refuse_why = why;
-	a->consume = false;
+	a->consume = a->next = a->approved = false;
 	a->request = NULL;
 	core_decide_judge(f, a, txn);
 	/* No policy can permit opaque (a load error); core would not let it pass either. */

@@ -8,7 +8,7 @@
 #include "audit/receipt.h"
 #include "broker/core_facts.h"
 #include "broker/core_stmt.h"
-#include "policy/digest.h"
+#include "broker/core_txn.h"
 
 struct core_act;
 
@@ -22,25 +22,7 @@ enum core_op {
 	CORE_OP_CANCEL,
 };
 
-#define CORE_TXN_LIFTED 32
 struct core_beside;
-
-/* What a transaction has done so far. */
-struct core_txn {
-	char state; /* I T E, as the server last said */
-	uint32_t effects;
-	int64_t began_us;  /* when the first of them was judged */
-	struct hash chain; /* over the digests of its actions: what a COMMIT commits */
-	unsigned n;
-	size_t ngrants;
-	struct policy_grant *grants; /* consumed in it; strings owned */
-	size_t nlifted;
-	char lifted[CORE_TXN_LIFTED][CORE_ID_SIZE]; /* exceptions used in it */
-};
-void core_txn_reset(struct core_txn *t); /* idle, nothing done */
-void core_txn_copy(struct core_txn *to, const struct core_txn *from);
-void core_txn_grants_add(struct core_txn *t, const struct policy_grant *g, size_t n);
-void core_txn_lifted_add(struct core_txn *t, const struct decision *d);
 
 /* Where an action comes from and where it goes; the same for every protocol. */
 struct core_from {
@@ -101,6 +83,8 @@ struct core_action {
 	char *preview;		      /* of the request that it uses; owned, NULL: none */
 	struct core_request *request; /* asked for, still pending, or to be consumed */
 	bool request_new, consume;
+	bool next;     /* it goes on with a request of several steps that its transaction uses */
+	bool approved; /* so is the request, but not from here on */
 	bool linked;
 	uint64_t link;	  /* seq */
 	unsigned attempt; /* how many tries at this in a row were refused before it */

@@ -118,8 +118,13 @@ txn_read(const struct json *v, struct core_facts *f)
 
 		if (str_eqz(s, "rollback"))
 			f->rollback = true;
-		else if (!str_eqz(s, "begin") && !str_eqz(s, "savepoint") &&
-			 !str_eqz(s, "release") && !str_eqz(s, "rollback_to"))
+		else if (str_eqz(s, "savepoint"))
+			f->savepoints++;
+		else if (str_eqz(s, "release"))
+			f->releases++;
+		else if (str_eqz(s, "rollback_to"))
+			f->rollback_to = true;
+		else if (!str_eqz(s, "begin"))
 			f->commit = true; /* and whatever is not known */
 	}
 	return true;

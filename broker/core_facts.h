@@ -38,6 +38,8 @@ struct core_facts {
 	struct core_names rel, prep, exec, dealloc;
 	bool dealloc_all;
 	bool txn, commit, rollback; /* plain control: any, one that commits, one that rolls back */
+	unsigned savepoints, releases; /* how many */
+	bool rollback_to;
 };
 
 struct core_facts *core_facts_new(const struct hash *text);

@@ -11,13 +11,12 @@
 
 #include "broker/core_approve.h"
 #include "broker/core_lift.h"
+#include "broker/core_sequence.h"
 #include "broker/core_witness.h"
 #include "common/pgwire.h"
 #include "common/xalloc.h"
 
 #include "common/banned.h"
-
-#define SHOWN_MAX ((size_t)65536) /* an action larger than that is not put before people */
 
 struct walk {
 	struct core_act *act;
@@ -92,7 +91,7 @@ limits(struct walk *w, struct core_action *a)
 		why = uncountable(w, a);
 	if (why != NULL) {
 		core_decide_refuse(&w->conn->from, a, &act->txn, "42501", why);
-	} else if (a->d.verdict == VERDICT_NEEDS_APPROVAL && strlen(a->show) > SHOWN_MAX) {
+	} else if (a->d.verdict == VERDICT_NEEDS_APPROVAL && strlen(a->show) > CORE_SHOWN_MAX) {
 		core_decide_refuse(&w->conn->from, a, &act->txn, "54000",
 		    "the statement with its parameters is over 65536 bytes, more than people can "
 		    "be shown");
@@ -117,8 +116,11 @@ apply(struct walk *w, struct core_action *a)
 	if (a->consume)
 		core_txn_grants_add(t, a->grants, a->ngrants);
 	core_txn_lifted_add(t, &a->d);
+	if (a->consume || a->next)
+		core_txn_step_used(t, a);
 	if (f == NULL)
 		return;
+	core_txn_points(t, f);
 	if (a->commits || f->commit || f->rollback) {
 		core_txn_reset(t);
 		if (f->view.statements > 1 || a->inner != NULL)
@@ -154,6 +156,21 @@ only_ends(const struct core_action *a)
 	return a->facts != NULL && a->facts->view.txn_only;
 }
 
+/* Does it commit what was signed as one, before all of that has run? */
+static const char *
+partial(const struct walk *w, const struct core_action *a)
+{
+	const struct core_act *act = w->act;
+	/* A simple Query ends the implicit transaction of what was sent before it without Sync. */
+	bool ends = a->commits || (act->kind == CORE_ACT_QUERY && act->txn.state == 'I');
+	enum core_use use;
+
+	if (!ends || core_txn_partial(&act->txn, false) == NULL)
+		return NULL;
+	(void)core_sequence_find(&w->conn->from, a, &use);
+	return core_txn_partial(&act->txn, use == CORE_USE_NEXT);
+}
+
 static bool
 judge(struct walk *w, struct core_action *a)
 {
@@ -173,6 +190,10 @@ judge(struct walk *w, struct core_action *a)
 	a->txn_effects = act->txn.effects;
 	a->show = core_act_show(a);
 	a->digest = core_act_digest(w->conn, a, &act->txn);
+	if (a->refuse_why == NULL) {
+		a->refuse_why = partial(w, a);
+		a->refuse_state = a->refuse_why != NULL ? "42501" : NULL;
+	}
 	if (a->refuse_why != NULL)
 		core_decide_refuse(&w->conn->from, a, txn, a->refuse_state, a->refuse_why);
 	else
@@ -182,6 +203,8 @@ judge(struct walk *w, struct core_action *a)
 	core_decide_finish(&w->conn->from, a);
 	act->actions[act->nactions++] = a;
 	if (a->d.verdict != VERDICT_ALLOW) {
+		if (a->request != NULL)
+			core_txn_step_refused(&act->txn, a);
 		act->refused = true;
 		return false;
 	}
@@ -448,6 +471,25 @@ prepare_only(struct walk *w)
 	(void)judge(w, a);
 }
 
+/* Outside a block the Sync commits: not what was signed as one, before all of it has run. */
+static void
+sync_partial(struct walk *w)
+{
+	struct core_act *act = w->act;
+	const char *why = core_txn_partial(&act->txn, false);
+	struct core_action *a;
+
+	if (act->kind != CORE_ACT_SYNC || act->txn.state != 'I' || w->conn->skipping || why == NULL)
+		return;
+	a = core_action_new(CORE_OP_PREPARE);
+	a->text = STR("");
+	a->statements = 1;
+	a->refuse_state = "42501";
+	a->refuse_why = why;
+	w->at = act->msgs.n - 5; /* of the Sync */
+	(void)judge(w, a);
+}
+
 static void
 poison(struct core_act *act)
 {
@@ -478,6 +520,8 @@ core_act_judge(struct core_act *act)
 	}
 	if (act->nactions == 0)
 		prepare_only(&w);
+	if (!act->refused)
+		sync_partial(&w);
 	if (!act->refused)
 		return;
 	/* Bytes go upstream only under an action that is allowed. */

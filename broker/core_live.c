@@ -25,6 +25,7 @@
 #include "broker/core_policy.h"
 #include "broker/core_rate.h"
 #include "broker/core_run.h"
+#include "broker/core_sequence.h"
 #include "broker/core_steer.h"
 #include "common/log.h"
 #include "common/xalloc.h"
@@ -135,6 +136,26 @@ show_open(const struct core_run *run, const struct rec *r)
 	return buf_dup_z(&plain);
 }
 
+/* Nobody signed the list itself: it must be what `action` binds. */
+static bool
+steps_read(struct core_request *rq, const struct rec *r)
+{
+	const struct json *v = json_get(r->data, "steps");
+	size_t n = v != NULL ? json_count(v) : 1;
+	struct hash action;
+
+	if (n == 0 || n > CORE_STEPS_MAX)
+		return false;
+	rq->steps = xcalloc(n, sizeof(*rq->steps));
+	rq->steps[0] = rq->action;
+	for (rq->nsteps = 0; rq->nsteps < n; rq->nsteps++)
+		if (v != NULL &&
+		    !hash_from_hex(json_str(json_at(v, rq->nsteps)), &rq->steps[rq->nsteps]))
+			return false;
+	action = digest_sequence(rq->steps, n);
+	return hash_eq(&action, &rq->action);
+}
+
 static bool
 request_fields(struct core_request *rq, const struct rec *r)
 {
@@ -161,7 +182,7 @@ request_fields(struct core_request *rq, const struct rec *r)
 	rq->use_within_s = json_int(json_get(r->data, "use_within"));
 	rq->body_bytes = (uint64_t)json_int(json_get(r->data, "body_bytes"));
 	rq->body = hash_from_hex(field(r, "body_sha256"), &rq->body_sha256);
-	return hash_from_hex(field(r, "action"), &rq->action) &&
+	return hash_from_hex(field(r, "action"), &rq->action) && steps_read(rq, r) &&
 	       hash_from_hex(field(r, "policy"), &rq->policy) &&
 	       effect_from_json(json_get(r->data, "effects"), &rq->effects) &&
 	       time_field(r, "not_before", &rq->not_before_us) &&
@@ -242,6 +263,8 @@ on_approval(struct rec *r, const char *type, struct err *err)
 	for (size_t i = 0; i < ARRAY_LEN(ends); i++)
 		if (strcmp(type, ends[i].type) == 0)
 			core_approve_state(rq, ends[i].state, type + strlen("approval."));
+	rq->covered = rq->covered || (rq->state == CORE_RQ_VOID &&
+					 str_has_prefix(field(r, "reason"), CORE_COVERED));
 	return 0;
 }
 

@@ -88,7 +88,7 @@ judge_now(const struct core_request *rq, struct approval_result *r, struct core_
 	in.at = core_now(c);
 	*ret_beside = core_lift_beside(rq->run, str_z(rq->target), &no_txn, in.at);
 	core_lift_beside_input(*ret_beside, &in);
-	core_approve_judge(c, rq, &rq->action, &in, r);
+	core_approve_judge(c, rq, false, &in, r);
 }
 
 void

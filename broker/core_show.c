@@ -212,7 +212,8 @@ core_act_digest(const struct core_conn *conn, struct core_action *a, const struc
 	}
 	buf_lz(&pins, conn->pins);
 	buf_lz(&pins, core_op_name(a->op));
-	buf_u8(&pins, (uint8_t)txn->state);
+	/* In a failed block nothing runs: what is asked for there is to run in one that has not. */
+	buf_u8(&pins, txn->state == 'E' ? 'T' : (uint8_t)txn->state);
 	if (a->commits) {
 		buf_u32(&pins, txn->n);
 		buf_put(&pins, txn->chain.b, HASH_LEN);

@@ -134,6 +134,9 @@ request_print(const struct json *o, struct err *err)
 	line(o, "run", "run");
 	line(o, "owner", "owner");
 	line(o, "agent", "agent");
+	if (json_int(json_get(o, "steps")) > 1)
+		(void)printf("%-12s %" PRId64 ", of one transaction: all of them or none\n",
+		    "statements", json_int(json_get(o, "steps")));
 	if (json_int(json_get(o, "max_rows")) >= 0)
 		(void)printf("%-12s %" PRId64 "\n", "max rows", json_int(json_get(o, "max_rows")));
 	line(o, "preview", "preview");

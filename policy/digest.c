@@ -148,3 +148,16 @@ digest_parts_read(struct str hex, struct digest_parts *ret)
 	*ret = p;
 	return true;
 }
+
+struct hash
+digest_sequence(const struct hash *steps, size_t n)
+{
+	static const char sequence[] = "cofferdam-sequence\0\1";
+	uint8_t count[4] = {(uint8_t)(n >> 24), (uint8_t)(n >> 16), (uint8_t)(n >> 8), (uint8_t)n};
+	struct str parts[] = {str_mem(sequence, sizeof(sequence) - 1),
+	    str_mem((const char *)count, sizeof(count)),
+	    str_mem((const char *)steps, n * sizeof(*steps))};
+
+	assert(n != 0);
+	return n == 1 ? steps[0] : hash_sha256_parts(parts, ARRAY_LEN(parts));
+}

@@ -38,6 +38,9 @@ bool digest_parts_same(
 void digest_parts_put(struct buf *out, const struct digest_parts *p);
 bool digest_parts_read(struct str hex, struct digest_parts *ret);
 
+/* Of actions that are approved as one, in this order; of one alone: its own. */
+struct hash digest_sequence(const struct hash *steps, size_t n);
+
 struct digest;
 struct digest *digest_begin(void);
 void digest_field(struct digest *d, enum digest_tag tag, struct str v); /* asserts ascending tags */

@@ -350,6 +350,9 @@ void policy_say(const struct policy_input *in, struct decision *d);
 /* Open part of the slots after matching the grants: role and how many are missing. */
 size_t policy_slots_open(const struct decision *d, const struct policy_grant *grants,
     size_t ngrants, struct str owner, struct policy_slot out[POLICY_SLOTS_MAX]);
+/* Could the people of the policy, but those whose own it is, fill these slots? */
+bool policy_quorum_possible(const struct policy *p, const struct policy_input *in,
+    const struct policy_slot *slots, size_t nslots, bool verify);
 /* Does the action count for rate i, by what the rule asks besides it? Unknown counts. */
 bool policy_rate_concerns(const struct policy *p, size_t i, const struct policy_input *in);
 /* The condition-by-condition truth table, for `policy explain` and `show`. */

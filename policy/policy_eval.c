@@ -248,20 +248,21 @@ grants_roles(const struct judge *j, const struct decision *d, const struct polic
 	return j->p->npeople;
 }
 
-/* Could anybody still give what is required? */
-static bool
-quorum_possible(const struct judge *j, const struct decision *d, uint16_t *roles)
+bool
+policy_quorum_possible(const struct policy *p, const struct policy_input *in,
+    const struct policy_slot *slots, size_t nslots, bool verify)
 {
+	AUTO_FREE uint16_t *roles = xcalloc(p->npeople + 1, sizeof(*roles));
 	struct slot_match m;
 
-	for (size_t i = 0; i < j->p->npeople; i++) {
-		const struct policy_person *q = &j->p->people[i];
+	for (size_t i = 0; i < p->npeople; i++) {
+		const struct policy_person *q = &p->people[i];
 
-		roles[i] = !policy_person_can_sign(q, d->verify) || policy_input_own(j->in, q->id)
+		roles[i] = !policy_person_can_sign(q, verify) || policy_input_own(in, q->id)
 			       ? 0
-			       : policy_roles_mask(q, d->slots, d->nslots);
+			       : policy_roles_mask(q, slots, nslots);
 	}
-	policy_slots_match(d->slots, d->nslots, roles, j->p->npeople, &m);
+	policy_slots_match(slots, nslots, roles, p->npeople, &m);
 	return m.missing_total == 0;
 }
 
@@ -289,7 +290,7 @@ judge_grants(
 		return;
 	}
 	d->verdict = VERDICT_NEEDS_APPROVAL;
-	d->unsatisfiable = !quorum_possible(j, d, roles);
+	d->unsatisfiable = !policy_quorum_possible(j->p, j->in, d->slots, d->nslots, d->verify);
 }
 
 void

@@ -134,6 +134,30 @@ the_action_digests_of_the_text_are_ours(void **state)
 	assert_digest_vector(vector(&docs[1], "digest-4"));
 }
 
+static void
+the_digest_of_a_sequence_is_that_of_the_text(void **state)
+{
+	struct buf *docs = *state;
+	struct str v = vector(&docs[1], "sequence"), line;
+	struct hash steps[2], want, got;
+
+	for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
+		assert_true(str_cut(&v, '\n', &line));
+		assert_true(hash_from_hex(line, &steps[i]));
+	}
+	assert_true(str_cut(&v, '\n', &line));
+	assert_true(hash_from_hex(line, &want));
+	got = digest_sequence(steps, 2);
+	assert_true(hash_eq(&got, &want));
+	got = digest_sequence(steps, 1);
+	assert_true(hash_eq(&got, &steps[0]));
+	got = steps[0];
+	steps[0] = steps[1];
+	steps[1] = got;
+	got = digest_sequence(steps, 2);
+	assert_false(hash_eq(&want, &got));
+}
+
 #define H32(d) d d d d d d d d d d d d d d d d d d d d d d d d d d d d d d d d
 
 static const char *const forms[] = {
@@ -228,6 +252,7 @@ main(void)
 	    cmocka_unit_test(the_source_builds_the_bundle_of_the_text),
 	    cmocka_unit_test(the_bundle_loads_and_has_the_digest_of_the_text),
 	    cmocka_unit_test(the_action_digests_of_the_text_are_ours),
+	    cmocka_unit_test(the_digest_of_a_sequence_is_that_of_the_text),
 	    cmocka_unit_test(the_statement_of_the_text_is_ours_and_its_signatures_hold),
 	    cmocka_unit_test(the_statement_of_a_succession_is_ours_and_its_signature_holds),
 	};
