@@ -12,6 +12,7 @@
 
 #include "audit/chain.h"
 #include "audit/pack.h"
+#include "audit/verify_shape.h"
 #include "audit/writer_int.h"
 #include "common/clock.h"
 #include "common/xalloc.h"
@@ -25,6 +26,8 @@ struct recover {
 	/* only a start may follow `bar`, an end or a start nobody signed; `behind` is no start */
 	uint64_t bar, behind;
 	bool barred, bar_is_open, broken;
+	struct shape shape;
+	struct log_fault odd; /* the first unsigned record that no writer leaves there */
 	/* ciphertexts that records of the last segment refer to */
 	struct leaves refs;
 	uint64_t seg_first;
@@ -110,6 +113,17 @@ watch_start(struct recover *v, const struct record *r)
 		v->bar = r->seq;
 }
 
+/* What is signed stays; what this start would adopt must be what a crash can leave. */
+static void
+watch_shape(struct recover *v, const struct record *r, uint64_t segment)
+{
+	struct log_fault f[SHAPE_FAULTS_MAX];
+
+	if (shape_record(&v->shape, r, segment, f) != 0 && r->seq >= v->cp.size &&
+	    v->odd.kind == LOG_KIND_NONE)
+		v->odd = f[0];
+}
+
 static int
 take_record(struct recover *v, const struct chain *c, const struct record *r,
     const struct hash *leaf, struct err *err)
@@ -126,6 +140,7 @@ take_record(struct recover *v, const struct chain *c, const struct record *r,
 	if (pack_ref_ct(r, &ct))
 		leaves_add(&v->refs, &ct);
 	watch_start(v, r);
+	watch_shape(v, r, chain_segment(c));
 	if (r->seq >= v->cp.size)
 		leaves_add(&s->unsigned_leaves, leaf);
 	(void)snprintf(s->last_time, sizeof(s->last_time), "%.*s", STR_ARG(r->time));
@@ -163,6 +178,9 @@ judge_end(struct recover *v, const struct chain *c, struct err *err)
 		    ")%s",
 		    v->behind, v->bar_is_open ? "opening" : "close", v->bar,
 		    v->bar_is_open ? ", which no checkpoint covers" : "");
+	if (v->odd.kind != LOG_KIND_NONE)
+		return err_set(err, ERR_TAMPER, "refused: %s at seq %" PRIu64 ": %s",
+		    log_kind_name(v->odd.kind), v->odd.seq, v->odd.text);
 	return 0;
 }
 
@@ -381,7 +399,7 @@ skip_sealed(struct recover *v, struct chain *c, struct err *err)
 int
 store_recover(struct store *s, struct recovered *ret, struct err *err)
 {
-	struct recover v = {.s = s};
+	struct recover v = {.s = s, .shape = {.logdir = s->logdir}};
 	struct chain *c = NULL;
 	int r = newest_checkpoint(&v, err);
 

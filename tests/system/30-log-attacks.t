@@ -407,6 +407,8 @@ N = TOTAL
 v, rc, why, d = behind(ONE, "agent.note")
 tap.eq(v, (1, [(N, "after-close")]), "a record chained behind log.close is tampering, not an unsigned end")
 tap.ok(rc != 0 and "refused: record %d stands behind the close of the log (record %d)" % (N, N - 1) in why, "and no start signs it", why)
+v, rc, why, d = behind(ONE, "log.segment")
+tap.ok(v == (1, [(N, "resplit")]) and rc != 0 and "refused: resplit at seq %d" % N in why, "nor one that begins a segment where none begins", (v, rc, why))
 v, rc, why, d = behind(ONE, "log.heartbeat")
 tap.ok(v == (1, [(N, "after-close")]) and rc != 0, "nor one that only the writer makes", (v, rc, why))
 v, rc, why, d = behind(ONE, "log.open", "agent.note")

@@ -361,6 +361,21 @@ a_record_behind_a_start_that_nobody_signed_is_refused(void **state)
 }
 
 static void
+an_unsigned_record_that_only_begins_a_segment_is_refused_within_one(void **state)
+{
+	struct fixture *f = *state;
+	struct err err = {0};
+
+	assert_int_equal(store_close(f->store, NULL), 0);
+	store_stop(f);
+	chain_on(f, "log.segment");
+	assert_int_equal(store_start(f, &err), ERR_TAMPER);
+	assert_non_null(strstr(err.msg, "refused: resplit at seq 2"));
+	assert_int_equal(verify(f).size, 3); /* nothing was changed */
+	assert_int_equal(verify(f).faults[0].kind, LOG_KIND_RESPLIT);
+}
+
+static void
 first_starts_that_were_killed_before_they_signed_are_taken_up(void **state)
 {
 	struct fixture *f = *state;
@@ -573,6 +588,7 @@ main(void)
 	    T(a_record_behind_the_close_of_the_log_is_refused_at_start),
 	    T(a_start_behind_the_close_goes_on_and_so_does_one_that_nobody_signed),
 	    T(a_record_behind_a_start_that_nobody_signed_is_refused),
+	    T(an_unsigned_record_that_only_begins_a_segment_is_refused_within_one),
 	    T(first_starts_that_were_killed_before_they_signed_are_taken_up),
 	    T(a_start_says_how_many_unsigned_records_it_went_on_from),
 	    T(the_signer_signs_no_head_but_one_that_extends_the_last),
