@@ -11,6 +11,8 @@
 
 #include <cmocka.h>
 
+#include "audit/canon.h"
+#include "common/hash.h"
 #include "common/jcs.h"
 
 #include "common/banned.h"
@@ -88,6 +90,84 @@ keys_are_sorted_by_utf16_units(void **state UNUSED)
 	    "\"\xc3\xb6\":\"Latin Small Letter O With Diaeresis\",\"\xe2\x82\xac\":\"Euro Sign\","
 	    "\"\xf0\x9f\x98\x80\":\"Emoji: Grinning Face\","
 	    "\"\xef\xac\xb3\":\"Hebrew Letter Dalet With Dagesh\"}");
+}
+
+/* RFC 8785 3.2.2 and 3.2.4: its example, and the bytes that it comes to. */
+static const char example[] =
+    "{\n  \"numbers\": [333333333.33333329, 1E30, 4.50, 2e-3,"
+    " 0.000000000000000000000000001],\n  \"string\": \"\\u20ac$\\u000F\\u000aA'\\u0042"
+    "\\u0022\\u005c\\\\\\\"\\/\",\n  \"literals\": [null, true, false]\n}";
+static const char example_bytes[] =
+    "7b226c69746572616c73223a5b6e756c6c2c747275652c66616c73655d2c226e756d62657273223a"
+    "5b3333333333333333332e333333333333332c31652b33302c342e352c302e3030322c31652d3237"
+    "5d2c22737472696e67223a22e282ac245c75303030665c6e4127425c225c5c5c5c5c222f227d";
+
+static void
+of_the_example_of_rfc_8785_what_has_a_form_here_has_its_bytes(void **state UNUSED)
+{
+	AUTO(json) struct json_doc *d = NULL;
+	AUTO_BUF struct buf out = BUF(1000), want = BUF(1000);
+	struct str whole, string;
+	struct jcs j;
+
+	assert_true(enc_unhex(str_z(example_bytes), &want));
+	whole = buf_str(&want);
+	/* Fractions and null have none: not the whole, and nothing in its place. */
+	assert_int_equal(json_parse(str_z(example), "f", &d, NULL), ERR_SYNTAX);
+	assert_int_equal(json_parse_numbers(str_z(example), "f", &d, NULL), 0);
+	jcs_init(&j, &out);
+	assert_int_equal(jcs_value(&j, NULL, json_root(d), NULL), ERR_INVALID);
+	assert_int_equal(out.n, 0);
+	assert_false(jcs_is_canonical(whole, NULL));
+	assert_int_equal(canon_check(whole, NULL), ERR_INVALID);
+	/* The string has the bytes that end the RFC's. */
+	assert_int_equal(jcs_value(&j, NULL, json_get(json_root(d), "string"), NULL), 0);
+	string = str_mem(whole.p + whole.n - 1 - out.n, out.n);
+	assert_true(out.n == 26 && str_eq(buf_str(&out), string));
+	assert_true(jcs_is_canonical(string, NULL));
+	assert_int_equal(canon_check(string, NULL), 0);
+}
+
+/* RFC 8785 Appendix B: the texts of doubles, of which whole numbers below 2^53 have a form here. */
+static void
+numbers_of_rfc_8785_are_one_that_is_whole_or_refused(void **state UNUSED)
+{
+	static const char *const table[] = {"5e-324", "-5e-324", "1.7976931348623157e+308",
+	    "-1.7976931348623157e+308", "9007199254740992", "-9007199254740992",
+	    "295147905179352830000", "9.999999999999997e+22", "1e+23", "1.0000000000000001e+23",
+	    "999999999999999700000", "999999999999999900000", "1e+21", "9.999999999999997e-7",
+	    "0.000001", "333333333.3333332", "333333333.33333325", "333333333.3333333",
+	    "333333333.3333334", "333333333.33333343", "-0.0000033333333333333333",
+	    "1424953923781206.2", "-0"};
+	static const char *const none[] = {"NaN", "Infinity", "-Infinity"};
+	static const char *const whole[] = {"0", "9007199254740991", "-9007199254740991", "-1"};
+
+	for (size_t i = 0; i < ARRAY_LEN(table); i++) {
+		AUTO(json) struct json_doc *d = NULL;
+		AUTO_BUF struct buf out = BUF(100);
+		struct str text = str_z(table[i]);
+		struct jcs j;
+
+		assert_true(json_parse(text, "f", &d, NULL) < 0 && d == NULL);
+		assert_int_equal(canon_check(text, NULL), ERR_INVALID);
+		assert_false(jcs_is_canonical(text, NULL));
+		assert_int_equal(json_parse_numbers(text, "f", &d, NULL), 0);
+		assert_int_equal(json_type(json_root(d)), JSON_NUMBER);
+		jcs_init(&j, &out);
+		assert_int_equal(jcs_value(&j, NULL, json_root(d), NULL), ERR_INVALID);
+		assert_int_equal(out.n, 0);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(none); i++) {
+		struct json_doc *d = NULL;
+
+		assert_int_equal(json_parse(str_z(none[i]), "f", &d, NULL), ERR_SYNTAX);
+		assert_int_equal(json_parse_numbers(str_z(none[i]), "f", &d, NULL), ERR_SYNTAX);
+		assert_int_equal(canon_check(str_z(none[i]), NULL), ERR_INVALID);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(whole); i++) {
+		assert_canonical(whole[i], whole[i]);
+		assert_int_equal(canon_check(str_z(whole[i]), NULL), 0);
+	}
 }
 
 static void
@@ -354,6 +434,8 @@ main(void)
 	    cmocka_unit_test(a_record_is_emitted_without_spaces),
 	    cmocka_unit_test(strings_are_escaped_as_rfc_8785_has_it),
 	    cmocka_unit_test(keys_are_sorted_by_utf16_units),
+	    cmocka_unit_test(of_the_example_of_rfc_8785_what_has_a_form_here_has_its_bytes),
+	    cmocka_unit_test(numbers_of_rfc_8785_are_one_that_is_whole_or_refused),
 	    cmocka_unit_test(keys_that_need_escapes_are_sorted_by_what_they_mean),
 	    cmocka_unit_test(null_is_refused_and_nothing_is_written),
 	    cmocka_unit_test(depth_beyond_16_is_refused_counting_what_is_open),
