@@ -44,8 +44,13 @@ struct keeper_ask {
 	const char *const *env; /* "NAME=value" in addition to the run's; NULL: none */
 	bool home;		/* as of struct sandbox_spec */
 	uint32_t time_s;	/* until its end, keeper_time changes it; 0: KEEPER_TIME_MAX */
-	bool time_pauses;	/* then it is paused, not ended */
-	uint32_t idle_s;	/* ends when nobody was connected for so long; 0: does not */
+	const char *workspace;	/* becomes /work; NULL: an empty one, gone at the end */
+	const struct sandbox_bind *binds;
+	size_t nbinds;
+	const char *state;     /* the broker's state directory, if its place is known: no */
+	bool workspace_unsafe; /* directory may be, hold or lie in it (sandbox_workspace.h) */
+	bool time_pauses;      /* then it is paused, not ended */
+	uint32_t idle_s;       /* ends when nobody was connected for so long; 0: does not */
 };
 
 /*
@@ -115,6 +120,17 @@ struct keeper_event {
 	uint64_t total, duration_us;   /* bytes it wrote in all */
 	struct str name, error, trace; /* of a cell's error; good until the next call */
 };
+
+/*
+ * Whose call a program or cell is, as its caller names it: stands on the record with what is
+ * executed. NULL or "": not said.
+ */
+#define KEEPER_CALLER_MAX ((size_t)512) /* bytes of each that are recorded */
+struct keeper_caller {
+	const char *call, *progress, *tool_use, *turn, *execution;
+};
+/* Of all that this connection begins from now on; borrowed. */
+void keeper_caller_set(struct keeper *k, const struct keeper_caller *c);
 
 /* x: argv or language and code, cwd, env, stdin_bytes with pipe_stdin, timeout_s, tty, rows, cols,
  * merge, background are looked at. label: a name of the caller's, may be NULL. */

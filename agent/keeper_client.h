@@ -10,6 +10,7 @@ struct keeper {
 	int fd; /* -1: the answer to something was missed */
 	int pid;
 	char *id, *run, *owner;
+	const struct keeper_caller *caller; /* NULL: nobody said */
 };
 
 /* The answer in *ret, its descriptors the caller's. */

@@ -97,9 +97,17 @@ keeper_item_list(const struct keeper_run *k, bool contexts, struct buf *ret)
 
 /* --- on the record -------------------------------------------------------------------------- */
 
+static void
+text_put(struct jcs *j, const char *key, struct str s)
+{
+	if (s.n != 0)
+		jcs_str_lossy(j, key, s);
+}
+
+/* caller: whose call it is, five texts. */
 static int
-exec_record(struct keeper_run *k, const char *context, const char *language, char *const *argv,
-    struct str code, uint64_t turn, struct err *err)
+exec_record(struct keeper_run *k, const struct str *caller, const char *context,
+    const char *language, char *const *argv, struct str code, struct err *err)
 {
 	AUTO_BUF struct buf fields = BUF(FIELDS_MAX * 2), text = BUF(WIRE_BODY_MAX);
 	size_t n = 0, bytes = 0;
@@ -117,11 +125,16 @@ exec_record(struct keeper_run *k, const char *context, const char *language, cha
 			jcs_str_lossy(&j, NULL, str_z(argv[i]));
 		jcs_array_end(&j);
 	}
+	text_put(&j, "client_call", caller[0]);
+	text_put(&j, "client_progress", caller[1]);
+	text_put(&j, "client_tool_use", caller[2]);
+	text_put(&j, "client_turn", caller[3]);
 	if (context != NULL)
 		jcs_z(&j, "context", context);
+	text_put(&j, "execution", caller[4]);
 	if (language != NULL)
 		jcs_z(&j, "language", language);
-	jcs_int(&j, "turn", (int64_t)turn);
+	jcs_int(&j, "turn", (int64_t)k->turn + 1);
 	jcs_close(&j);
 	return broker_event(k->hold.broker, "exec", buf_str(&fields),
 	    language != NULL ? code : buf_str(&text), err);
@@ -290,16 +303,19 @@ int
 keeper_item_program(
     struct keeper_run *k, struct str body, uint32_t *ret_number, int *ret_stream, struct err *err)
 {
+	struct str caller[KEEPER_CALLER_TEXTS];
+	struct rd r = rd_init(body);
 	struct keeper_order o = {0};
 	AUTO_ENDS struct ends e = ENDS;
 	int rc = may_begin(k, false, err);
 	struct keeper_item *i;
 	pid_t pid;
 
-	if (rc != 0 || (rc = keeper_program_decode(body, &o, err)) != 0)
+	keeper_caller_take(&r, caller);
+	if (rc != 0 || (rc = keeper_program_decode(rd_bytes(&r, r.n), &o, err)) != 0)
 		return rc;
-	if ((rc = ends_open(&e, err)) != 0 || (rc = exec_record(k, NULL, o.language, o.argv,
-						   buf_str(&o.code), k->turn + 1, err)) != 0) {
+	if ((rc = ends_open(&e, err)) != 0 ||
+	    (rc = exec_record(k, caller, NULL, o.language, o.argv, buf_str(&o.code), err)) != 0) {
 		keeper_order_free(&o);
 		return rc;
 	}
@@ -384,15 +400,19 @@ keeper_item_context(
 int
 keeper_item_cell(struct keeper_run *k, struct str body, int *ret_stream, struct err *err)
 {
+	struct str caller[KEEPER_CALLER_TEXTS], id, code;
 	struct rd r = rd_init(body);
-	struct str id = rd_lstr(&r);
-	uint32_t timeout = rd_u32(&r);
-	struct str code = rd_lstr(&r);
-	struct keeper_item *i = keeper_item_context_find(k, id);
 	AUTO_BUF struct buf b = BUF(WIRE_BODY_MAX);
 	AUTO_FD int theirs = -1, ours = -1;
+	struct keeper_item *i;
+	uint32_t timeout;
 	int rc;
 
+	keeper_caller_take(&r, caller);
+	id = rd_lstr(&r);
+	timeout = rd_u32(&r);
+	code = rd_lstr(&r);
+	i = keeper_item_context_find(k, id);
 	if (!rd_end(&r) || code.n > SANDBOX_CODE_MAX)
 		return err_set(
 		    err, ERR_TOO_LARGE, "code of %zu bytes, limit %zu", code.n, SANDBOX_CODE_MAX);
@@ -401,7 +421,7 @@ keeper_item_cell(struct keeper_run *k, struct str body, int *ret_stream, struct 
 		    err, ERR_NOT_FOUND, "there is no context \"%.*s\" (any more)", STR_ARG(id));
 	if ((rc = keeper_is_awake(k, err)) != 0 ||
 	    (rc = keeper_item_stream(&theirs, &ours, err)) != 0 ||
-	    (rc = exec_record(k, i->id, i->language, NULL, code, k->turn + 1, err)) != 0)
+	    (rc = exec_record(k, caller, i->id, i->language, NULL, code, err)) != 0)
 		return rc;
 	buf_u64(&b, ++k->turn);
 	buf_u32(&b, timeout);

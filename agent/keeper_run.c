@@ -46,10 +46,36 @@ listener_open(struct keeper_run *k, struct err *err)
 	return 0;
 }
 
+/* As it is now: who asked looked, too, and it may be something else since. */
+static int
+workspace_take(const struct keeper_asked *a, struct sandbox_workspace *ws,
+    struct sandbox_bind room[SANDBOX_BINDS_MAX], struct sandbox_spec *spec, struct err *err)
+{
+	const struct sandbox_guard g = {.workspace = a->workspace,
+	    .workspace_option = "--workspace",
+	    .binds = a->binds,
+	    .nbinds = a->a.nbinds,
+	    .state = a->state,
+	    .socket = a->socket,
+	    .unsafe = a->a.workspace_unsafe};
+	int rc;
+
+	spec->workspace = a->workspace;
+	spec->binds = a->binds;
+	spec->nbinds = a->a.nbinds;
+	if ((rc = sandbox_spec_check(spec, err)) != 0 ||
+	    (rc = sandbox_workspace_check(&g, ws, err)) != 0)
+		return rc;
+	sandbox_workspace_apply(ws, room, spec);
+	return 0;
+}
+
 static int
 begin(struct keeper_run *k, struct err *err)
 {
 	const struct keeper_ask *a = &k->ask.a;
+	AUTO_WORKSPACE struct sandbox_workspace ws = {0};
+	struct sandbox_bind binds[SANDBOX_BINDS_MAX];
 	char **names = NULL;
 	struct agent_hold_ask ask = {.broker = {.socket = a->socket,
 					 .agent = a->agent,
@@ -63,12 +89,14 @@ begin(struct keeper_run *k, struct err *err)
 		.tied = true,
 		.home = a->home,
 		.may_lack = a->may_lack,
-		.env = a->env}};
+		.env = a->env},
+	    .ws = &ws};
 	bool none = false;
 	int rc;
 
 	ask.spec.limits.wall_s = KEEPER_TIME_MAX;
-	if ((rc = listener_open(k, err)) != 0)
+	if ((rc = workspace_take(&k->ask, &ws, binds, &ask.spec, err)) != 0 ||
+	    (rc = listener_open(k, err)) != 0)
 		return rc;
 	if (a->narrow) {
 		k->allow = a->allow;

@@ -211,12 +211,19 @@ stream_ask(struct keeper *k, uint8_t type, const struct buf *b, struct keeper_st
 	return rc == 0 ? stream_take(&m, ret, err) : rc;
 }
 
+void
+keeper_caller_set(struct keeper *k, const struct keeper_caller *c)
+{
+	k->caller = c;
+}
+
 int
 keeper_program(struct keeper *k, const struct sandbox_exec *x, const char *label,
     struct keeper_stream **ret, struct err *err)
 {
 	AUTO_BUF struct buf b = BUF(WIRE_BODY_MAX);
 
+	keeper_caller_put(&b, k->caller);
 	keeper_program_encode(x, label, &b);
 	return stream_ask(k, KEEPER_PROGRAM, &b, ret, err);
 }
@@ -274,6 +281,7 @@ keeper_cell(struct keeper *k, const char *id, struct str code, uint32_t timeout_
 {
 	AUTO_BUF struct buf b = BUF(WIRE_BODY_MAX);
 
+	keeper_caller_put(&b, k->caller);
 	buf_lz(&b, id);
 	buf_u32(&b, timeout_ms);
 	buf_lstr(&b, code);

@@ -25,6 +25,29 @@ keeper_error_put(struct buf *out, const struct err *e)
 }
 
 void
+keeper_caller_put(struct buf *out, const struct keeper_caller *c)
+{
+	static const struct keeper_caller none;
+
+	c = c != NULL ? c : &none;
+	buf_lz(out, c->call);
+	buf_lz(out, c->progress);
+	buf_lz(out, c->tool_use);
+	buf_lz(out, c->turn);
+	buf_lz(out, c->execution);
+}
+
+void
+keeper_caller_take(struct rd *r, struct str ret[KEEPER_CALLER_TEXTS])
+{
+	for (size_t i = 0; i < KEEPER_CALLER_TEXTS; i++) {
+		ret[i] = rd_lstr(r);
+		if (ret[i].n > KEEPER_CALLER_MAX)
+			ret[i].n = KEEPER_CALLER_MAX;
+	}
+}
+
+void
 keeper_list_put(struct buf *out, const char *const *list, size_t n)
 {
 	buf_u32(out, (uint32_t)n);
@@ -102,6 +125,14 @@ keeper_ask_encode(const struct keeper_ask *a, struct buf *out)
 	keeper_list_put(out, a->targets, a->ntargets);
 	keeper_list_put(out, a->allow, a->nallow);
 	keeper_list_put(out, a->env, list_count(a->env));
+	buf_lz(out, a->workspace);
+	buf_lz(out, a->state);
+	buf_u8(out, a->workspace_unsafe ? 1 : 0);
+	buf_u32(out, (uint32_t)a->nbinds);
+	for (size_t i = 0; i < a->nbinds; i++) {
+		buf_lz(out, a->binds[i].host_path);
+		buf_lz(out, a->binds[i].inside);
+	}
 	buf_u8(out, a->narrow ? 1 : 0);
 	buf_u8(out, a->home ? 1 : 0);
 	buf_u32(out, a->as);
@@ -111,6 +142,22 @@ keeper_ask_encode(const struct keeper_ask *a, struct buf *out)
 	buf_u32(out, a->idle_s);
 	for (size_t i = 0; limit_list(&l, i) != NULL; i++)
 		buf_u32(out, *limit_list(&l, i));
+}
+
+static void
+binds_take(struct rd *r, struct keeper_asked *ret)
+{
+	uint32_t n = rd_u32(r);
+
+	r->bad = r->bad || n > SANDBOX_BINDS_MAX;
+	for (; !r->bad && ret->a.nbinds < n; ret->a.nbinds++) {
+		size_t i = ret->a.nbinds;
+
+		ret->bind_paths[i] = keeper_text_take(r);
+		ret->bind_insides[i] = keeper_text_take(r);
+		ret->binds[i] = (struct sandbox_bind){ret->bind_paths[i], ret->bind_insides[i]};
+		r->bad = r->bad || ret->bind_paths[i] == NULL || ret->bind_insides[i] == NULL;
+	}
 }
 
 int
@@ -127,6 +174,10 @@ keeper_ask_decode(struct str body, struct keeper_asked *ret, struct err *err)
 	ret->targets = keeper_list_take(&r, &a->ntargets);
 	ret->allow = keeper_list_take(&r, &a->nallow);
 	ret->env = keeper_list_take(&r, NULL);
+	a->workspace = ret->workspace = keeper_text_take(&r);
+	a->state = ret->state = keeper_text_take(&r);
+	a->workspace_unsafe = rd_u8(&r) == 1;
+	binds_take(&r, ret);
 	a->targets = (const char *const *)ret->targets;
 	a->allow = (const char *const *)ret->allow;
 	a->env = (const char *const *)ret->env;
@@ -152,6 +203,12 @@ keeper_asked_free(struct keeper_asked *a)
 	free(a->socket);
 	free(a->agent);
 	free(a->task);
+	free(a->workspace);
+	free(a->state);
+	for (size_t i = 0; i < SANDBOX_BINDS_MAX; i++) {
+		free(a->bind_paths[i]);
+		free(a->bind_insides[i]);
+	}
 	keeper_list_free(a->targets);
 	keeper_list_free(a->allow);
 	keeper_list_free(a->env);

@@ -26,7 +26,7 @@ enum keeper_call {
 	KEEPER_NARROW,	 /* list allow */
 	KEEPER_EVENT,	 /* str type, str fields, str content */
 	KEEPER_END,	 /* str status, str text */
-	KEEPER_PROGRAM,	 /* keeper_program_encode -> u32 number; fd: the stream */
+	KEEPER_PROGRAM,	 /* caller, keeper_program_encode -> u32 number; fd: the stream */
 	KEEPER_ATTACH,	 /* u32 number -> fd: the stream */
 	KEEPER_PROGRAMS, /* -> str JSON */
 	KEEPER_INPUT,	 /* u32 number, u8 close, str bytes */
@@ -36,7 +36,7 @@ enum keeper_call {
 	KEEPER_CONTEXTS, /* -> str JSON */
 	KEEPER_CLOSE,	 /* str id of a context */
 	KEEPER_RESTART,	 /* str id */
-	KEEPER_CELL,	 /* str id, u32 timeout ms, str code -> fd: the stream */
+	KEEPER_CELL,	 /* caller, str id, u32 timeout ms, str code -> fd: the stream */
 	KEEPER_QUERY,	 /* str verb, str arguments -> str JSON */
 };
 
@@ -58,6 +58,11 @@ enum keeper_hold {
  * str text. ENDED u8 cause, u32 value, u8 end, u64 total, u64 duration us, str name, error, trace.
  */
 
+/* The caller of a request: five texts. They point into the frame, cut at KEEPER_CALLER_MAX. */
+#define KEEPER_CALLER_TEXTS 5
+void keeper_caller_put(struct buf *out, const struct keeper_caller *c); /* NULL: none */
+void keeper_caller_take(struct rd *r, struct str ret[KEEPER_CALLER_TEXTS]);
+
 void keeper_list_put(struct buf *out, const char *const *list, size_t n);
 /* NULL-terminated, each text owned by it; NULL when malformed. keeper_list_free. */
 char **keeper_list_take(struct rd *r, size_t *ret_n);
@@ -69,7 +74,9 @@ char *keeper_text_take(struct rd *r);
 void keeper_ask_encode(const struct keeper_ask *a, struct buf *out);
 struct keeper_asked { /* owns what is in it */
 	struct keeper_ask a;
-	char *id, *socket, *agent, *task;
+	char *id, *socket, *agent, *task, *workspace, *state;
+	char *bind_paths[SANDBOX_BINDS_MAX], *bind_insides[SANDBOX_BINDS_MAX];
+	struct sandbox_bind binds[SANDBOX_BINDS_MAX]; /* a.nbinds of them; a.binds is not set */
 	char **targets, **allow, **env;
 };
 int keeper_ask_decode(struct str body, struct keeper_asked *ret, struct err *err);

@@ -76,6 +76,7 @@ struct mcp_work {
 	bool stopped;
 	struct mcp_order order;
 	struct json_doc *doc; /* that its arguments point into */
+	char *said[4];	      /* of its call, as order.caller has it */
 	struct mcp_context *context;
 	struct mcp_call *call; /* that waits for it; NULL: none */
 	struct loop_timer *timer;

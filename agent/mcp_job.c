@@ -88,8 +88,12 @@ work(struct mcp_job *j)
 		run_begin(j);
 		return;
 	}
-	if (keeper_open(j->o->keeper, &j->k, &e) != 0 ||
-	    jobs[j->o->tool](j, &members, &failed, &e) != 0) {
+	if (keeper_open(j->o->keeper, &j->k, &e) != 0) {
+		failure_send(j, &e);
+		return;
+	}
+	keeper_caller_set(j->k, &j->o->caller);
+	if (jobs[j->o->tool](j, &members, &failed, &e) != 0) {
 		failure_send(j, &e);
 		return;
 	}

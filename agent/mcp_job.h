@@ -21,6 +21,7 @@ struct mcp_order {
 	struct mcp_args args;
 	const char *keeper;  /* id of the run's keeper */
 	const char *context; /* id, or "": one is to be opened */
+	struct keeper_caller caller;
 };
 
 /*

@@ -61,38 +61,79 @@ http(const struct mcp_options *o, struct mcp_config *config, struct err *err)
 	return mcp_http_serve(&c, err);
 }
 
-int
-main(int argc, char **argv)
+/* Before the first client comes; each run's keeper looks again. */
+static int
+workspace_check(const struct mcp_options *o, struct err *err)
 {
-	AUTO_FREE char *socket = NULL;
+	AUTO_WORKSPACE struct sandbox_workspace ws = {0};
+	AUTO_FREE char *warning = NULL;
+	const struct sandbox_guard guard = {.workspace = o->workspace,
+	    .workspace_option = "--workspace",
+	    .binds = o->binds.at,
+	    .nbinds = o->binds.n,
+	    .state = o->state,
+	    .socket = o->socket,
+	    .unsafe = o->workspace_unsafe};
+	const struct sandbox_spec given = {
+	    .workspace = o->workspace, .binds = o->binds.at, .nbinds = o->binds.n};
+	int rc;
+
+	/* As it was given: the real paths behind it have no dots and are never relative. */
+	if ((rc = sandbox_spec_check(&given, err)) != 0 ||
+	    (rc = sandbox_workspace_check(&guard, &ws, err)) != 0)
+		return rc;
+	if ((warning = sandbox_workspace_warning(&ws)) != NULL)
+		log_warn("%s", warning);
+	return 0;
+}
+
+static int
+serve(const struct mcp_options *o)
+{
+	AUTO_FREE char *socket = agent_hold_socket(o->socket, o->state);
 	struct mcp_config config;
-	struct mcp_options o;
 	struct err e = {0};
 
-	log_init("cofferdam mcp", LOG_INFO_);
-	if (mcp_options_parse(argc, argv, &o, &e) != 0) {
-		log_error("%s", e.msg);
-		return 2;
-	}
-	if (o.help) {
-		mcp_options_help();
-		return 0;
-	}
-	socket = agent_hold_socket(o.socket, o.state);
 	config = (struct mcp_config){
 	    .ask = {.socket = socket,
-		.agent = o.agent,
-		.targets = o.targets,
-		.ntargets = o.ntargets,
+		.agent = o->agent,
+		.targets = o->targets,
+		.ntargets = o->ntargets,
 		.as = KEEPER_SELF,
-		.limits = o.limits,
-		.may_lack = o.limits_optional ? SANDBOX_LAYER_LIMITS | SANDBOX_LAYER_FREEZER : 0,
-		.time_s = (uint32_t)o.max_time_s},
-	    .task = o.task,
-	    .wait_ms = (uint32_t)o.wait_s * 1000};
-	if ((o.listen != NULL ? http(&o, &config, &e) : stdio(&config, &e)) != 0) {
+		.limits = o->limits,
+		.workspace = o->workspace,
+		.binds = o->binds.at,
+		.nbinds = o->binds.n,
+		.state = o->state,
+		.workspace_unsafe = o->workspace_unsafe,
+		.may_lack = o->limits_optional ? SANDBOX_LAYER_LIMITS | SANDBOX_LAYER_FREEZER : 0,
+		.time_s = (uint32_t)o->max_time_s},
+	    .task = o->task,
+	    .wait_ms = (uint32_t)o->wait_s * 1000};
+	if ((o->listen != NULL ? http(o, &config, &e) : stdio(&config, &e)) != 0) {
 		log_error("%s", e.msg);
 		return 1;
 	}
 	return 0;
+}
+
+int
+main(int argc, char **argv)
+{
+	struct mcp_options o;
+	struct err e = {0};
+	int rc = 2;
+
+	log_init("cofferdam mcp", LOG_INFO_);
+	if (mcp_options_parse(argc, argv, &o, &e) != 0 ||
+	    (!o.help && workspace_check(&o, &e) != 0)) {
+		log_error("%s", e.msg);
+	} else if (o.help) {
+		mcp_options_help();
+		rc = 0;
+	} else {
+		rc = serve(&o);
+	}
+	mcp_options_free(&o);
+	return rc;
 }

@@ -131,7 +131,7 @@ mcp_message_read(struct str text, struct mcp_message *ret, struct err *err)
 	if (json_type(o) != JSON_OBJECT)
 		return refuse(MCP_INVALID_REQUEST, err,
 		    "a message is one JSON object; batches are not served");
-	id = json_get(o, "id");
+	id = ret->id_value = json_get(o, "id");
 	if (id == NULL)
 		ret->id[0] = '\0';
 	else if (!id_take(id, ret->id))

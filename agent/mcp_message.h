@@ -38,9 +38,9 @@ struct mcp_message {
 	char id[MCP_ID_MAX + 1];    /* JSON text of a string or number; "": none */
 	char token[MCP_ID_MAX + 1]; /* of _meta.progressToken; "": none */
 	struct str method;
-	const struct json *params, *meta; /* NULL: none */
-	const struct json *result;	  /* of a response; NULL: it is an error */
-	bool versioned;			  /* _meta says a protocol version: the modern era */
+	const struct json *params, *meta, *id_value; /* NULL: none */
+	const struct json *result;		     /* of a response; NULL: it is an error */
+	bool versioned; /* _meta says a protocol version: the modern era */
 	struct str version;
 	const struct json *capabilities; /* of the client, of a modern request; NULL: none said */
 };

@@ -10,7 +10,7 @@
 
 #include "common/banned.h"
 
-enum { TARGET = OPTION_OWN, HOST, ORIGIN };
+enum { TARGET = OPTION_OWN, HOST, ORIGIN, BIND };
 #define AT(m) offsetof(struct mcp_options, m)
 
 static const struct option_row rows[] = {
@@ -27,8 +27,14 @@ static const struct option_row rows[] = {
 	"a call is answered after so many seconds, done or not (default: 45)"},
     {"--max-time", OPTION_NUMBER, AT(max_time_s), 1, 86400, "S",
 	"seconds of a run's life (default: 86400)"},
+    {"--workspace", OPTION_TEXT, AT(workspace), 0, 0, "DIR",
+	"becomes /work of each run (default: an empty tmpfs of --disk, gone at the end)"},
+    {"--workspace-unsafe", OPTION_FLAG, AT(workspace_unsafe), 0, 0, "",
+	"allow a workspace that holds ~/.ssh or the like; the level says so"},
+    {"--ro-bind", BIND, 0, 0, 0, "HOST[:INSIDE]",
+	"show a path of the host read-only; may be repeated"},
     {"--memory", OPTION_NUMBER32, AT(limits.memory_mib), 16, 1 << 20, "MIB",
-	"memory of all programs, /tmp and /work (default: 1024)"},
+	"memory of all programs, /tmp and a private /work (default: 1024)"},
     {"--cpu", OPTION_NUMBER32, AT(limits.cpu_percent), 1, 6400, "PERCENT",
 	"100 is one processor (default: 200)"},
     {"--pids", OPTION_NUMBER32, AT(limits.pids), 4, 32768, "N",
@@ -36,7 +42,7 @@ static const struct option_row rows[] = {
     {"--output", OPTION_NUMBER32, AT(limits.output_mib), 1, 4096, "MIB",
 	"output of one execution; more ends it (default: 64)"},
     {"--disk", OPTION_NUMBER32, AT(limits.workspace_mib), 1, 1 << 20, "MIB",
-	"size of /tmp and of /work, each (default: 512)"},
+	"size of /tmp and of a private /work, each (default: 512)"},
     {"--limits-optional", OPTION_FLAG, AT(limits_optional), 0, 0, "",
 	"go on without memory, process and CPU limits where there are no cgroups"},
     {"--listen", OPTION_TEXT, AT(listen), 0, 0, "ADDRESS:PORT",
@@ -75,6 +81,7 @@ own_take(void *into, const struct option_row *r, const char *value, struct err *
 
 	switch (OPTION_KIND(r)) {
 	case TARGET: return option_add(r, o->targets, &o->ntargets, AGENT_TARGETS_MAX, value, err);
+	case BIND: return sandbox_bind_add(&o->binds, value, err);
 	case HOST: return option_add(r, o->hosts, &o->nhosts, MCP_LIST_OPTIONS_MAX, value, err);
 	}
 	return option_add(r, o->origins, &o->norigins, MCP_LIST_OPTIONS_MAX, value, err);
@@ -111,4 +118,10 @@ mcp_options_parse(int argc, char **argv, struct mcp_options *o, struct err *err)
 	    .agent = "mcp", .wait_s = MCP_WAIT_MS / 1000, .idle_s = 1800, .max_time_s = 86400};
 	rc = option_read(&l, argc, argv, err);
 	return rc == 0 ? check(o, err) : rc;
+}
+
+void
+mcp_options_free(struct mcp_options *o)
+{
+	sandbox_binds_free(&o->binds);
 }

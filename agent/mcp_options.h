@@ -12,7 +12,9 @@ struct mcp_options {
 	const char *targets[AGENT_TARGETS_MAX];
 	size_t ntargets;
 	struct sandbox_limits limits;
-	bool limits_optional, help;
+	const char *workspace;
+	struct sandbox_binds binds;
+	bool limits_optional, workspace_unsafe, help;
 	uint64_t max_time_s, wait_s, idle_s;
 	/* HTTP; listen NULL: stdio */
 	const char *listen, *tls_cert, *tls_key, *client_ca, *token_file;
@@ -23,5 +25,6 @@ struct mcp_options {
 /* argv[0] is skipped; ERR_INVALID names the option, its value and what is wanted. */
 int mcp_options_parse(int argc, char **argv, struct mcp_options *ret, struct err *err);
 void mcp_options_help(void);
+void mcp_options_free(struct mcp_options *o);
 
 #endif

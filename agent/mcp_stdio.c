@@ -1,7 +1,7 @@
 /*
  * MCP over standard input and output. Runs in cofferdam-mcp and in the fixture of the conformance
- * tests. Nothing but messages goes to standard output; a client that does not read them, or sends a
- * line without end, ends its own server.
+ * tests. Nothing but messages goes to standard output; a client that does not read them ends its
+ * own server.
  */
 #include "agent/mcp_stdio.h"
 
@@ -24,6 +24,7 @@ static struct {
 	struct buf in, out;
 	size_t out_at, looked;
 	bool blocking; /* standard output is nothing that epoll takes */
+	bool skipping; /* what is left of a line that was too long */
 } io;
 
 static void
@@ -85,6 +86,20 @@ on_out(void *arg UNUSED, uint32_t events)
 		flush();
 }
 
+/*
+ * A line over the limit is refused once, by what of it is here: a message that is cut has no id
+ * that could be told. The rest of it goes by unread, and the session goes on.
+ */
+static void
+too_long(void)
+{
+	if (!io.skipping)
+		mcp_session_take(io.s, buf_str(&io.in), NULL, MCP_STDIO);
+	io.skipping = true;
+	buf_reset(&io.in);
+	io.looked = 0;
+}
+
 static void
 lines_take(void)
 {
@@ -94,12 +109,15 @@ lines_take(void)
 		size_t n = (size_t)(end - io.in.p);
 		struct str line = str_trim(str_mem(io.in.p, n));
 
-		if (line.n != 0)
+		if (line.n != 0 && !io.skipping)
 			mcp_session_take(io.s, line, NULL, MCP_STDIO);
+		io.skipping = false;
 		buf_drop(&io.in, n + 1);
 		io.looked = 0;
 	}
 	io.looked = io.in.n;
+	if (io.in.n > MCP_MESSAGE_MAX || io.skipping)
+		too_long();
 }
 
 static void
@@ -115,11 +133,6 @@ on_in(void *arg UNUSED, uint32_t events UNUSED)
 		return;
 	}
 	buf_put(&io.in, room, (size_t)n);
-	if (buf_over(&io.in)) {
-		log_error("a line of over %zu bytes is no message", MCP_MESSAGE_MAX);
-		loop_stop(io.loop, 1);
-		return;
-	}
 	lines_take();
 }
 

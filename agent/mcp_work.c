@@ -36,6 +36,8 @@ mcp_work_free(struct mcp_work *w)
 	loop_timer_del(w->timer);
 	mcp_wire_free(w->wire);
 	json_free(w->doc);
+	for (size_t i = 0; i < ARRAY_LEN(w->said); i++)
+		free(w->said[i]);
 	free(w->result);
 	free(w->failure);
 	free(w);
@@ -289,6 +291,34 @@ context_for(struct mcp_client *c, const struct mcp_args *a)
 	return &c->contexts[c->ncontexts++];
 }
 
+/* A text as it is, all else as JSON. */
+static char *
+said(const struct json *v)
+{
+	AUTO_BUF struct buf b = BUF(4096);
+
+	if (json_type(v) == JSON_STRING)
+		return str_dup(json_str(v));
+	if (v != NULL)
+		(void)mcp_value_put(&b, v);
+	return buf_over(&b) ? xstrdup("(too long)") : buf_dup_z(&b);
+}
+
+/* What its client calls this call: it goes on the record with what is executed. */
+static void
+caller_note(struct mcp_work *w, const struct mcp_message *m)
+{
+	/* As clients send them that are known to (Claude Code; Codex). */
+	const struct json *use = json_get(m->meta, "claudecode/toolUseId");
+
+	w->said[0] = said(m->id_value);
+	w->said[1] = said(json_get(m->meta, "progressToken"));
+	w->said[2] = said(use != NULL ? use : json_get(m->meta, "callId"));
+	w->said[3] = said(json_get(m->meta, "x-codex-turn-metadata"));
+	w->order.caller =
+	    (struct keeper_caller){w->said[0], w->said[1], w->said[2], w->said[3], w->id};
+}
+
 void
 mcp_work_new(
     struct mcp_client *c, enum mcp_tool_id tool, const struct mcp_args *args, struct mcp_call *call)
@@ -305,6 +335,7 @@ mcp_work_new(
 	    .state = MCP_WAITS,
 	    .order = {.tool = tool, .args = *args, .life_fd = -1},
 	    .context = x};
+	caller_note(w, &call->m);
 	w->doc = TAKE_PTR(call->m.doc);
 	(void)snprintf(w->id, sizeof(w->id), "x%llu", (unsigned long long)++c->numbers);
 	TAILQ_INSERT_TAIL(&c->works, w, link);
