@@ -77,6 +77,9 @@ int core_act_head(const struct core_run *run, const struct core_action *a, struc
 
 /* core_act_effects.c */
 void core_act_facts(struct core_action *a, struct core_facts *f);
+bool core_act_copies_in(const struct core_action *a);
+/* Behind its verdict: refused, where core could not do it as it was judged or is to be signed. */
+void core_act_limits(struct core_act *act, struct core_action *a);
 void core_act_executes(const struct core_stmts *s, struct core_action *a);
 /* core_preview.c asked the target, or could not: the act goes on to its records. */
 void core_act_previewed(struct core_act *act);

@@ -1,8 +1,12 @@
 /*
  * What an action does (process: core): effects and what else the verdict needs, by the facts of its
- * text and of the texts that it EXECUTEs. What core does not know stays what the parser said.
+ * text and of the texts that it EXECUTEs, and what of it core cannot hold to its limits. What core
+ * does not know stays what the parser said.
  */
 #include "broker/core_act.h"
+
+#include "broker/core_approve.h"
+#include "broker/core_witness.h"
 
 #include "common/banned.h"
 
@@ -79,4 +83,69 @@ core_act_executes(const struct core_stmts *s, struct core_action *a)
 	a->effects = f->view.effects_resolved | inner;
 	if (b.n != 0)
 		a->inner = buf_dup_z(&b);
+}
+
+/* --- what core cannot do, although it might be permitted --------------------------- */
+
+bool
+core_act_copies_in(const struct core_action *a)
+{
+	return a->facts != NULL && a->facts->view.copy_in;
+}
+
+static const char *
+uncountable(const struct core_act *act, const struct core_action *a)
+{
+	if (a->hidden_dml)
+		return "rows changed under WITH, EXPLAIN or COPY cannot be counted against the row "
+		       "limit";
+	if (!a->dml)
+		return NULL;
+	if (a->txn || a->fence)
+		return "a change under a row limit cannot be sent together with transaction "
+		       "control";
+	if (core_act_copies_in(a) && a->statements > 1)
+		return "COPY FROM STDIN under a row limit must be the only statement of its text";
+	if (act->nexec > 1 || act->conn->pipeline)
+		return "a change under a row limit must be the only statement of its exchange: "
+		       "send it alone, or in a transaction that is open already";
+	return NULL;
+}
+
+/* Said before an approval is used up, where it is known that it would be for nothing. */
+static bool
+unwitnessed(struct core_act *act, struct core_action *a)
+{
+	const struct core *c = act->conn->from.run->core;
+
+	if (a->d.verdict != VERDICT_ALLOW || a->unwitnessed != NULL)
+		return false;
+	a->unwitnessed = core_witness_short(c, core_witness_needed(c, a->effects));
+	if (a->unwitnessed == NULL)
+		return false;
+	core_decide_refuse(&act->conn->from, a, &act->txn, "57P03", a->unwitnessed);
+	return true;
+}
+
+void
+core_act_limits(struct core_act *act, struct core_action *a)
+{
+	const char *why = NULL;
+
+	if (a->d.verdict == VERDICT_DENY || unwitnessed(act, a))
+		return;
+	if (a->d.verdict == VERDICT_NEEDS_APPROVAL && core_act_copies_in(a)) {
+		core_decide_refuse(&act->conn->from, a, &act->txn, "0A000",
+		    effects_sql_unapprovable(&a->facts->view));
+		return;
+	}
+	if (a->d.max_rows >= 0)
+		why = uncountable(act, a);
+	if (why != NULL) {
+		core_decide_refuse(&act->conn->from, a, &act->txn, "42501", why);
+	} else if (a->d.verdict == VERDICT_NEEDS_APPROVAL && strlen(a->show) > CORE_SHOWN_MAX) {
+		core_decide_refuse(&act->conn->from, a, &act->txn, "54000",
+		    "the statement with its parameters is over 65536 bytes, more than people can "
+		    "be shown");
+	}
 }

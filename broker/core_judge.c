@@ -12,7 +12,6 @@
 #include "broker/core_approve.h"
 #include "broker/core_lift.h"
 #include "broker/core_sequence.h"
-#include "broker/core_witness.h"
 #include "common/pgwire.h"
 #include "common/xalloc.h"
 
@@ -33,70 +32,6 @@ commits(const struct walk *w, const struct core_facts *f)
 }
 
 /* --- one verdict ----------------------------------------------------------------- */
-
-static bool
-copies_in(const struct core_action *a)
-{
-	return a->facts != NULL && a->facts->view.copy_in;
-}
-
-static const char *
-uncountable(const struct walk *w, const struct core_action *a)
-{
-	if (a->hidden_dml)
-		return "rows changed under WITH, EXPLAIN or COPY cannot be counted against the row "
-		       "limit";
-	if (!a->dml)
-		return NULL;
-	if (a->txn || a->fence)
-		return "a change under a row limit cannot be sent together with transaction "
-		       "control";
-	if (copies_in(a) && a->statements > 1)
-		return "COPY FROM STDIN under a row limit must be the only statement of its text";
-	if (w->act->nexec > 1 || w->conn->pipeline)
-		return "a change under a row limit must be the only statement of its exchange: "
-		       "send it alone, or in a transaction that is open already";
-	return NULL;
-}
-
-/* Said before an approval is used up, where it is known that it would be for nothing. */
-static bool
-unwitnessed(struct walk *w, struct core_action *a)
-{
-	const struct core *c = w->conn->from.run->core;
-
-	if (a->d.verdict != VERDICT_ALLOW || a->unwitnessed != NULL)
-		return false;
-	a->unwitnessed = core_witness_short(c, core_witness_needed(c, a->effects));
-	if (a->unwitnessed == NULL)
-		return false;
-	core_decide_refuse(&w->conn->from, a, &w->act->txn, "57P03", a->unwitnessed);
-	return true;
-}
-
-static void
-limits(struct walk *w, struct core_action *a)
-{
-	struct core_act *act = w->act;
-	const char *why = NULL;
-
-	if (a->d.verdict == VERDICT_DENY || unwitnessed(w, a))
-		return;
-	if (a->d.verdict == VERDICT_NEEDS_APPROVAL && copies_in(a)) {
-		core_decide_refuse(&w->conn->from, a, &act->txn, "0A000",
-		    effects_sql_unapprovable(&a->facts->view));
-		return;
-	}
-	if (a->d.max_rows >= 0)
-		why = uncountable(w, a);
-	if (why != NULL) {
-		core_decide_refuse(&w->conn->from, a, &act->txn, "42501", why);
-	} else if (a->d.verdict == VERDICT_NEEDS_APPROVAL && strlen(a->show) > CORE_SHOWN_MAX) {
-		core_decide_refuse(&w->conn->from, a, &act->txn, "54000",
-		    "the statement with its parameters is over 65536 bytes, more than people can "
-		    "be shown");
-	}
-}
 
 /* What the names and the transaction are after this action, if it runs. */
 static void
@@ -198,7 +133,7 @@ judge(struct walk *w, struct core_action *a)
 		core_decide_refuse(&w->conn->from, a, txn, a->refuse_state, a->refuse_why);
 	else
 		core_decide_judge(&w->conn->from, a, txn);
-	limits(w, a);
+	core_act_limits(act, a);
 	keep_grants(act, a);
 	core_decide_finish(&w->conn->from, a);
 	act->actions[act->nactions++] = a;
@@ -215,7 +150,7 @@ judge(struct walk *w, struct core_action *a)
 	if ((a->effects & CORE_EFFECTS_SCHEMA) != 0)
 		core_approve_schema_changed(&w->conn->from, a->request);
 	act->wrap = act->wrap || (a->d.max_rows >= 0 && a->dml);
-	act->copy_in = act->copy_in || copies_in(a);
+	act->copy_in = act->copy_in || core_act_copies_in(a);
 	apply(w, a);
 	return true;
 }
@@ -261,7 +196,7 @@ copy_must_be_last(const struct walk *w, struct core_action *a)
 	struct str s = buf_str(&w->act->msgs);
 	struct pgwire_msg m;
 
-	if (!copies_in(a))
+	if (!core_act_copies_in(a))
 		return;
 	s = str_mem(s.p + w->at, s.n - w->at);
 	for (size_t i = 0; pgwire_next(s, SIZE_MAX, &m, NULL) == 1; i++) {

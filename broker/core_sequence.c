@@ -51,7 +51,9 @@ has_room(const struct core_action *a, const struct core_request *rq)
 		return true;
 	if (act == NULL || a->fence)
 		return false;
-	if (act->txn.state == 'T')
+	/* The text may begin the block, as its first statement. */
+	if (act->txn.state == 'T' ||
+	    (a->facts != NULL && a->facts->txn && !a->commits && !a->facts->rollback))
 		return true;
 	return act->kind != CORE_ACT_QUERY &&
 	       (act->kind != CORE_ACT_SYNC || act->nexec - act->nactions >= rq->nsteps);

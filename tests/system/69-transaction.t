@@ -426,6 +426,19 @@ r = p.query("BEGIN; %s; %s; COMMIT" % (delete("c", i), delete("d", i)))
 sign(request_of(r))
 tap.eq(p.query("BEGIN; %s; %s; COMMIT" % (delete("c", i), delete("d", i))).tag, "COMMIT", "with BEGIN and COMMIT, too")
 
+i, = ids()
+A, B = "BEGIN; " + delete("a", i), delete("b", i)
+
+
+def begins():
+    r = p.query(A)
+    r = p.query(B) if r.ok else r
+    return p.query("COMMIT" if r.ok else "ROLLBACK") if p.txn != 0 else r
+
+
+refuse_all()
+tap.eq(until_through(begins), (3, 2), "a text that begins the transaction may be the first of them")
+
 # === at its limits =================================================================================================
 o = connect("one-db")
 i, = ids()

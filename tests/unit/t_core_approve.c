@@ -244,6 +244,86 @@ changed_in_a_transaction(struct world *w)
 	server_done(w, 1, 6, 1, 'T', 1);
 }
 
+/* One statement of an open transaction, refused. */
+static void
+wants(struct world *w, uint64_t act, const char *sql)
+{
+	client_query(w, 1, act, sql);
+	assert_true(leased(w).token.n != 0);
+	server_done(w, 1, act, 5, 'E', 0);
+}
+
+static void
+runs(struct world *w, uint64_t act, const char *sql, char txn)
+{
+	client_query(w, 1, act, sql);
+	assert_int_equal(leased(w).token.n, 0);
+	server_done(w, 1, act, 1, txn, 1);
+}
+
+/* Two statements of one transaction, asked for and signed as one. */
+static void
+two_are_armed(struct world *w)
+{
+	client_ready(w, 1);
+	runs(w, 2, "BEGIN", 'T');
+	wants(w, 3, SQL);
+	assert_int_equal(core_request_steps(newest(w)), 1);
+	wants(w, 4, SQL "0");
+	assert_int_equal(core_request_steps(newest(w)), 2);
+	assert_true(TAILQ_FIRST(&w->run->requests)->covered);
+	assert_int_equal(TAILQ_FIRST(&w->run->requests)->state, CORE_RQ_VOID);
+	runs(w, 5, "ROLLBACK", 'I');
+	assert_int_equal(sign(w, "approve", "dana", "dba", &w->dana), 0);
+	assert_int_equal(sign(w, "approve", "omar", "oncall", &w->omar), 0);
+	assert_int_equal(newest(w)->state, CORE_RQ_ARMED);
+}
+
+static void
+two_statements_of_a_transaction_are_signed_and_used_as_one(void **state)
+{
+	struct world *w = *state;
+
+	two_are_armed(w);
+	runs(w, 6, "BEGIN", 'T');
+	runs(w, 7, SQL, 'T');
+	assert_int_equal(newest(w)->state, CORE_RQ_CONSUMED);
+	runs(w, 8, SQL "0", 'T');
+	assert_int_equal(count(w, "approval.consumed"), 1);
+	runs(w, 9, "COMMIT", 'I');
+}
+
+static void
+the_first_of_two_is_not_committed_alone(void **state)
+{
+	struct world *w = *state;
+
+	two_are_armed(w);
+	runs(w, 6, "BEGIN", 'T');
+	runs(w, 7, SQL, 'T');
+	client_query(w, 1, 8, "COMMIT");
+	assert_true(leased(w).token.n != 0);
+	assert_verdict(w, "deny");
+	server_done(w, 1, 8, 5, 'E', 0);
+	assert_int_equal(newest(w)->state, CORE_RQ_CONSUMED);
+}
+
+static void
+what_rollback_to_may_have_undone_is_not_committed_in_part(void **state)
+{
+	struct world *w = *state;
+
+	two_are_armed(w);
+	runs(w, 6, "BEGIN", 'T');
+	runs(w, 7, "SAVEPOINT s", 'T');
+	runs(w, 8, SQL, 'T');
+	runs(w, 9, SQL "0", 'T');
+	runs(w, 10, "ROLLBACK TO s", 'T');
+	client_query(w, 1, 11, "COMMIT");
+	assert_true(leased(w).token.n != 0);
+	assert_verdict(w, "deny");
+}
+
 static void
 signatures_of_a_transaction_cover_its_commit(void **state)
 {
@@ -1031,6 +1111,9 @@ main(void)
 	    world_test(the_same_action_is_the_same_request_and_another_is_not),
 	    world_test(a_run_has_a_ceiling_of_open_requests_and_the_next_is_refused_and_recorded),
 	    world_test(two_people_arm_it_and_it_passes_once_with_its_row_limit),
+	    world_test(two_statements_of_a_transaction_are_signed_and_used_as_one),
+	    world_test(the_first_of_two_is_not_committed_alone),
+	    world_test(what_rollback_to_may_have_undone_is_not_committed_in_part),
 	    world_test(signatures_of_a_transaction_cover_its_commit),
 	    world_test(they_do_not_cover_another_change_in_the_same_text),
 	    world_test(nothing_is_sent_before_the_consumption_is_durable),
