@@ -340,6 +340,10 @@ options_check(const struct agent_options *o, struct err *err)
 		    "COMMAND...");
 	if (o->model == NULL && (o->base_url != NULL || o->max_output_tokens != 0))
 		return err_set(err, ERR_INVALID, "--base-url and --max-output-tokens need --model");
+	if (o->model == NULL && o->max_cost != 0)
+		return err_set(err, ERR_INVALID,
+		    "--max-cost needs --model: a script has no price, and a command's model calls "
+		    "are not counted");
 	if (o->profile != NULL && (o->command == NULL || o->no_profile))
 		return err_set(err, ERR_INVALID,
 		    "--profile %s: for a command, and not beside --no-profile", o->profile);

@@ -339,6 +339,12 @@ check_target_host(struct reader *r, const struct json *v, struct target *t, stru
 		    STR_ARG(p->id));
 		return 0;
 	}
+	/* The loop asks models from here; all else is asked for inside. */
+	if (policy_host_is_loopback(p->host) && (p->model == TARGET_MODEL_NONE || p->wrapped))
+		read_warn(r, v,
+		    "target %.*s: %.*s is the sandbox itself to code in it, whose clients then ask "
+		    "no proxy: give it a name as its host, and this as its address",
+		    STR_ARG(p->id), STR_ARG(p->host));
 	for (size_t i = 0; p->port == 0 && i < ARRAY_LEN(kinds); i++)
 		if (kinds[i].kind == p->kind)
 			p->port = (uint16_t)kinds[i].port;

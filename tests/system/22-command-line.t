@@ -241,6 +241,8 @@ for argv, words in ((["run", "--frob"], '"--frob"' + HERE), (["run", "ls"], '"ls
                     (["run", "--max-cost", "0.0000001"], '--max-cost must be an amount above 0 of at most six decimals, is "0.0000001"'),
                     (["run"] + ["--effect", "read"] * 25, '--effect may be given 24 times at most; "read" is one more'),
                     (["run"] + ["--ro-bind", "/opt"] * 33, "--ro-bind: at most 32"),
+                    (["run", "--task", "t", "--script", "s", "--max-cost", "1"], "--max-cost needs --model"),
+                    (["run", "--max-cost", "1", "--", "ls"], "--max-cost needs --model"),
                     (["mcp", "--frob"], '"--frob"' + HERE), (["mcp", "--wait", "51"], '--wait must be a number from 1 to 50, is "51"'),
                     (["mcp", "--limits-optional=1"], '--limits-optional takes no value, is "1"'), (["mcp", "--token-file"], "--token-file wants a value: FILE"),
                     (["mcp"] + ["--allow-host", "h"] * 17, '--allow-host may be given 16 times at most; "h" is one more'),

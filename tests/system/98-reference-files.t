@@ -228,5 +228,12 @@ for change, words in (({"address": "127.0.0.1"}, "nothing is dialled"), ({"crede
     r = check(**change)
     tap.ok(r.returncode != 0 and words in r.stdout, "a target with %s is refused" % change, r.stdout)
 tap.eq(check().returncode, 0, "the one above is not")
+for host in ("127.0.0.1", "localhost"):
+    r = check(files=None, origin="http://%s:8080" % host)
+    tap.ok(r.returncode == 0 and "target docs: %s is the sandbox itself" % host in r.stdout, "a site at %s is warned of: no client inside would ask the broker for it" % host, r.stdout)
+r = check(files=None, origin="http://docs.test:8080", address="127.0.0.1")
+tap.ok(r.returncode == 0 and "the sandbox itself" not in r.stdout, "under a name of its own it is not", r.stdout)
+r = check(files=None, kind="http", origin="http://127.0.0.1:11434", model="openai")
+tap.ok(r.returncode == 0 and "the sandbox itself" not in r.stdout, "nor a model, which the loop asks from outside", r.stdout)
 hr.end()
 tap.done()
