@@ -401,11 +401,24 @@ wrong_record(struct chain *c, const struct record *r, const struct hash *leaf, s
 	return 0;
 }
 
+/* The segment due was there when files were listed. If it was pruned since, its rest is read. */
+static int
+pruned_meanwhile(struct chain *c, struct err *err)
+{
+	if (!log_segments_pruned(c->segdir, c->tree.size, &c->files))
+		return ERR_NOT_FOUND; /* err says what */
+	c->file = 0;
+	c->gone = c->files.number[0][0];
+	err_clear(err);
+	return pruned_open(c->logdir, &c->files, &c->pruned, err);
+}
+
 /* The next segment file, whose name must be the number of its first record. */
 static int
 next_segment(struct chain *c, struct err *err)
 {
 	uint64_t k = c->tree.size, name, first;
+	int r;
 
 	segment_free(TAKE_PTR(c->seg));
 	if (c->file == c->files.n[0])
@@ -413,7 +426,11 @@ next_segment(struct chain *c, struct err *err)
 	name = c->files.number[0][c->file];
 	if (name == k) {
 		c->offset = 0;
-		return segment_open(c->segdir, c->files.number[0][c->file++], &c->seg, err);
+		r = segment_open(c->segdir, name, &c->seg, err);
+		if (r == ERR_NOT_FOUND)
+			return pruned_meanwhile(c, err);
+		c->file += r == 0;
+		return r;
 	}
 	c->fault.segment = name;
 	if (first_seq(c, c->file, &first) && first == k)

@@ -29,7 +29,8 @@ struct build {
 	size_t room, used;
 	struct entry *entry; /* from 1 on */
 	size_t nentries, entry_room;
-	uint16_t at; /* record within the block */
+	uint64_t n;  /* the block that is being read */
+	uint16_t at; /* record within it */
 	int64_t tmin, tmax;
 	uint8_t places[INDEX_BLOCK * 4];
 	bool in_txn;
@@ -211,9 +212,11 @@ begin(struct build *b, struct reader *rd, struct err *err)
 	begin_block(b);
 	if ((r = index_newest(b->x, &n, &last, &leaf, err)) <= 0)
 		return r;
-	if ((r = reader_seek(rd, &last, err)) != 0)
-		return r;
-	r = reader_next(rd, &rec, &next, &is, err); /* the next is checked against this one */
+	if ((r = reader_seek(rd, &last, err)) == 0)
+		r = reader_next(
+		    rd, &rec, &next, &is, err); /* the next is checked against this one */
+	if (r == ERR_NOT_FOUND || (r == 1 && next.seq != last.seq)) /* pruned meanwhile */
+		return err_set(err, ERR_STATE, "index: ends before the log begins");
 	if (r == 1)
 		return 0;
 	return r != 0 ? r : err_set(err, ERR_STATE, "index: is ahead of the log");
@@ -230,6 +233,10 @@ read_on(struct build *b, struct reader *rd, const struct index_watch *w, struct 
 
 	while ((r = b->in_txn ? 0 : begin(b, rd, err)) == 0 &&
 	       (r = reader_next(rd, &rec, &at, &leaf, err)) == 1) {
+		if (at.seq / INDEX_BLOCK != b->n) {
+			begin_block(b); /* of the one before, the rest was pruned meanwhile */
+			b->n = at.seq / INDEX_BLOCK;
+		}
 		b->at = (uint16_t)(at.seq % INDEX_BLOCK);
 		if ((r = add_record(b, &rec, &at, err)) != 0)
 			return r;
@@ -239,6 +246,7 @@ read_on(struct build *b, struct reader *rd, const struct index_watch *w, struct 
 		if ((r = put_block(b, at.seq / INDEX_BLOCK, &leaf, err)) != 0)
 			return r;
 		begin_block(b);
+		b->n++;
 		if (w != NULL && w->fn != NULL)
 			w->fn(w->arg, done, at.seq + 1);
 		if (++b->blocks == COMMIT_BLOCKS && (r = commit(b, err)) != 0)

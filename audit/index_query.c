@@ -98,6 +98,10 @@ look(struct query *y, const struct reader_place *at, struct err *err)
 	int rc = reader_at(y->rd, at, &r, &leaf, err);
 
 	y->found->looked++;
+	if (rc == ERR_NOT_FOUND && !reader_holds(y->rd, at->seq)) { /* pruned since we began */
+		err_clear(err);
+		return 0;
+	}
 	if (rc == ERR_TAMPER)
 		err->code = rc = ERR_STATE;
 	if (rc == 0 && matches(y, &r))
@@ -225,9 +229,13 @@ read_tail(struct query *y, bool has_blocks, const struct reader_place *last, str
 	struct hash leaf;
 	int rc = 0;
 
-	if (has_blocks && ((rc = reader_seek(y->rd, last, err)) != 0 ||
-			      (rc = reader_next(y->rd, &r, &at, &leaf, err)) != 1))
-		return rc != 0 ? rc : err_set(err, ERR_STATE, "index: is ahead of the log");
+	if (has_blocks && (rc = reader_seek(y->rd, last, err)) == 0 &&
+	    (rc = reader_next(y->rd, &r, &at, &leaf, err)) == 0)
+		return err_set(err, ERR_STATE, "index: is ahead of the log");
+	if (rc == ERR_NOT_FOUND || (rc == 1 && at.seq != last->seq)) /* pruned meanwhile */
+		return err_set(err, ERR_STATE, "index: ends before the log begins");
+	if (rc < 0)
+		return rc;
 	while (!y->done && (rc = reader_next(y->rd, &r, &at, &leaf, err)) == 1) {
 		y->found->looked++;
 		if (!matches(y, &r))

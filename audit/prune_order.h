@@ -1,6 +1,6 @@
 /*
  * The order to prune: a note signed with the log's key, which a person with that key lays into the
- * log's directory and the next start carries out (docs/format-log.md, "Pruned").
+ * log's directory and the writer carries out (docs/format-log.md, "Pruned").
  */
 #ifndef AUDIT_PRUNE_ORDER_H
 #define AUDIT_PRUNE_ORDER_H

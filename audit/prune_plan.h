@@ -1,6 +1,6 @@
 /*
  * What a prune would take away and what must stay of it. A plan changes nothing until it is
- * written, and then only adds files: the writer's next start takes away (writer_prune.c).
+ * written, and then only adds files: the writer takes away (writer_prune.c).
  */
 #ifndef AUDIT_PRUNE_PLAN_H
 #define AUDIT_PRUNE_PLAN_H

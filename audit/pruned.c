@@ -156,49 +156,108 @@ pruned_next(struct pruned *p, uint64_t k, struct hash *ret_leaf, struct record *
 
 /* --- what was kept, as the record of a prune names it ------------------------------------- */
 
-static int
-add_file(int dir, uint64_t number, struct hash_ctx *c, struct err *err)
+struct kept_sum {
+	int dir; /* -1: nothing was kept */
+	struct log_files files;
+	uint64_t from, to;
+	struct hash_ctx *all, *own; /* own: of the file that is being read */
+	size_t at;
+	int fd;
+	uint64_t off;
+	uint8_t some[65536];
+};
+
+int
+kept_sum_new(int logdir, uint64_t from, uint64_t to, struct kept_sum **ret, struct err *err)
 {
-	struct hash_ctx *own = hash_begin();
+	struct kept_sum *k = xcalloc(1, sizeof(*k));
+	int r;
+
+	k->from = from;
+	k->to = to;
+	k->fd = k->dir = -1;
+	k->all = hash_begin();
+	r = log_open_dir(logdir, LOG_KEPT, &k->dir, err);
+	if (r == 0)
+		r = log_files_list(logdir, LOG_KEPT, LOG_LINES, LOG_PACK, &k->files, err);
+	if (r == ERR_NOT_FOUND) { /* nothing */
+		err_clear(err);
+		r = 0;
+	}
+	if (r != 0) {
+		kept_sum_free(k);
+		return r;
+	}
+	*ret = k;
+	return 0;
+}
+
+void
+kept_sum_free(struct kept_sum *k)
+{
+	if (k == NULL)
+		return;
+	if (k->own != NULL)
+		(void)hash_end(k->own);
+	if (k->all != NULL)
+		(void)hash_end(k->all);
+	cleanup_close_fd(&k->fd);
+	cleanup_close_fd(&k->dir);
+	log_files_free(&k->files);
+	free(k);
+}
+
+static void
+file_end(struct kept_sum *k)
+{
+	struct hash is = hash_end(TAKE_PTR(k->own));
+	uint64_t number = k->files.number[0][k->at];
+	uint8_t be[8];
+
+	for (int i = 0; i < 8; i++)
+		be[i] = (uint8_t)(number >> (56 - 8 * i));
+	hash_add(k->all, be, sizeof(be));
+	hash_add(k->all, is.b, HASH_LEN);
+	cleanup_close_fd(&k->fd);
+	k->off = 0;
+	k->at++;
+}
+
+int
+kept_sum_more(struct kept_sum *k, struct hash *ret, struct err *err)
+{
 	char name[LOG_NAME_SIZE];
-	AUTO_FD int fd = -1;
-	uint8_t some[16384], be[8];
-	struct hash is;
-	uint64_t off = 0;
 	size_t n = 0;
 	int r;
 
-	log_name(name, number, LOG_LINES);
-	r = log_open_file(dir, name, O_RDONLY, &fd, err);
-	while (r == 0 && (r = log_pread(fd, some, sizeof(some), off, &n, err)) == 0 && n != 0) {
-		hash_add(own, some, n);
-		off += n;
+	while (k->at < k->files.n[0] && k->files.number[0][k->at] < k->from)
+		k->at++;
+	if (k->at == k->files.n[0] || k->files.number[0][k->at] >= k->to) {
+		*ret = hash_end(TAKE_PTR(k->all));
+		return 0;
 	}
-	is = hash_end(own);
-	for (int i = 0; i < 8; i++)
-		be[i] = (uint8_t)(number >> (56 - 8 * i));
-	hash_add(c, be, sizeof(be));
-	hash_add(c, is.b, HASH_LEN);
-	return r;
+	log_name(name, k->files.number[0][k->at], LOG_LINES);
+	if (k->fd < 0 && (r = log_open_file(k->dir, name, O_RDONLY, &k->fd, err)) != 0)
+		return r;
+	if (k->own == NULL)
+		k->own = hash_begin();
+	if ((r = log_pread(k->fd, k->some, sizeof(k->some), k->off, &n, err)) != 0)
+		return r;
+	hash_add(k->own, k->some, n);
+	k->off += n;
+	if (n == 0)
+		file_end(k);
+	return 1;
 }
 
 int
 kept_digest(int logdir, uint64_t from, uint64_t to, struct hash *ret, struct err *err)
 {
-	AUTO_LOG_FILES struct log_files files = {0};
-	struct hash_ctx *c = hash_begin();
-	AUTO_FD int dir = -1;
-	int r = log_open_dir(logdir, LOG_KEPT, &dir, err);
+	struct kept_sum *k = NULL;
+	int r = kept_sum_new(logdir, from, to, &k, err);
 
-	if (r == 0)
-		r = log_files_list(logdir, LOG_KEPT, LOG_LINES, LOG_PACK, &files, err);
-	if (r == ERR_NOT_FOUND) { /* nothing */
-		err_clear(err);
+	while (r == 0 && (r = kept_sum_more(k, ret, err)) == 1)
 		r = 0;
-	}
-	for (size_t i = 0; r == 0 && i < files.n[0]; i++)
-		if (files.number[0][i] >= from && files.number[0][i] < to)
-			r = add_file(dir, files.number[0][i], c, err);
-	*ret = hash_end(c);
+	kept_sum_free(k);
 	return r;
 }

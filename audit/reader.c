@@ -106,13 +106,35 @@ reader_seek(struct reader *r, const struct reader_place *at, struct err *err)
 	return 0;
 }
 
+/* Was what could not be opened pruned since the files were listed? Then they are listed anew. */
+static bool
+pruned_meanwhile(struct reader *r)
+{
+	if (!log_segments_pruned(r->segdir, reader_first(r), &r->files))
+		return false;
+	cleanup_close_fd(&r->fd);
+	return true;
+}
+
 /* --- onwards -------------------------------------------------------------------------------- */
+
+/* Where it is now: at the first record that is there, or in the segment that was due. */
+static void
+begin_again(struct reader *r)
+{
+	if (!reader_holds(r, r->seq)) {
+		r->seq = reader_first(r);
+		r->skip = 0;
+		r->has_prev = false;
+	}
+	r->at = segment_of(r, r->seq);
+}
 
 /* 1: the next line, whole or not; 0: the log ends here. */
 static int
 next_line(struct reader *r, struct str *ret_line, uint64_t *ret_off, struct err *err)
 {
-	for (; r->at < r->files.n[0]; r->at++) {
+	while (r->at < r->files.n[0]) {
 		uint64_t first = r->files.number[0][r->at];
 		int rc;
 
@@ -122,7 +144,13 @@ next_line(struct reader *r, struct str *ret_line, uint64_t *ret_off, struct err 
 				    "segment %" PRIu64 " begins where record %" PRIu64
 				    " must stand",
 				    first, r->seq);
-			if ((rc = segment_open(r->segdir, first, &r->seg, err)) != 0)
+			rc = segment_open(r->segdir, first, &r->seg, err);
+			if (rc == ERR_NOT_FOUND && pruned_meanwhile(r)) {
+				err_clear(err);
+				begin_again(r);
+				continue;
+			}
+			if (rc != 0)
 				return rc;
 			segment_skip(r->seg, r->skip);
 			r->skip = 0;
@@ -131,6 +159,7 @@ next_line(struct reader *r, struct str *ret_line, uint64_t *ret_off, struct err 
 			return rc < 0 ? rc : 1;
 		segment_free(r->seg);
 		r->seg = NULL;
+		r->at++;
 	}
 	return 0;
 }
@@ -204,7 +233,12 @@ reader_at(struct reader *r, const struct reader_place *at, struct record *ret,
 
 	if (!reader_holds(r, at->seq))
 		return err_set(err, ERR_NOT_FOUND, "no segment holds record %" PRIu64, at->seq);
-	if ((rc = open_for(r, at->seq, err)) != 0)
+	rc = open_for(r, at->seq, err);
+	if (rc == ERR_NOT_FOUND && pruned_meanwhile(r)) {
+		err_clear(err);
+		return reader_at(r, at, ret, ret_leaf, err);
+	}
+	if (rc != 0)
 		return rc;
 	for (size_t want = FIRST_READ; lf == NULL; want = sizeof(r->line)) {
 		if ((rc = log_pread(r->fd, r->line, want, at->off, &n, err)) != 0)

@@ -16,7 +16,10 @@ struct reader_place {
 };
 
 struct reader;
-/* Sees the log as it is now; what is written later, the next reader sees. */
+/*
+ * Sees the log as it is now; what is written later, the next reader sees. What is pruned meanwhile
+ * is not read: it goes on with the first record that is there.
+ */
 int reader_open(int logdir, struct reader **ret, struct err *err);
 void reader_free(struct reader *r);
 DEFINE_AUTO(reader, struct reader, reader_free)
@@ -32,7 +35,10 @@ int reader_seek(struct reader *r, const struct reader_place *at, struct err *err
  */
 int reader_next(struct reader *r, struct record *ret, struct reader_place *ret_place,
     struct hash *ret_leaf, struct err *err);
-/* The record at a place, good until the next call; reader_next goes on as before. */
+/*
+ * The record at a place, good until the next call; reader_next goes on as before. ERR_NOT_FOUND: no
+ * segment has it, or none any more.
+ */
 int reader_at(struct reader *r, const struct reader_place *at, struct record *ret,
     struct hash *ret_leaf, struct err *err);
 

@@ -61,24 +61,34 @@ index_pack(struct replay_blobs *b, uint64_t number, struct err *err)
 	return r;
 }
 
+static int
+index_packs(struct replay_blobs *b, struct err *err)
+{
+	AUTO_LOG_FILES struct log_files files = {0};
+	int r = log_files_list(b->logdir, LOG_BLOB, LOG_PACK, NULL, &files, err);
+
+	b->n = 0;
+	cleanup_close_fd(&b->pack);
+	for (size_t i = 0; r == 0 && i < files.n[0]; i++)
+		r = index_pack(b, files.number[0][i], err);
+	if (r == 0 && b->n != 0)
+		qsort(b->place, b->n, sizeof(*b->place), place_cmp);
+	return r;
+}
+
 int
 replay_blobs_open(int logdir, int keysdir, struct replay_blobs **ret, struct err *err)
 {
-	AUTO_LOG_FILES struct log_files files = {0};
 	struct replay_blobs *b = xcalloc(1, sizeof(*b));
-	int r = log_files_list(logdir, LOG_BLOB, LOG_PACK, NULL, &files, err);
+	int r;
 
 	b->logdir = logdir;
 	b->keysdir = keysdir;
 	b->pack = -1;
-	for (size_t i = 0; r == 0 && i < files.n[0]; i++)
-		r = index_pack(b, files.number[0][i], err);
-	if (r != 0) {
+	if ((r = index_packs(b, err)) != 0) {
 		replay_blobs_free(b);
 		return r;
 	}
-	if (b->n != 0)
-		qsort(b->place, b->n, sizeof(*b->place), place_cmp);
 	*ret = b;
 	return 0;
 }
@@ -88,6 +98,7 @@ replay_blobs_free(struct replay_blobs *b)
 {
 	if (b == NULL)
 		return;
+	cleanup_close_fd(&b->pack);
 	secret_free(b->key);
 	erasures_free(b->erased);
 	free(b->place);
@@ -168,6 +179,21 @@ read_frame(struct replay_blobs *b, const struct hash *ct, struct buf *out, struc
 	return log_pread(b->pack, buf_grow(out, at->len), at->len, at->off, &got, err);
 }
 
+/* A prune puts a smaller pack in the place of one: its frames are looked for again. */
+static int
+find_frame(struct replay_blobs *b, const struct hash *ct, struct buf *out, struct err *err)
+{
+	struct hash is;
+	size_t len;
+	int r = read_frame(b, ct, out, err);
+
+	if (r != 0 || (blob_frame_check(buf_str(out), &len, &is, NULL) == 0 && hash_eq(&is, ct)))
+		return r;
+	buf_reset(out);
+	r = index_packs(b, err);
+	return r != 0 ? r : read_frame(b, ct, out, err);
+}
+
 int
 replay_blobs_read(struct replay_blobs *b, struct str ref, struct buf *out, struct err *err)
 {
@@ -178,7 +204,7 @@ replay_blobs_read(struct replay_blobs *b, struct str ref, struct buf *out, struc
 
 	if ((rc = json_parse(ref, "blob reference", &doc, err)) != 0 ||
 	    (rc = blob_ref_parse(json_root(doc), &r, err)) != 0 ||
-	    (rc = read_frame(b, &r.ct, &frame, err)) != 0 || (rc = load_key(b, r.kid, err)) != 0)
+	    (rc = find_frame(b, &r.ct, &frame, err)) != 0 || (rc = load_key(b, r.kid, err)) != 0)
 		return rc;
 	return blob_open(b->key, buf_str(&frame), &r, out, err);
 }

@@ -259,6 +259,21 @@ log_files_free(struct log_files *f)
 	*f = (struct log_files){0};
 }
 
+bool
+log_segments_pruned(int segdir, uint64_t first, struct log_files *f)
+{
+	struct log_files now = {0};
+
+	if (log_files_list(segdir, ".", LOG_LINES, LOG_LEAVES, &now, NULL) != 0 || now.n[0] == 0 ||
+	    now.number[0][0] <= first) {
+		log_files_free(&now);
+		return false;
+	}
+	log_files_free(f);
+	*f = now;
+	return true;
+}
+
 /* --- lines --------------------------------------------------------------------------- */
 
 struct segment {

@@ -110,6 +110,20 @@ seek(struct follow *f, struct reader *r, struct err *err)
 	return segment_at(f, r, best, err);
 }
 
+/* To the next segment, unless it was pruned meanwhile. */
+static int
+reader_on(struct follow *f, struct reader *r, struct err *err)
+{
+	uint64_t at = r->seq;
+	int rc = segment_at(f, r, at, err);
+
+	if (rc != ERR_NOT_FOUND)
+		return rc;
+	err_clear(err);
+	r->from = at > r->from ? at : r->from;
+	return seek(f, r, err);
+}
+
 /* "type" stands before "v" at the end of each BODY. */
 static struct str
 type_of(struct str body)
@@ -183,7 +197,7 @@ read_piece(struct follow *f, struct reader *r, struct piece *p, struct err *err)
 	if (rc == 0)
 		rc = take_lines(r, str_mem(window, n), d.size, p, err);
 	if (rc == 0 && r->seq == had && r->seq < d.size && r->first != d.first)
-		return segment_at(f, r, r->seq, err); /* the end of a sealed segment */
+		return reader_on(f, r, err); /* the end of a sealed segment */
 	if (rc == 0 && r->seq == had && r->seq < d.size)
 		return err_set(err, ERR_TAMPER, "record %" PRIu64 " is not where it was", r->seq);
 	return rc;

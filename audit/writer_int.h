@@ -84,9 +84,6 @@ int resume_find(struct store *s, uint64_t signed_size, struct resume *ret, struc
 int resume_check_skipped(
     struct store *s, const struct log_files *f, uint64_t first, struct err *err);
 
-/* writer_prune.c: what an order to prune says, if there is one; one that does not hold is left. */
-int store_prune(struct store *s, struct err *err);
-
 /* writer_recover.c: reads what no sealed segment holds, quarantines a torn end; *ret_bytes 0:
  * nothing was torn */
 struct recovered {

@@ -11,13 +11,12 @@
 #include "audit/writer_acks.h"
 #include "audit/writer_follow.h"
 #include "audit/live.h"
-#include "audit/writer_recheck.h"
 #include "audit/writer_start.h"
 #include "audit/writer_store.h"
+#include "audit/writer_tend.h"
 #include "audit/writer_witness.h"
 #include "common/log.h"
 #include "common/proc.h"
-#include "common/xalloc.h"
 
 #include "common/banned.h"
 
@@ -37,7 +36,7 @@ struct writer {
 	struct witnesses *witnesses; /* NULL: the log has none */
 	struct ipc *core;
 	struct ipc *upstream, *last_upstream; /* last: of one that ended, not yet read to its end */
-	struct recheck *recheck;
+	struct tend *tend;
 	struct acks acks;
 	unsigned deferred;
 	struct loop_timer *sign_timer;
@@ -198,6 +197,13 @@ before_sleep(void *arg)
 }
 
 static void
+commit_signed(void *arg)
+{
+	commit(arg);
+	sign_now(arg, true, false);
+}
+
+static void
 heartbeat(void *arg)
 {
 	struct writer *w = arg;
@@ -211,8 +217,7 @@ heartbeat(void *arg)
 	if (store_append(w->store, "log.heartbeat", STR("broker"), STR(""), STR("{}"), &seq, NULL,
 		&err) != 0)
 		die(&err);
-	commit(w);
-	sign_now(w, true, false);
+	commit_signed(w);
 	w->last_ms = loop_now_ms(w->loop);
 	(void)loop_timer_add(w->loop, HEARTBEAT_MS, heartbeat, w);
 }
@@ -349,8 +354,7 @@ greet_core(struct writer *w)
 	buf_lstr(&b, buf_str(&vkey));
 	ipc_send(w->core, MSG_W_LIVE_END, &b, NULL, 0);
 	follow_tell(w->follow);
-	if (w->recheck != NULL)
-		recheck_tell(w->recheck, w->core);
+	tend_tell(w->tend, w->core);
 	witnesses_tell(w->witnesses);
 }
 
@@ -437,7 +441,7 @@ on_serve(void *arg, struct err *err)
 	w->last_ms = loop_now_ms(w->loop);
 	(void)loop_timer_add(w->loop, HEARTBEAT_MS, heartbeat, w);
 	loop_before_sleep(w->loop, before_sleep, w);
-	w->recheck = recheck_new(w->loop, w->start.logdir, w->store, &w->core, RECHECK_PASS_MS);
+	w->tend = tend_new(w->loop, w->start.logdir, w->store, &w->core, commit_signed, w);
 	if (store_adopted(w->store) != 0)
 		log_warn("decision log %s: %" PRIu64
 			 " records behind the newest checkpoint were adopted; a crash leaves such, "
@@ -477,16 +481,14 @@ main(void)
 	    .stop = on_stop,
 	    .syscalls = syscalls,
 	};
-	struct writer w = {.loop = loop_new(), .start = START_EMPTY};
-	int rc;
+	struct writer w = {.loop = loop_new(), .start = START_EMPTY, .live = live_new()};
+	int rc = proc_main(&ops, w.loop, &w);
 
-	w.live = live_new();
-	rc = proc_main(&ops, w.loop, &w);
 	ipc_free(w.core);
 	ipc_free(w.upstream);
 	ipc_free(w.last_upstream);
 	follow_free(w.follow);
-	recheck_free(w.recheck);
+	tend_free(w.tend);
 	witnesses_free(w.witnesses);
 	store_free(w.store);
 	signer_free(w.signer);

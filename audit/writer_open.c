@@ -118,8 +118,6 @@ open_steps(struct store *s, struct err *err)
 	if (r == 0)
 		r = store_checkpoint(s, err);
 	s->serving = true;
-	if (r == 0)
-		r = store_prune(s, err);
 	return r != 0 ? r : store_publish(s, err);
 }
 

@@ -208,6 +208,15 @@ on_timer(void *arg)
 		k->timer = loop_timer_add(k->loop, us * 9 / 1000 + RECHECK_REST_MS, on_timer, k);
 }
 
+void
+recheck_again(struct recheck *k)
+{
+	chain_free(k->chain); /* it was to end before the record that says so */
+	k->chain = NULL;
+	loop_timer_del(k->timer);
+	k->timer = loop_timer_add(k->loop, RECHECK_REST_MS, on_timer, k);
+}
+
 struct recheck *
 recheck_new(
     struct loop *loop, int logdir, struct store *s, struct ipc *const *core, uint64_t pass_ms)

@@ -22,6 +22,8 @@ struct recheck;
 struct recheck *recheck_new(
     struct loop *loop, int logdir, struct store *s, struct ipc *const *core, uint64_t pass_ms);
 void recheck_free(struct recheck *k); /* NULL is fine */
+/* Begin the pass anew, which was to end before the record of a prune that is carried out now. */
+void recheck_again(struct recheck *k);
 /* What is damaged now, for a core that has just come; sends nothing when all is as it was written.
  */
 void recheck_tell(const struct recheck *k, struct ipc *core);

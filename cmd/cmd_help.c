@@ -315,16 +315,15 @@ static const struct help {
 	"  --keys FILE         the log's keys; also --vkey\n" STATE},
     {"log prune",
 	"--before TIME | --keep-days N | --before-seq SEQ [--yes --reason TEXT] | --cancel",
-	"Take the oldest segments away, at the broker's next start and on the record; each "
-	"record's\n"
-	"hash stays, and all proofs hold. Without --yes it only says what would go, and what "
-	"stays.",
+	"Order the oldest segments to be taken away: the broker does it, running or when it\n"
+	"starts, on the record; each record's hash stays, and all proofs hold. Without --yes it\n"
+	"only says what would go, and what stays.",
 	"  --before TIME       whose records are all older (2026-11-29T00:00:00Z)\n"
 	"  --keep-days N       the same: older than so many days\n"
 	"  --before-seq SEQ    whose records all have lower numbers\n"
 	"  --reason TEXT       why, up to 256 bytes; recorded\n"
 	"  --yes               order it\n"
-	"  --cancel            take an order away that no start has carried out\n" STATE},
+	"  --cancel            take an order away that is not done\n" STATE},
     {"log verify-receipt", "RECEIPT [DIR] [--keys FILE]",
 	"Does the log hold the record that an answer was given for (field Cofferdam-Receipt), as "
 	"it\n"

@@ -207,6 +207,17 @@ check_before(struct job *b, const struct record *r, const struct hash *leaf, str
 	    r->seq);
 }
 
+/* What the cursor would have come to next was pruned, before this turn or in it. */
+static void
+pass_pruned(struct job *b, uint64_t seq)
+{
+	(void)fprintf(stderr,
+	    "cofferdam: records %" PRIu64 " to %" PRIu64 " are not in the log any more\n",
+	    b->cursor.next, seq - 1);
+	b->cursor.next = seq;
+	b->has_from = true; /* nothing before it to compare */
+}
+
 /* Where reading begins: at the cursor's record if its place is known, else with its segment. */
 static int
 go_there(struct job *b, struct reader *rd, struct err *err)
@@ -214,15 +225,10 @@ go_there(struct job *b, struct reader *rd, struct err *err)
 	uint64_t want = b->cursor.next != 0 ? b->cursor.next - 1 : 0;
 	struct reader_place p = {.seq = reader_segment(rd, want)};
 
-	if (b->placed) {
+	if (b->placed && reader_holds(rd, b->at.seq))
 		p = b->at;
-	} else if (b->cursor.next < reader_first(rd)) {
-		(void)fprintf(stderr,
-		    "cofferdam: records %" PRIu64 " to %" PRIu64 " are not in the log any more\n",
-		    b->cursor.next, reader_first(rd) - 1);
-		b->cursor.next = p.seq = reader_first(rd);
-		b->has_from = true; /* nothing before it to compare */
-	}
+	else if (b->cursor.next < reader_first(rd))
+		p.seq = reader_first(rd);
 	return reader_seek(rd, &p, err);
 }
 
@@ -259,6 +265,8 @@ turn(struct job *b, struct err *err)
 	while (!ended && (r = reader_next(rd, &rec, &at, &leaf, err)) == 1) {
 		b->at = at;
 		b->placed = true;
+		if (rec.seq > b->cursor.next)
+			pass_pruned(b, rec.seq);
 		if (rec.seq < b->cursor.next)
 			r = check_before(b, &rec, &leaf, err);
 		else if (rec.seq < b->size)

@@ -2,7 +2,7 @@
  * `cofferdam log prune`: takes the oldest segments out of a log whose proofs stay valid. Runs as
  * the operator, who can read the log's seed: says what would go, and with --yes copies what must
  * stay and lays a signed order into the log's directory. It removes no record itself: the writer
- * does, at the broker's next start, behind its own record of it.
+ * does, behind its own record of it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -195,8 +195,8 @@ is_waiting(int logdir, struct err *err)
 	if (faccessat(logdir, LOG_PRUNE, F_OK, AT_SYMLINK_NOFOLLOW) != 0)
 		return 0;
 	return err_set(err, ERR_STATE,
-	    "an order to prune is there: the broker's next start carries it out (--cancel takes it "
-	    "away)");
+	    "an order to prune is there: the broker is at it, or does it when it starts; if it "
+	    "refused it, its log says why (--cancel takes it away)");
 }
 
 static int
@@ -206,7 +206,7 @@ cancel(int logdir, struct err *err)
 		return errno == ENOENT ? err_set(err, ERR_NOT_FOUND, "no order to prune is there")
 				       : err_sys(err, ERR_SYSTEM, errno, LOG_PRUNE);
 	(void)printf(
-	    "the order to prune is taken away; what a start had begun with is gone, and on "
+	    "the order to prune is taken away; what the broker had begun with is gone, and on "
 	    "the record\n");
 	return fsync(logdir) != 0 ? err_sys(err, ERR_SYSTEM, errno, LOG_PRUNE) : 0;
 }
@@ -249,7 +249,7 @@ prune(const struct prune_args *a, const struct cmd_place *place, struct err *err
 	}
 	if ((rc = order(place, &plan.order, a->reason, err)) != 0)
 		return rc;
-	(void)printf("ordered: the broker's next start records it and takes them away\n");
+	(void)printf("ordered: the broker records it and takes them away, now or when it starts\n");
 	return 0;
 }
 

@@ -394,7 +394,10 @@ def root_foreign(path):
     for e in os.scandir(path):
         if e.name.startswith(".tmp"):
             continue  # may be gone by now
-        mode = e.stat(follow_symlinks=False).st_mode
+        try:
+            mode = e.stat(follow_symlinks=False).st_mode
+        except FileNotFoundError:
+            continue
         good = e.name in ROOT_FILES and stat.S_ISREG(mode) or e.name in ROOT_DIRS and stat.S_ISDIR(mode)
         if not good:
             out.append(e.name)
@@ -860,7 +863,7 @@ def verify_receipt(text, path, keyfile):
     origin, seq, leaf, size = read_receipt(text)
     keys = read_keys(keyfile)
     name = next(iter(keys))[0]
-    log = Log(path, keys, [])
+    log = read_log(path, keys, [], ())
     if log.config:
         raise Config(log.config)
     if any(at <= seq for at, _, _ in log.findings):
@@ -878,6 +881,24 @@ def verify_receipt(text, path, keyfile):
     return 1
 
 
+def first_there(path):
+    """The number of the first segment that is there, 0 if there is none."""
+    return min([int(n[:20]) for n in os.listdir(path + "/seg") if re.fullmatch(r"[0-9]{20}\.jsonl", n)], default=0)
+
+
+def read_log(path, keys, pins, witnesses):
+    """From the beginning again as often as it was pruned meanwhile: each time fewer segments are there."""
+    while True:
+        before, log = first_there(path), None
+        try:
+            log = Log(path, dict(keys), pins, witnesses)
+        except FileNotFoundError:
+            if first_there(path) == before:
+                raise
+        if first_there(path) == before:
+            return log
+
+
 def main(argv):
     if len(argv) < 3:
         print(__doc__, file=sys.stderr)
@@ -888,7 +909,7 @@ def main(argv):
         if argv[1] == "--receipt":
             return verify_receipt(argv[2], argv[3], argv[4])
         keys = read_keys(argv[2])
-        return Log(argv[1], keys, argv[3:], read_witnesses(argv[2])).verdict()
+        return read_log(argv[1], keys, argv[3:], read_witnesses(argv[2])).verdict()
     except Bad as e:
         print("TAMPER: %s" % e)
         return 1

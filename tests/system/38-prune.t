@@ -323,8 +323,9 @@ st.stop()
 r = prune(st.state, "--before-seq", "1000", "--yes", "--reason", "broker")
 tap.ok(r.returncode == 0 and "ordered" in r.stdout, "once it is, an order can be given", r.stdout)
 st.start()
-first = segs(st.state)[0]
 c = HostRun(st)
+wait_for(lambda: not os.path.exists(st.state + "/log/prune"))
+first = segs(st.state)[0]
 out = c.psql(pg, "SELECT count(*) FROM contacts")
 tap.ok(first > 0 and out.returncode == 0, "the broker that starts carries it out and serves", (first, out.stdout, open(st.broker_log).read()[-2000:]))
 r = st.cli("replay", "timeline", b.id)

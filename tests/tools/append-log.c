@@ -6,10 +6,11 @@
  * DIR is made like a state directory (log/, keys/log/{seed,vkey}, keys/blob/r-1.key). Names: batch
  * (records per commit), cp (records per checkpoint, 0 none but at open), seg (segment size),
  * ballast, blob (0: none), close (0: end without log.close), seed (byte of the key's seed), size
- * (filler bytes), pace (microseconds between lines of a file), origin, from (a file of records to
- *append first, one a line: type, src, run or -, data, content, parted by tabs; "@" in data becomes
- *the reference of the sealed content, in which
- * \\n is a line feed). Prints `open SIZE` once open and `ack SIZE` after each commit.
+ * (filler bytes), live (1: an order to prune is carried out a step after each commit, not first),
+ * pace (microseconds between lines of a file), origin, from (a file of records to append first, one
+ * a line: type, src, run or -, data, content, parted by tabs; "@" in data becomes the reference of
+ * the sealed content, in which \\n is a line feed), lines (of it committed at once). Prints
+ * `open SIZE` once open and `ack SIZE` after each commit.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,19 +20,18 @@
 #include <sys/stat.h>
 
 #include "audit/blob.h"
-#include "audit/writer_store.h"
+#include "audit/writer_prune.h"
 #include "common/log.h"
 
 #include "common/banned.h"
 
 #define CHUNK ((size_t)1 << 20) /* read at once */
-#define LINES 4096		/* of a file, committed at once */
 
 static struct {
 	const char *name;
 	uint64_t value;
 } opts[] = {{"batch", 1}, {"cp", 10}, {"seg", 0}, {"ballast", 65536}, {"blob", 1}, {"close", 1},
-    {"seed", 7}, {"size", 0}, {"pace", 0}};
+    {"seed", 7}, {"size", 0}, {"lines", 4096}, {"live", 0}, {"pace", 0}};
 static const char *origin = "broker.example/test", *from;
 
 static uint64_t
@@ -162,6 +162,18 @@ commit(struct store *store, bool checkpoint)
 	say("ack", store_size(store));
 }
 
+static int
+prune(struct prune *p, struct store *store)
+{
+	struct err err = {0};
+	int r = prune_step(p, &err);
+
+	if (r < 0 || (r == PRUNE_COMMIT &&
+			 (store_commit(store, &err) != 0 || store_checkpoint(store, &err) != 0)))
+		fatal_err(&err);
+	return r;
+}
+
 /* data with "@" replaced by the reference of the sealed content. */
 static void
 put_reference(struct buf *out, struct str data, struct str run, struct str content,
@@ -234,7 +246,7 @@ append_file(struct store *store, const struct secret *key)
 		left = buf_str(&all);
 		while (str_cut(&left, '\n', &line)) {
 			append_line(store, key, line);
-			if (++lines % LINES == 0)
+			if (++lines % opt("lines") == 0)
 				commit(store, false);
 		}
 		buf_drop(&all, all.n - left.n);
@@ -251,6 +263,7 @@ main(int argc, char **argv)
 	struct err err = {0};
 	struct store *store;
 	struct signer *signer;
+	struct prune *pr;
 	uint64_t count = 0;
 
 	log_init("append-log", LOG_INFO_);
@@ -270,6 +283,9 @@ main(int argc, char **argv)
 	o.ballast = opt("ballast");
 	if (store_open(logdir, signer, &o, &store, &err) != 0)
 		fatal_err(&err);
+	pr = prune_new(store);
+	while (opt("live") == 0 && prune(pr, store) != PRUNE_IDLE)
+		;
 	say("open", store_size(store));
 	if (from != NULL)
 		append_file(store, key);
@@ -277,7 +293,10 @@ main(int argc, char **argv)
 		append(store, i, key);
 		if (i % opt("batch") == 0 || i == count)
 			commit(store, opt("cp") != 0 && i % opt("cp") == 0);
+		if (opt("live") != 0)
+			(void)prune(pr, store);
 	}
+	prune_free(pr);
 	if (opt("close") != 0 && store_close(store, &err) != 0)
 		fatal_err(&err);
 	store_free(store);
