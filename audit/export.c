@@ -86,6 +86,7 @@ static const struct {
     {"peer", EXPORT_PUBLIC},
     {"person", EXPORT_PUBLIC},
     {"policy", EXPORT_PUBLIC},
+    {"proven", EXPORT_PUBLIC},
     {"reason", EXPORT_WORDS},
     {"recovered", EXPORT_PUBLIC},
     {"reads", EXPORT_PUBLIC},
@@ -310,10 +311,11 @@ export_severity(const struct export *e)
 		const char *type;
 		unsigned severity;
 	} types[] = {{"run.alarm", 4}, {"breakglass.begin", 4}, {"policy.unload", 4},
-	    {"log.full", 5}, {"log.recovered", 3}, {"policy.refused", 3}, {"clock.step", 3},
-	    {"approval.rejected", 3}, {"freeze.rejected", 3}, {"exception.rejected", 3},
-	    {"breakglass.rejected", 3}, {"approval.mismatch", 3}, {"freeze.begin", 2},
-	    {"breakglass.request", 2}, {"breakglass.review", 3}, {"approval.deny", 2}};
+	    {"log.full", 5}, {"log.conflict", 4}, {"log.recovered", 3}, {"policy.refused", 3},
+	    {"clock.step", 3}, {"approval.rejected", 3}, {"freeze.rejected", 3},
+	    {"exception.rejected", 3}, {"breakglass.rejected", 3}, {"approval.mismatch", 3},
+	    {"freeze.begin", 2}, {"breakglass.request", 2}, {"breakglass.review", 3},
+	    {"approval.deny", 2}};
 	struct str verdict = canon_text(export_at(e->data, "decision.verdict")),
 		   status = canon_text(export_at(e->data, "status"));
 

@@ -40,6 +40,7 @@ witnesses_tell(const struct witnesses *w)
 		buf_u64(&b, o->cosigned ? o->size : 0);
 		buf_u64(&b, (uint64_t)o->since_us);
 		buf_lz(&b, o->conflict != CONFLICT_NONE ? conflict_name(o->conflict) : "");
+		buf_u8(&b, o->proven);
 		buf_lz(&b, o->why);
 	}
 	ipc_send(*w->core, MSG_W_WITNESSES, &b, NULL, 0);
@@ -115,12 +116,14 @@ ask_next(struct witnesses *w, struct one *o)
 	if (o->size > w->fed.size && o->cosigned) {
 		/* Its own cosignature, which lies here, says so. */
 		o->asked_size = w->fed.size;
-		wit_conflict(w, o, CONFLICT_ROLLBACK, COSIGN_CONFLICT, STR(""), o->size);
+		wit_conflict(w, o, CONFLICT_ROLLBACK, wit_files_proof(w, o), COSIGN_CONFLICT,
+		    STR(""), o->size);
 	} else if (o->size != 0 && !o->spanned) {
 		wit_locate(w, o);
 	} else if (o->size != 0 && !is_ours(o)) {
 		o->asked_size = w->fed.size;
-		wit_conflict(w, o, CONFLICT_FORK, COSIGN_FORK, STR(""), o->size);
+		wit_conflict(
+		    w, o, CONFLICT_FORK, wit_files_proof(w, o), COSIGN_FORK, STR(""), o->size);
 	} else {
 		ask(w, o);
 	}

@@ -1,8 +1,9 @@
 /*
  * What a witness answered. Runs in the writer. The courier in between and the witness itself may
  * say anything: a cosignature counts when it verifies over the very text that was asked, a refusal
- * can only make the broker refuse. What looks like a fork or a rollback is kept, goes on the
- * record, and stands until that witness cosigns again.
+ * makes that witness count for nothing. What looks like a fork or a rollback is kept, goes on the
+ * record, and stands until that witness cosigns again; only a head that this log's own key signed
+ * proves one.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -42,6 +43,8 @@ record_conflict(struct witnesses *w, const struct one *o, unsigned status, const
 	if (file[0] != '\0')
 		jcs_z(&j, "file", file);
 	jcs_z(&j, "kind", conflict_name(o->conflict));
+	if (o->proven)
+		jcs_bool(&j, "proven", true);
 	jcs_int(&j, "size", (int64_t)o->asked_size);
 	jcs_int(&j, "status", status);
 	if (status == COSIGN_CONFLICT)
@@ -54,15 +57,16 @@ record_conflict(struct witnesses *w, const struct one *o, unsigned status, const
 }
 
 void
-wit_conflict(struct witnesses *w, struct one *o, enum conflict kind, unsigned status,
+wit_conflict(struct witnesses *w, struct one *o, enum conflict kind, bool proven, unsigned status,
     struct str answer, uint64_t theirs)
 {
 	struct hash sha256;
 	struct err err = {0};
 	char file[32];
-	bool is_new = o->conflict != kind;
+	bool is_new = o->conflict != kind || o->proven != proven;
 
 	o->conflict = kind;
+	o->proven = proven;
 	if (is_new && wit_files_evidence(w, o, status, answer, file, &sha256, &err) != 0) {
 		log_error("evidence against this log cannot be kept: %s", err.msg);
 		file[0] = '\0';
@@ -71,14 +75,14 @@ wit_conflict(struct witnesses *w, struct one *o, enum conflict kind, unsigned st
 		record_conflict(w, o, status, file, &sha256, theirs);
 	if (kind == CONFLICT_ROLLBACK)
 		wit_failed(w, o,
-		    "rollback: it cosigned size %" PRIu64 ", this log has %" PRIu64
+		    "rollback: it %s size %" PRIu64 ", this log has %" PRIu64
 		    " records: an older state of it was put back",
-		    theirs, store_size(w->store));
+		    proven ? "cosigned" : "says that it cosigned", theirs, store_size(w->store));
 	else
 		wit_failed(w, o,
-		    "fork: what it cosigned for size %" PRIu64
+		    "fork: %swhat it cosigned for size %" PRIu64
 		    " is not the beginning of this log of size %" PRIu64,
-		    theirs, o->asked_size);
+		    proven ? "" : "it says that ", theirs, o->asked_size);
 }
 
 /* --- 200 ------------------------------------------------------------------------------------ */
@@ -99,6 +103,7 @@ cosigned(struct one *o, const struct checkpoint *cp)
 	o->since_us = 0;
 	o->why[0] = '\0';
 	o->conflict = CONFLICT_NONE;
+	o->proven = false;
 }
 
 static void
@@ -150,9 +155,9 @@ on_conflict(struct witnesses *w, struct one *o, struct str body)
 	if (!cosign_conflict_parse(body, &theirs))
 		wit_failed(w, o, "it answered 409 without a size");
 	else if (theirs > store_size(w->store))
-		wit_conflict(w, o, CONFLICT_ROLLBACK, COSIGN_CONFLICT, body, theirs);
+		wit_conflict(w, o, CONFLICT_ROLLBACK, false, COSIGN_CONFLICT, body, theirs);
 	else if (theirs == o->size)
-		wit_conflict(w, o, CONFLICT_FORK, COSIGN_CONFLICT, body, theirs);
+		wit_conflict(w, o, CONFLICT_FORK, false, COSIGN_CONFLICT, body, theirs);
 	else
 		stands_at(w, o, theirs);
 }
@@ -164,7 +169,9 @@ wit_answer(struct witnesses *w, struct one *o, unsigned status, struct str body,
 	case 0: wit_failed(w, o, "%.*s", STR_ARG(why)); break;
 	case COSIGN_OK: on_line(w, o, body); break;
 	case COSIGN_CONFLICT: on_conflict(w, o, body); break;
-	case COSIGN_FORK: wit_conflict(w, o, CONFLICT_FORK, COSIGN_FORK, body, o->size); break;
+	case COSIGN_FORK:
+		wit_conflict(w, o, CONFLICT_FORK, false, COSIGN_FORK, body, o->size);
+		break;
 	case COSIGN_UNSIGNED:
 	case COSIGN_UNKNOWN:
 		wit_failed(w, o,

@@ -94,6 +94,22 @@ wit_files_add(struct witnesses *w, const struct one *o, struct str line, struct 
 	return files_replace(w->witdir, name, buf_str(&note), 0440, err);
 }
 
+bool
+wit_files_proof(const struct witnesses *w, const struct one *o)
+{
+	AUTO_BUF struct buf note = BUF(CHECKPOINT_MAX);
+	char name[LOG_NAME_SIZE];
+	const struct vkey *key;
+	struct checkpoint cp;
+	struct vkeys keys;
+
+	key_trusted(w->store, &keys);
+	log_name(name, o->size, "");
+	return log_read_file(w->witdir, name, &note, NULL) == 0 &&
+	       checkpoint_open(buf_str(&note), &keys, &cp, &key, NULL) == 0 && cp.size == o->size &&
+	       hash_eq(&cp.root, &o->root);
+}
+
 /* --- what they refused -------------------------------------------------------------------- */
 
 static void
@@ -107,6 +123,7 @@ static void
 take_evidence(struct witnesses *w, struct str text)
 {
 	struct str line, word, name = STR_NONE, kind = STR_NONE;
+	bool proven = false;
 	uint64_t size = 0;
 
 	while (str_cut(&text, '\n', &line) && line.n != 0) {
@@ -116,6 +133,8 @@ take_evidence(struct witnesses *w, struct str text)
 			(void)str_cut(&line, '+', &name);
 		else if (str_eqz(word, "kind"))
 			kind = line;
+		else if (str_eqz(word, "proven"))
+			proven = true;
 		else if (str_eqz(word, "size"))
 			(void)str_to_u64(line, INT64_MAX, &size);
 	}
@@ -125,6 +144,7 @@ take_evidence(struct witnesses *w, struct str text)
 		if (!str_eqz(name, o->key.name) || size <= o->size)
 			continue;
 		o->conflict = str_eqz(kind, "rollback") ? CONFLICT_ROLLBACK : CONFLICT_FORK;
+		o->proven = o->proven || proven;
 		(void)snprintf(o->why, sizeof(o->why),
 		    "it refused size %" PRIu64 " as a %s, before this start", size,
 		    conflict_name(o->conflict));
@@ -156,7 +176,7 @@ evidence_put(struct buf *b, const struct one *o, unsigned status, struct str ans
 	buf_printf(b, "\nkind %s\nsize %" PRIu64 "\nstatus %u\ntime %s\nanswer ",
 	    conflict_name(o->conflict), o->asked_size, status, now);
 	enc_base64(b, answer);
-	buf_put_z(b, "\n\n");
+	buf_put_z(b, o->proven ? "\nproven here\n\n" : "\n\n");
 	buf_put_str(b, buf_str(&o->request));
 }
 

@@ -30,6 +30,8 @@ struct one {
 	unsigned failed; /* in a row */
 	unsigned moved;	 /* other sizes that it named in a row */
 	enum conflict conflict;
+	bool proven; /* by a head that this log's key signed, which lies here; else it only says so
+		      */
 	int64_t since_us; /* has not cosigned since; 0: it did what was asked last */
 	char why[WITNESS_WHY_MAX];
 };
@@ -76,6 +78,8 @@ void wit_read_stop(struct witnesses *w);
 int wit_files_open(struct witnesses *w, struct err *err);
 /* Adds the line to wit/SIZE; durable when it returns 0. */
 int wit_files_add(struct witnesses *w, const struct one *o, struct str line, struct err *err);
+/* Does the head of o->size that it cosigned lie here, signed by a key of this log? */
+bool wit_files_proof(const struct witnesses *w, const struct one *o);
 /* Keeps request and answer; *ret_name is "" when there is no room. */
 int wit_files_evidence(struct witnesses *w, const struct one *o, unsigned status, struct str answer,
     char ret_name[32], struct hash *ret_sha256, struct err *err);
@@ -83,8 +87,8 @@ int wit_files_evidence(struct witnesses *w, const struct one *o, unsigned status
 /* writer_witness_answer.c */
 void wit_answer(
     struct witnesses *w, struct one *o, unsigned status, struct str body, struct str why);
-void wit_conflict(struct witnesses *w, struct one *o, enum conflict kind, unsigned status,
-    struct str answer, uint64_t theirs);
+void wit_conflict(struct witnesses *w, struct one *o, enum conflict kind, bool proven,
+    unsigned status, struct str answer, uint64_t theirs);
 const char *conflict_name(enum conflict k);
 
 #endif

@@ -1,6 +1,8 @@
 /*
  * What the writer tells of witnesses (process: core). The writer verified their cosignatures and
- * made them durable; core counts. Silence, a conflict and a writer that is gone count as no.
+ * made them durable; core counts. Silence, a conflict and a writer that is gone count as no. That
+ * the log was forked or set back stops all that needs witnesses once it is proven; that one of them
+ * says so does not, or each of them could stop the service.
  */
 #include "broker/core_witness.h"
 
@@ -23,6 +25,7 @@ struct seen {
 	char name[NAME_SIZE], conflict[CONFLICT_SIZE], why[WHY_SIZE];
 	uint64_t size;	  /* that it cosigned last */
 	int64_t since_us; /* it has not since; 0: it has */
+	bool proven;	  /* the conflict: by a head that the log's own key signed */
 };
 struct core_witnesses {
 	size_t n;
@@ -55,6 +58,7 @@ read_all(struct rd *body, struct core_witnesses *w, struct err *err)
 		s->since_us = (int64_t)rd_u64(body);
 		ok = take(s->name, sizeof(s->name), name);
 		ok = take(s->conflict, sizeof(s->conflict), rd_lstr(body)) && ok;
+		s->proven = rd_u8(body) != 0;
 		(void)take(s->why, sizeof(s->why), rd_lstr(body));
 		if (!ok || s->since_us < 0)
 			return err_set(err, ERR_PROTOCOL, "W_WITNESSES is malformed");
@@ -98,9 +102,16 @@ static const struct seen *
 refusing(const struct core_witnesses *w)
 {
 	for (size_t i = 0; w != NULL && i < w->n; i++)
-		if (w->v[i].conflict[0] != '\0')
+		if (w->v[i].conflict[0] != '\0' && w->v[i].proven)
 			return &w->v[i];
 	return NULL;
+}
+
+/* Whoever contradicts this log counts for nothing, also for what it cosigned before. */
+static bool
+has_seen(const struct seen *s, uint64_t seq)
+{
+	return s->conflict[0] == '\0' && s->size > seq;
 }
 
 bool
@@ -110,7 +121,7 @@ core_witness_covers(const struct core *c, unsigned needed, uint64_t seq)
 	unsigned have = 0;
 
 	for (size_t i = 0; w != NULL && i < w->n; i++)
-		have += w->v[i].size > seq;
+		have += has_seen(&w->v[i], seq);
 	return have >= needed && refusing(w) == NULL;
 }
 
@@ -146,12 +157,13 @@ missing_put(struct buf *b, const struct core_witnesses *w, uint64_t seq)
 		const struct seen *s = &w->v[i];
 		char since[CLOCK_TEXT_SIZE];
 
-		if (seq != UINT64_MAX ? s->size > seq : s->since_us == 0)
+		if (seq != UINT64_MAX ? has_seen(s, seq) : s->since_us == 0)
 			continue;
 		buf_printf(b, "%s%s", sep, s->name);
 		if (s->since_us != 0) {
 			clock_format_s(s->since_us, since);
-			buf_printf(b, " since %s (%s)", since, s->why);
+			buf_printf(b, "%s since %s (%s)",
+			    s->conflict[0] != '\0' ? " refuses this log" : "", since, s->why);
 		} else {
 			buf_put_z(b, " (no answer yet)");
 		}
@@ -162,8 +174,10 @@ missing_put(struct buf *b, const struct core_witnesses *w, uint64_t seq)
 static char *
 conflict_words(const struct seen *s)
 {
-	return xasprintf("witness %s refuses this log (%s): nothing that needs witnesses is sent "
-			 "until a person has found out why (cofferdam status, the log's evidence/)",
+	return xasprintf(
+	    "witness %s refuses this log, with proof (%s): nothing that needs "
+	    "witnesses is sent until a person has found out why (cofferdam status, the "
+	    "log's evidence/)",
 	    s->name, s->why);
 }
 
@@ -215,7 +229,7 @@ core_witness_missing(const struct core *c, unsigned needed, uint64_t seq)
 	if (bad != NULL)
 		return conflict_words(bad);
 	for (size_t i = 0; w != NULL && i < w->n; i++)
-		have += w->v[i].size > seq;
+		have += has_seen(&w->v[i], seq);
 	buf_printf(&b, "%u witnesses must have cosigned record %llu first and %u did", needed,
 	    (unsigned long long)seq, have);
 	if (w != NULL) {
@@ -243,6 +257,8 @@ core_witness_status(struct jcs *j, const struct core *c)
 			jcs_z(j, "conflict", s->conflict);
 		jcs_str_lossy(j, "error", str_z(s->why));
 		jcs_z(j, "name", s->name);
+		if (s->conflict[0] != '\0')
+			jcs_bool(j, "proven", s->proven);
 		if (s->since_us != 0) {
 			clock_format_s(s->since_us, since);
 			jcs_z(j, "since", since);

@@ -142,7 +142,10 @@ print_witnesses(const struct json *o)
 		if (since[0] != '\0')
 			(void)printf(", missing since %s", since);
 		if (conflict[0] != '\0')
-			(void)printf("\n         IT REFUSES THIS LOG (%s)", conflict);
+			(void)printf("\n         IT REFUSES THIS LOG (%s): %s", conflict,
+			    json_bool(json_get(w, "proven"))
+				? "proven, nothing that needs witnesses is sent"
+				: "by its own word, it counts for nothing until it cosigns again");
 		if (error[0] != '\0')
 			(void)printf("\n         %s", error);
 		(void)printf("\n");

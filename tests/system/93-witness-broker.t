@@ -4,14 +4,17 @@ refused with names where not; a fork and a rollback are refused by them, kept, t
 killed in between, nothing is lost and no fork is cosigned. Both verifiers say who witnessed what."""
 import atexit
 import glob
+import http.server
 import json
 import os
 import re
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
+import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from harness import BUILD, CLI, Http, HostRun, Pg, Stack, Tap, Temp, free_port, must, run, wait_for
@@ -302,6 +305,89 @@ st.start()
 tap.ok(wait_for(lambda: well(*W), 40), "with the true log they cosign again", status().get("witnesses"))
 r = HostRun(st)
 tap.ok(wait_for(lambda: "UPDATE 1" in r.psql(pg, "UPDATE t SET v = 10 WHERE id = 3").stdout), "and changes pass")
+
+# === one that only says so ===================================================================================================
+class Liar(http.server.BaseHTTPRequestHandler):
+    answer = (409, b"99999999\n")
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(self.answer[0])
+        self.send_header("Content-Type", "text/x.tlog.size")
+        self.send_header("Content-Length", str(len(self.answer[1])))
+        self.end_headers()
+        self.wfile.write(self.answer[1])
+
+    def log_message(self, *_):
+        pass
+
+
+W[2].kill()
+liar = http.server.ThreadingHTTPServer(("127.0.0.1", W[2].port), Liar)
+tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+tls.load_cert_chain(cert, cert_key)
+liar.socket = tls.wrap_socket(liar.socket, server_side=True)
+threading.Thread(target=liar.serve_forever, daemon=True).start()
+had = len(st.records("log.conflict"))
+for kind, Liar.answer in (("rollback", (409, b"99999999\n")), ("fork", (422, b""))):
+    ok = wait_for(lambda: "UPDATE 1" in r.psql(pg, "UPDATE t SET v = v + 1 WHERE id = 4").stdout and seen(W[2]).get("conflict") == kind, 60, 0.5)
+    tap.ok(ok and seen(W[2])["proven"] is False, "one that claims a %s is shown" % kind, status().get("witnesses"))
+    tap.ok("UPDATE 1" in r.psql(pg, "UPDATE t SET v = v + 1 WHERE id = 4").stdout, "and cannot stop what the two others cosign")
+told = [x["data"] for x in st.records("log.conflict")[had:]]
+tap.eq([(x["kind"], "proven" in x, x["witness"]) for x in told], [("rollback", False, W[2].name), ("fork", False, W[2].name)], "each claim is on the record, once, as a claim")
+text = run([CLI, "status", "--state", st.state]).stdout
+tap.ok("IT REFUSES THIS LOG (fork): by its own word" in text, "status says what it is", text)
+W[1].kill()
+out = r.psql(pg, "UPDATE t SET v = v + 1 WHERE id = 4")
+tap.ok("UPDATE" not in out.stdout and W[2].name + " refuses this log" in out.stdout, "it counts for nothing: with one more missing there are too few", out.stdout)
+W[1].start()
+liar.shutdown()
+liar.server_close()
+W[2].start()
+tap.ok(wait_for(lambda: well(*W), 90) and "conflict" not in seen(W[2]), "once it cosigns again it counts", status().get("witnesses"))
 r.end()
+wait_for(lambda: well(*W))
 st.stop()
+
+# === one that has proof ======================================================================================================
+shutil.rmtree(old)
+shutil.copytree(LOG, old, symlinks=True)
+st.start()
+r = HostRun(st)
+tap.ok(wait_for(lambda: "UPDATE 1" in r.psql(pg, "UPDATE t SET v = 11 WHERE id = 3").stdout), "the log goes on")
+r.end()
+wait_for(lambda: well(*W))
+st.stop()
+os.rename(LOG, newer)
+for proof in (True, False):
+    fresh = [Witness(n) for n in ((4, 5) if proof else (6, 7))]
+    atexit.register(lambda ws: [w.kill() for w in ws], fresh)
+    for w in fresh:
+        must([CLI, "witness", "add", w.dir, VKEY])
+        w.start()
+    configure([w.conf() for w in [W[0]] + fresh])
+    shutil.rmtree(LOG, ignore_errors=True)
+    shutil.copytree(old, LOG, symlinks=True)
+    if proof:
+        shutil.rmtree(LOG + "/wit")
+        shutil.copytree(newer + "/wit", LOG + "/wit")
+    for d, _, files in os.walk(LOG):
+        for x in [d] + [d + "/" + f for f in files]:
+            os.chown(x, ids.st_uid, ids.st_gid)
+    st.start()
+    r = HostRun(st)
+    tap.ok(wait_for(lambda: well(*fresh) and seen(W[0]).get("conflict"), 40) and seen(W[0])["proven"] is proof,
+           "two that know nothing cosign a log that was set back; the third refuses, %s proof" % ("with" if proof else "without"), status().get("witnesses"))
+    if proof:
+        out = r.psql(pg, "UPDATE t SET v = 12 WHERE id = 3")
+        tap.ok("UPDATE" not in out.stdout and "refuses this log, with proof" in out.stdout, "then nothing that needs witnesses is sent", out.stdout)
+        tap.ok(st.records("log.conflict")[-1]["data"].get("proven") is True, "and the record says that it is proven")
+    else:
+        tap.ok(wait_for(lambda: "UPDATE 1" in r.psql(pg, "UPDATE t SET v = 12 WHERE id = 3").stdout), "it is the proof that stopped it")
+    r.end()
+    st.stop()
+shutil.rmtree(LOG)
+os.rename(newer, LOG)
+configure([w.conf() for w in W])
+tap.eq((verify().returncode, verify_py().returncode), (0, 0), "the true log verifies")
 tap.done()
