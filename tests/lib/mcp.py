@@ -29,7 +29,7 @@ class Stdio:
     def __init__(self, argv, env=None, stderr=subprocess.DEVNULL, era=MODERN):
         self.p = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, env=env)
         self.ids, self.answers, self.others, self.lines = itertools.count(1), {}, [], queue.Queue()
-        self.era = era
+        self.era, self.every = era, []  # every: each line of its output, as it came
         threading.Thread(target=self.read, daemon=True).start()
         if era != MODERN:
             self.hello = self.call("initialize", hello(era))
@@ -37,6 +37,7 @@ class Stdio:
 
     def read(self):
         for line in self.p.stdout:
+            self.every.append(line)
             self.lines.put(json.loads(line))
         self.lines.put(None)
 

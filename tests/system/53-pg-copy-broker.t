@@ -78,7 +78,7 @@ out = psql("insert into public.pay values (1);\n")
 tap.has(out, "needs approval", "the same by INSERT is asked for")
 r = raw()
 tap.eq(r.ask(query("copy public.never from stdin") + msg("d", b"1\n") + msg("c") + query("select 1")) + r.until(), "EZTDCZ",
-       "refused with its data on the way already")
+       "PG-11: refused with its data on the way already")
 tap.eq(r.ask(query("begin")) + r.ask(query("copy public.t from stdin"), "G") + r.ask(msg("d", b"4\td\n") + msg("c")) +
        r.ask(query("copy public.never from stdin")), "CZGCZEZ", "in a transaction, then one that is refused")
 tap.eq((r.z, r.ask(query("commit")), count()), ("E", "CZ", 3), "undoes both")
@@ -92,9 +92,9 @@ r.ask(query("copy public.t from stdin") + msg("d", b"5\te\n"), "G")
 time.sleep(0.3)  # the data and the end of the connection come to upstream by different ways
 r.close()
 o = outcome(last_statement())
-tap.eq((o["status"], o["copy"]["bytes"]), ("lost", 4), "a client that leaves in the middle leaves an outcome")
-tap.ok(wait_for(lambda: pg.admin("select count(*) from pg_stat_activity where query like 'copy public.t from%'") == "0"), "and no session")
-tap.eq(count(), 4, "and no row")
+tap.eq((o["status"], o["copy"]["bytes"]), ("lost", 4), "PG-11: a client that leaves in the middle leaves an outcome")
+tap.ok(wait_for(lambda: pg.admin("select count(*) from pg_stat_activity where query like 'copy public.t from%'") == "0"), "PG-11: and no session")
+tap.eq(count(), 4, "PG-11: and no row")
 for victim in ("upstream", "front"):
     r = raw()
     r.ask(query("copy public.t from stdin") + msg("d", b"6\tf\n"), "G")
@@ -119,12 +119,12 @@ p.send_signal(signal.SIGINT)
 p.stdin.close()
 out = p.stdout.read().decode()
 p.wait()
-tap.ok("57014" in out and time.monotonic() - t0 < 2, "Ctrl-C in psql cancels within two seconds", (out, time.monotonic() - t0))
+tap.ok("57014" in out and time.monotonic() - t0 < 2, "PG-03: Ctrl-C in psql cancels within two seconds", (out, time.monotonic() - t0))
 c = actions(operation="cancel")[-1]
 slept = [x for x in actions(operation="query") if x["action"] == c["request"]["cancels"]]
 tap.eq((c["request"]["effects"], c["request"]["kind"], c["decision"]["verdict"], len(slept)), (["txn"], "cancel", "allow", 1),
        "the cancel is an action of its own, that names the one it is for")
-tap.eq((outcome(slept[0])["sqlstate"], outcome(c)["status"]), ("57014", "ok"), "both have their outcome")
+tap.eq((outcome(slept[0])["sqlstate"], outcome(c)["status"]), ("57014", "ok"), "PG-03: both have their outcome")
 n = len(actions(operation="cancel"))
 r = raw()
 other = HostRun(st)
@@ -139,15 +139,15 @@ r.send(query("select pg_sleep(1.5)"))
 time.sleep(0.3)
 for key, where in ((ro.key, hr), (r.key, other), (ro.key, other), (os.urandom(8), hr), (r.key[:7] + bytes([r.key[7] ^ 1]), hr)):
     assert ask_cancel(key, where) == b""
-tap.eq((r.until(), len(actions(operation="cancel")) - n), ("TDCZ", 0), "keys of others, of another run, made up, of an idle session: nothing happens")
-tap.has(open(st.broker_log).read(), "a cancel request with the key of no session", "but is logged")
+tap.eq((r.until(), len(actions(operation="cancel")) - n), ("TDCZ", 0), "PG-03: keys of others, of another run, made up, of an idle session: nothing happens")
+tap.has(open(st.broker_log).read(), "a cancel request with the key of no session", "PG-03: but is logged")
 r.send(query("select pg_sleep(30)"))
 time.sleep(0.3)
 ask_cancel(r.key)
-tap.eq((r.until(), r.err["C"]), ("TEZ", "57014"), "its own key")
+tap.eq((r.until(), r.err["C"]), ("TEZ", "57014"), "PG-03: its own key")
 tap.eq(r.ask(query("select 1")), "TDCZ", "and the session goes on")
 other.end()
-tap.ok(not any(r.key.hex() in json.dumps(x) for x in st.records()), "no key is in the log")
+tap.ok(not any(r.key.hex() in json.dumps(x) for x in st.records()), "PG-03: no key is in the log")
 
 # --- what the log is good for -------------------------------------------------------------------
 out = st.cli("replay", "timeline", hr.id)
@@ -175,11 +175,11 @@ for _ in range(2098):
     p.stdin.write(row)
     sha.update(row)
 p.stdin.close()
-tap.eq((p.wait(), count("big")), (0, 2098), "200 MB by COPY arrive whole")
+tap.eq((p.wait(), count("big")), (0, 2098), "PG-11: 200 MB by COPY arrive whole")
 print("# in %.1f s" % (time.monotonic() - t0))
 grown = {p: status(i, "VmHWM") - before[p] for p, i in pids.items()}
 print("# grown by %s kB" % grown)
-tap.ok(SANITIZED or all(v < 16384 for v in grown.values()), "no process of the broker grows by 16 MB", grown)
+tap.ok(SANITIZED or all(v < 16384 for v in grown.values()), "PG-11: no process of the broker grows by 16 MB", grown)
 o = outcome(last_statement())
 tap.eq(o["copy"], {"bytes": 2098 * 100000, "sha256": sha.hexdigest()}, "and the digest in the log is that of all of it")
 

@@ -99,13 +99,13 @@ if small:
             r = c.query("SELECT 'disk-%s-%d' /* %s */" % (part, i, "y" * 4000)) if c.alive else None
             if r is None or not r.ok:
                 break
-    tap.ok(r is None or not r.ok, "disk full: reads stop passing", r)
+    tap.ok(r is None or not r.ok, "AUD-04: disk full: reads stop passing", r)
     d = Conn(dsn)
     r2 = d.query("INSERT INTO t VALUES (98, 'full-change')") if d.up else None
-    tap.ok(r2 is None or not r2.ok, "disk full: no change passes", r2)
-    tap.ok("full-change" not in pg.server_log(), "and the server did not see it")
+    tap.ok(r2 is None or not r2.ok, "AUD-04: disk full: no change passes", r2)
+    tap.ok("full-change" not in pg.server_log(), "AUD-04: and the server did not see it")
     os.unlink(st.state + "/log/fill")
-    works("with room again the broker recovers by itself")
+    works("AUD-04: with room again the broker recovers by itself")
     r = st.verify()
     tap.ok("VERIFIED" in r.stdout, "and the log verifies", r.stdout)
 else:

@@ -94,7 +94,7 @@ done = [x["data"] for x in st.records("outcome")][-1]
 tap.eq((done.get("preview"), done["rows"]), (shown(rid)["preview"], 3), "the outcome has the truth beside the preview")
 asked = [x["data"] for x in st.records("preview")]
 tap.eq((len(asked), asked[0]["origin"], asked[0]["id"], asked[0]["count"]), (1, "broker", rid, True),
-       "what the broker asked is on the record, as its own")
+       "PG-13: what the broker asked is on the record, as its own")
 seq = {x["type"]: i for i, x in enumerate(st.records()) if x["data"].get("id") == rid}
 tap.ok(seq["preview"] < seq["approval.request"], "before people are asked")
 log = pg.server_log()

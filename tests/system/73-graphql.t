@@ -69,30 +69,37 @@ def judged(name, want, *args, effects=None, **kw):
 
 DELETE = 'volumeDelete(id:"vol-prod"){id}'
 # --- a to i ---------------------------------------------------------------------------------------------------
-judged("a: a comment before the mutation", "needs_approval", "POST", "/graphql", gql("#c\nmutation{mergePullRequest(input:{})}"), effects=["write"])
-judged("b: a fragment first, the mutation after", "needs_approval", "POST", "/graphql", gql("fragment F on Mutation{%s} mutation{...F}" % DELETE), effects=["drop"])
-judged("c: query A and mutation B, operationName B", "needs_approval", "POST", "/graphql",
+judged("GQL-01: a: a comment before the mutation", "needs_approval", "POST", "/graphql", gql("#c\nmutation{mergePullRequest(input:{})}"), effects=["write"])
+judged("GQL-01: b: a fragment first, the mutation after", "needs_approval", "POST", "/graphql", gql("fragment F on Mutation{%s} mutation{...F}" % DELETE), effects=["drop"])
+judged("GQL-01: c: query A and mutation B, operationName B", "needs_approval", "POST", "/graphql",
        gql("query A{viewer{login}} mutation B{%s}" % DELETE, operationName="B"), effects=["drop"])
-judged("c: the same with operationName A is a query", "allow|needs_approval|deny", "POST", "/graphql",
+judged("GQL-01: c: the same with operationName A is a query", "allow|needs_approval|deny", "POST", "/graphql",
        gql("query A{viewer{login}} mutation B{%s}" % DELETE, operationName="A"))
-judged("c: two operations and no name", "deny", "POST", "/graphql", gql("query A{viewer{login}} mutation B{%s}" % DELETE))
-judged("d: a list of two, the second a mutation", "needs_approval|deny", "POST", "/graphql",
+judged("GQL-01: c: two operations and no name", "deny", "POST", "/graphql", gql("query A{viewer{login}} mutation B{%s}" % DELETE))
+judged("GQL-01: d: a list of two, the second a mutation", "needs_approval|deny", "POST", "/graphql",
        b"[" + gql("{viewer{login}}") + b"," + gql("mutation{%s}" % DELETE) + b"]")
-judged("e: the key query twice", "deny", "POST", "/graphql", b'{"query":"{viewer{login}}","query":"mutation{%s}"}' % DELETE.replace('"', '\\"').encode())
-judged("e: and with an escape in one of them", "deny", "POST", "/graphql", b'{"query":"{viewer{login}}","qu\\u0065ry":"mutation{%s}"}' % DELETE.replace('"', '\\"').encode())
-judged("f: by GET", "needs_approval|deny", "GET", "/graphql?query=" + urllib.parse.quote("mutation{%s}" % DELETE))
-judged("f: by GET with + for a space", "needs_approval|deny", "GET", "/graphql?query=" + urllib.parse.quote_plus("mutation M {%s}" % DELETE))
-judged("g: application/graphql", "needs_approval|deny", "POST", "/graphql", ("mutation{%s}" % DELETE).encode(), [("Content-Type", "application/graphql")])
-judged("h: a persisted query that nobody registered", "deny", "POST", "/graphql",
+judged("GQL-01: e: the key query twice", "deny", "POST", "/graphql", b'{"query":"{viewer{login}}","query":"mutation{%s}"}' % DELETE.replace('"', '\\"').encode())
+judged("GQL-01: e: and with an escape in one of them", "deny", "POST", "/graphql", b'{"query":"{viewer{login}}","qu\\u0065ry":"mutation{%s}"}' % DELETE.replace('"', '\\"').encode())
+judged("GQL-01: f: by GET", "needs_approval|deny", "GET", "/graphql?query=" + urllib.parse.quote("mutation{%s}" % DELETE))
+judged("GQL-01: f: by GET with + for a space", "needs_approval|deny", "GET", "/graphql?query=" + urllib.parse.quote_plus("mutation M {%s}" % DELETE))
+judged("GQL-01: g: application/graphql", "needs_approval|deny", "POST", "/graphql", ("mutation{%s}" % DELETE).encode(), [("Content-Type", "application/graphql")])
+judged("GQL-01: h: a persisted query that nobody registered", "deny", "POST", "/graphql",
        json.dumps({"extensions": {"persistedQuery": {"version": 1, "sha256Hash": sha("mutation{x}")}}}).encode())
-judged("h: a registered one that reads", "allow", "POST", "/graphql",
+judged("GQL-01: h: a registered one that reads", "allow", "POST", "/graphql",
        json.dumps({"extensions": {"persistedQuery": {"version": 1, "sha256Hash": sha(KNOWN)}}}).encode(), effects=["read"])
-judged("h: a registered one that deletes", "needs_approval", "POST", "/graphql",
+judged("GQL-01: h: a registered one that deletes", "needs_approval", "POST", "/graphql",
        json.dumps({"extensions": {"persistedQuery": {"version": 1, "sha256Hash": sha(KNOWN_DELETE)}}}).encode(), effects=["drop"])
-judged("i: a subscription is no query", "needs_approval|deny", "POST", "/graphql", gql("subscription{volumes{id}}"))
+judged("GQL-01: i: a subscription is no query", "needs_approval|deny", "POST", "/graphql", gql("subscription{volumes{id}}"))
+# --- a token that was found -----------------------------------------------------------------------------------
+FOUND = "infra-4f1d9c0be2a87756"
+r, a = judged("INC-02: with a token that was found", "deny", "POST", "/graphql", gql("mutation{%s}" % DELETE), JSON + [("Authorization", "Bearer " + FOUND)])
+tap.ok(r is not None and r.status == 403 and a["request"]["http"]["found"]["what"] == "credential_foreign" and FOUND not in json.dumps(st.records()),
+       "INC-02: that is said, and the token stands nowhere in the log", (r and r.body, a and a["request"].get("http")))
+r, a = judged("INC-02: without it", "needs_approval", "POST", "/graphql", gql("mutation{%s}" % DELETE), effects=["drop"])
+tap.ok(r is not None and r.status == 403 and any(p in r.body.decode() for p in st.pending()), "INC-02: is refused with the request that people can sign", r and r.body)
 # --- the nearest that is allowed ------------------------------------------------------------------------------
-judged("{viewer{login}}", "allow", "POST", "/graphql", gql("{viewer{login}}"), effects=["read"])
-judged("a variable whose text is a mutation", "allow", "POST", "/graphql",
+judged("GQL-01: {viewer{login}}", "allow", "POST", "/graphql", gql("{viewer{login}}"), effects=["read"])
+judged("GQL-01: a variable whose text is a mutation", "allow", "POST", "/graphql",
        gql("query($s:String){x(s:$s)}", variables={"s": "mutation{volumeDelete(id:1){id}}"}), effects=["read"])
 judged("a string that says mutation", "allow", "POST", "/graphql", gql('{x(s:"mutation { volumeDelete }")}'))
 judged("a block string and a comment that say it", "allow", "POST", "/graphql", gql('# mutation\nquery Q { x(s: """ mutation { volumeDelete } """) }'))

@@ -126,6 +126,8 @@ tap.ok(d["supportedVersions"] == ["2026-07-28", "2025-11-25", "2025-06-18"] and 
        "a modern client discovers", d)
 tap.eq(st.records("run.start"), [], "until a call needs one there is no run")
 rounds(s, "modern, stdio")
+tap.ok(len(s.every) > 10 and all(json.loads(x)["jsonrpc"] == "2.0" and x.endswith(b"\n") for x in s.every),
+       "MCP-01: whatever code and commands print, each line of the server's output is a message", s.every[-1:])
 lines = s.call("tools/list"), s.call("tools/list")
 tap.eq(lines[0]["result"], lines[1]["result"], "the list is the same each time")
 for method in ("initialize", "ping", "resources/list", "prompts/list", "frob"):
@@ -138,6 +140,20 @@ for raw, code in ((b"{", -32700), (b"[]", -32600), (b'[{"jsonrpc":"2.0","id":1,"
                   (b'{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}', -32700)):
     s.raw(raw + b"\n")
     tap.eq(s.next()["error"]["code"], code, "%s is answered with %d" % (raw.decode(), code))
+
+# A client that reads nobody's errors, and its answers late.
+full = mcp.Stdio(MCP, stderr=subprocess.PIPE)
+started.append(full.p)
+asked = [full.ask("tools/call", {"name": "run_command", "arguments": {"command": "yes %s | head -c %d; yes %s | head -c %d >&2" % (w, n, w, n)}})
+         for w, n in (("some", 200000), ("more", 5000000))]
+asked += [full.ask("tools/list"), full.ask("tools/call", {"name": "run_code", "arguments": {"code": "print(6 * 7)"}})]
+got = [full.wait(i) for i in asked]
+some, more, last = (mcp.Tool(got[i]) for i in (0, 1, 3))
+tap.eq((some.data.get("output_bytes"), more.data.get("output_bytes"), more.data.get("truncated"), last.data.get("stdout")), (400000, 10000000, True, "42\n"),
+       "MCP-03: what prints much is answered whole or as cut off, with its size, and what was asked meanwhile is answered as well")
+tap.ok(len(json.dumps(got[1])) < 1 << 20 and more.data["stdout"].startswith("more\nmore") and more.data["stdout"].endswith("more\n"),
+       "MCP-03: of what is cut off, the beginning and the end are told", more.text[-300:])
+tap.eq(full.end(), 0, "MCP-03: and a server whose errors nobody reads ends as others do")
 
 # What is never there: a way to sign, a credential.
 hunt = r"""
@@ -165,13 +181,13 @@ i = s.ask("tools/call", {"name": "run_code", "arguments": {"code": "import time\
 wait_for(lambda: not s.tool("read_file", {"path": "began"}).failed)
 s.tell("notifications/cancelled", {"requestId": i, "reason": "test"})
 r = s.tool("run_code", {"code": "print(x)"})
-tap.eq(r.data.get("stdout"), "20\n", "a cell that is cancelled ends, and its interpreter is there still")
-tap.ok(i not in s.answers, "what was cancelled is not answered")
+tap.eq(r.data.get("stdout"), "20\n", "MCP-04: a cell that is cancelled ends, and its interpreter is there still")
+tap.ok(i not in s.answers, "MCP-04: what was cancelled is not answered")
 i = s.ask("tools/call", {"name": "run_command", "arguments": {"command": "touch went; sleep 600"}})
 wait_for(lambda: not s.tool("read_file", {"path": "went"}).failed)
 s.tell("notifications/cancelled", {"requestId": i})
 tap.ok(wait_for(lambda: "sleep 600" not in s.tool("run_command", {"command": "ps ax -o args= | grep -v grep | grep '^sleep'; true"}).data["stdout"]),
-       "a command that is cancelled is gone, with what it began")
+       "MCP-04: a command that is cancelled is gone, with what it began")
 
 pend = stdio("--wait", "1")
 r = pend.tool("run_command", {"command": "sleep 4; echo late"})
@@ -200,7 +216,7 @@ tap.ok(second["stdout"] == "False\n" and second["run"] != first["run"], "a later
 st.cli("run-end", second["run"])
 told = wait_for(lambda: (lambda t: t if "run is over" in t.text else None)(s.tool("run_code", {"code": "1"})))
 tap.ok(told is not None and told.failed, "a run that a person ended is not begun again by the same client", told and told.text)
-tap.eq(s.end(), 0, "the end of input ends the server")
+tap.eq(s.end(), 0, "MCP-04: the end of input ends the server")
 
 s = stdio(era=mcp.LEGACY)
 tap.eq((s.hello["result"]["protocolVersion"], "resultType" in s.hello["result"]), (mcp.LEGACY, False), "a client of 2025-11-25 is answered in its own")
