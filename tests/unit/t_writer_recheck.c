@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "audit/prune_plan.h"
+#include "audit/writer_prune.h"
 #include "audit/verify.h"
 #include "common/cleanup.h"
 #include "common/xalloc.h"
@@ -67,6 +68,21 @@ store_start(struct fixture *f)
 	f->signer = NULL;
 	assert_int_equal(signer_new(f->seed, &f->keys.key[0], &f->signer, NULL), 0);
 	assert_int_equal(store_open(f->dir, f->signer, &f->o, &f->store, NULL), 0);
+}
+
+/* What was ordered is carried out, to its end. */
+static void
+carry_out(struct fixture *f)
+{
+	struct prune *p = prune_new(f->store);
+	int r;
+
+	while ((r = prune_step(p, NULL)) != PRUNE_IDLE) {
+		assert_true(r == PRUNE_MORE || r == PRUNE_COMMIT);
+		assert_int_equal(store_commit(f->store, NULL), 0);
+		assert_int_equal(store_checkpoint(f->store, NULL), 0);
+	}
+	prune_free(p);
 }
 
 static void
@@ -210,7 +226,7 @@ rehash(struct fixture *f, const char *name, uint64_t at)
 	put(f, name, buf_str(&is));
 }
 
-/* As `cofferdam log prune --before-seq` and the start behind it. */
+/* As `cofferdam log prune --before-seq` and the writer behind it. */
 static void
 prune(struct fixture *f, uint64_t before)
 {
@@ -236,6 +252,7 @@ prune(struct fixture *f, uint64_t before)
 	note_put_sig(&note, &f->keys.key[0], sig);
 	put(f, "prune", buf_str(&note));
 	store_start(f);
+	carry_out(f);
 	assert_int_not_equal(faccessat(f->dir, FIRST, F_OK, 0), 0);
 }
 
