@@ -247,6 +247,21 @@ answer(struct e2b_request *q, int rc, const struct err *e)
 		e2b_connect_fail(q, e);
 }
 
+/* A request about one program; false: it was answered. */
+static bool
+asked(struct e2b_request *q, struct json_doc **ret, uint32_t *ret_number)
+{
+	struct err e = {0};
+	bool pty;
+
+	if (!e2b_message(q, false, ret))
+		return false;
+	if (select_program(q, json_get(json_root(*ret), "process"), ret_number, &pty, &e) == 0)
+		return true;
+	e2b_connect_fail(q, &e);
+	return false;
+}
+
 static int
 input_give(struct e2b_request *q, uint32_t number, const struct json *input, struct err *err)
 {
@@ -265,16 +280,10 @@ e2b_on_input(struct e2b_request *q)
 {
 	AUTO(json) struct json_doc *d = NULL;
 	uint32_t number = 0;
-	bool pty;
 	struct err e = {0};
-	int rc;
 
-	if (!e2b_message(q, false, &d))
-		return;
-	rc = select_program(q, json_get(json_root(d), "process"), &number, &pty, &e);
-	if (rc == 0)
-		rc = input_give(q, number, json_get(json_root(d), "input"), &e);
-	answer(q, rc, &e);
+	if (asked(q, &d, &number))
+		answer(q, input_give(q, number, json_get(json_root(d), "input"), &e), &e);
 }
 
 void
@@ -283,23 +292,21 @@ e2b_on_signal(struct e2b_request *q)
 	AUTO(json) struct json_doc *d = NULL;
 	const struct json *v;
 	uint32_t number = 0;
-	bool pty;
 	struct err e = {0};
-	int rc, signo = 0;
+	int signo = 0;
 
-	if (!e2b_message(q, false, &d))
+	if (!asked(q, &d, &number))
 		return;
 	v = json_get(json_root(d), "signal");
 	if (str_eqz(json_str(v), "SIGNAL_SIGKILL") || json_int(v) == SIGKILL)
 		signo = SIGKILL;
 	else if (str_eqz(json_str(v), "SIGNAL_SIGTERM") || json_int(v) == SIGTERM)
 		signo = SIGTERM;
-	rc = signo != 0
-		 ? select_program(q, json_get(json_root(d), "process"), &number, &pty, &e)
-		 : err_set(&e, ERR_INVALID, "signal must be SIGNAL_SIGTERM or SIGNAL_SIGKILL");
-	if (rc == 0)
-		rc = keeper_signal(q->keeper, number, signo, &e);
-	answer(q, rc, &e);
+	answer(q,
+	    signo != 0
+		? keeper_signal(q->keeper, number, signo, &e)
+		: err_set(&e, ERR_INVALID, "signal must be SIGNAL_SIGTERM or SIGNAL_SIGKILL"),
+	    &e);
 }
 
 void
@@ -307,16 +314,10 @@ e2b_on_close_stdin(struct e2b_request *q)
 {
 	AUTO(json) struct json_doc *d = NULL;
 	uint32_t number = 0;
-	bool pty;
 	struct err e = {0};
-	int rc;
 
-	if (!e2b_message(q, false, &d))
-		return;
-	rc = select_program(q, json_get(json_root(d), "process"), &number, &pty, &e);
-	if (rc == 0)
-		rc = keeper_input(q->keeper, number, STR(""), true, &e);
-	answer(q, rc, &e);
+	if (asked(q, &d, &number))
+		answer(q, keeper_input(q->keeper, number, STR(""), true, &e), &e);
 }
 
 void
@@ -325,15 +326,13 @@ e2b_on_update(struct e2b_request *q)
 	AUTO(json) struct json_doc *d = NULL;
 	const struct json *size;
 	uint32_t number = 0;
-	bool pty;
 	struct err e = {0};
-	int rc;
+	int rc = 0;
 
-	if (!e2b_message(q, false, &d))
+	if (!asked(q, &d, &number))
 		return;
 	size = json_get(json_get(json_root(d), "pty"), "size");
-	rc = select_program(q, json_get(json_root(d), "process"), &number, &pty, &e);
-	if (rc == 0 && size != NULL)
+	if (size != NULL)
 		rc = keeper_resize(
 		    q->keeper, number, size_of(size, "rows", 24), size_of(size, "cols", 80), &e);
 	answer(q, rc, &e);

@@ -158,11 +158,8 @@ openai_event(void *reply, struct str name UNUSED, struct str data, struct err *e
 	struct reply *r = reply;
 	int rc;
 
-	if (str_eqz(str_trim(data), "[DONE]")) {
-		r->ended = true;
-		return 1;
-	}
-	rc = json_parse_numbers(data, "the model's stream", &d, err);
+	rc = model_event_read(data, &d, err);
+	r->ended = r->ended || rc == 1;
 	return rc != 0 ? rc : chunk_take(r, json_root(d), err);
 }
 
@@ -175,32 +172,16 @@ path(const char *base_path, struct buf *out)
 }
 
 static void
-message(struct buf *out, const char *role, struct str text, const char *call)
-{
-	struct jcs j;
-
-	if (out->n != 0)
-		buf_put_c(out, ',');
-	jcs_init(&j, out);
-	jcs_open(&j, NULL);
-	jcs_str_lossy(&j, "content", text);
-	jcs_z(&j, "role", role);
-	if (call != NULL)
-		jcs_z(&j, "tool_call_id", call);
-	jcs_close(&j);
-}
-
-static void
 words(struct buf *out, struct str text)
 {
-	message(out, "user", text, NULL);
+	model_text_put(out, "user", text, NULL);
 }
 
 static void
 task(struct model_talk *t, struct str text)
 {
-	message(model_talk_next(t), "system", str_z(t->system), NULL);
-	message(&t->last, "user", text, NULL);
+	model_text_put(model_talk_next(t), "system", str_z(t->system), NULL);
+	model_text_put(&t->last, "user", text, NULL);
 }
 
 static void
@@ -297,9 +278,9 @@ answers(struct model_talk *t, const struct reply *r, const struct model_ask *ask
 
 	for (size_t i = 0; i < r->n && at < ask->nanswers; i++)
 		if (r->blocks[i].kind == REPLY_TOOL)
-			message(out, "tool", ask->answers[at++].text, r->blocks[i].id);
+			model_text_put(out, "tool", ask->answers[at++].text, r->blocks[i].id);
 	if (note.n != 0)
-		message(out, "user", note, NULL);
+		model_text_put(out, "user", note, NULL);
 }
 
 bool

@@ -105,3 +105,29 @@ model_problem_text(struct str body)
 	return xasprintf(
 	    "%s%s%s", title, title[0] != '\0' && detail[0] != '\0' ? ": " : "", detail);
 }
+
+/* --- what OpenAI's interfaces share ---------------------------------------------- */
+
+void
+model_text_put(struct buf *out, const char *role, struct str text, const char *call)
+{
+	struct jcs j;
+
+	if (out->n != 0)
+		buf_put_c(out, ',');
+	jcs_init(&j, out);
+	jcs_open(&j, NULL);
+	jcs_str_lossy(&j, "content", text);
+	jcs_z(&j, "role", role);
+	if (call != NULL)
+		jcs_z(&j, "tool_call_id", call);
+	jcs_close(&j);
+}
+
+int
+model_event_read(struct str data, struct json_doc **ret, struct err *err)
+{
+	if (str_eqz(str_trim(data), "[DONE]"))
+		return 1;
+	return json_parse_numbers(data, "the model's stream", ret, err);
+}

@@ -58,6 +58,11 @@ void model_talk_said(struct model_talk *t);
  * Of what is past, all between the task and the model's last `keep` answers is left out, `words`
  * stand there instead (a message, or several). Returns how many answers that were; 0: nothing.
  */
+/* One more message of a text alone, in the form that OpenAI's interfaces share; call: whose answer
+ * it is, NULL: no call's. */
+void model_text_put(struct buf *out, const char *role, struct str text, const char *call);
+/* One event of their streams: 1: it was the last; 0: *ret is its JSON. */
+int model_event_read(struct str data, struct json_doc **ret, struct err *err);
 size_t model_talk_drop(struct model_talk *t, size_t keep, struct str words);
 void model_talk_messages(const struct model_talk *t, struct buf *out); /* a JSON array */
 

@@ -190,11 +190,8 @@ int
 responses_event(void *reply, struct str name UNUSED, struct str data, struct err *err)
 {
 	AUTO(json) struct json_doc *d = NULL;
-	int rc;
+	int rc = model_event_read(data, &d, err);
 
-	if (str_eqz(str_trim(data), "[DONE]"))
-		return 1;
-	rc = json_parse_numbers(data, "the model's stream", &d, err);
 	return rc != 0 ? rc : event_take(reply, json_root(d), err);
 }
 
@@ -209,15 +206,7 @@ path(const char *base_path, struct buf *out)
 static void
 words(struct buf *out, struct str text)
 {
-	struct jcs j;
-
-	if (out->n != 0)
-		buf_put_c(out, ',');
-	jcs_init(&j, out);
-	jcs_open(&j, NULL);
-	jcs_str_lossy(&j, "content", text);
-	jcs_z(&j, "role", "user");
-	jcs_close(&j);
+	model_text_put(out, "user", text, NULL);
 }
 
 static void
