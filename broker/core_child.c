@@ -37,7 +37,7 @@ core_child_root(struct core_run *run)
 static bool
 is_child(const struct core_run *child, const struct core_run *run)
 {
-	return child->parent[0] != '\0' && strcmp(child->parent, run->id) == 0;
+	return strcmp(child->parent, run->id) == 0;
 }
 
 size_t

@@ -129,12 +129,12 @@ is_named(const struct core_run *run, struct str id)
 	return false;
 }
 
-/* A model that is asked from the sandbox: the policy lets it, the run asked for it and has no loop
+/* t, a model, is asked from the sandbox: the policy lets it, the run asked for it and has no loop
  * that has the models for itself. */
 static bool
 inside(const struct core_run *run, const struct policy_target *t)
 {
-	return t->model != TARGET_MODEL_NONE && t->wrapped && !run->loop && is_named(run, t->id);
+	return t->wrapped && !run->loop && is_named(run, t->id);
 }
 
 static int

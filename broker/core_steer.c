@@ -221,7 +221,7 @@ message_check(
 		return err_set(err, ERR_UNAUTHORISED,
 		    "words have an author: uid %u is no person's login in the policy",
 		    p != NULL ? (unsigned)p->uid : 0);
-	if (text.n == 0 || text.n > CORE_SAY_MAX || !str_is_utf8(text))
+	if (text.n == 0 || text.n > CORE_SAY_MAX) /* UTF-8 it is, out of JSON */
 		return err_set(err, ERR_INVALID, "a message has 1 to %d bytes of UTF-8, has %zu",
 		    CORE_SAY_MAX, text.n);
 	if ((rc = core_steer_may(call, false, run, by, err)) != 0)

@@ -240,6 +240,8 @@ what_the_log_says_of_a_child_must_be_of_the_form(void **state)
 	assert_string_equal(
 	    kept(run, "{\"parent\":\"r-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"}"),
 	    "parent");
+	assert_null(kept(run, "{}"));
+	assert_int_equal(run->depth, 0); /* nobody's child */
 	assert_null(kept(run, good));
 	assert_int_equal(run->most, EFFECT_read);
 	assert_int_equal(run->depth, 1);

@@ -14,10 +14,10 @@
 
 /* By a person of that uid, on a connection of its own. */
 static void
-asks(struct world *w, unsigned uid, const char *verb, const char *more)
+asks_of(struct world *w, unsigned uid, const char *run, const char *verb, const char *more)
 {
 	AUTO_BUF struct buf b = BUF(1 << 18);
-	AUTO_FREE char *args = xasprintf("{\"run\":\"%s\"%s}", w->run->id, more);
+	AUTO_FREE char *args = xasprintf("{\"run\":\"%s\"%s}", run, more);
 
 	end_close(&w->cli);
 	(void)core_peer_new(w->c, IPC_ROLE_CLI, end_open(&w->cli, IPC_ROLE_CLI), uid);
@@ -26,6 +26,12 @@ asks(struct world *w, unsigned uid, const char *verb, const char *more)
 	buf_lz(&b, args);
 	say(&w->cli, MSG_Q_CALL, &b);
 	settle(w);
+}
+
+static void
+asks(struct world *w, unsigned uid, const char *verb, const char *more)
+{
+	asks_of(w, uid, w->run->id, verb, more);
 }
 
 /* Its code. */
@@ -194,12 +200,36 @@ static void
 a_run_that_does_not_live_is_told_nothing(void **state)
 {
 	struct world *w = *state;
+	char id[CORE_ID_SIZE];
 
 	w->run->state = CORE_RUN_STARTING;
 	assert_int_equal(call(w, getuid(), "run-pause", ""), -ERR_NOT_FOUND);
 	assert_int_equal(call(w, getuid(), "run-message", ",\"text\":\"x\""), -ERR_NOT_FOUND);
+	assert_int_equal(count(w, "run.pause") + count(w, "run.message"), 0);
+	assert_false(core_steer_gave_words(w->run, STR("olivia")));
 	w->run->state = CORE_RUN_LIVE;
+	memcpy(id, w->run->id, sizeof(id));
+	w->run->id[0] = 'x'; /* there is none of that name */
+	asks_of(w, getuid(), id, "run-pause", "");
+	assert_int_equal(reply(w), -ERR_NOT_FOUND);
+	memcpy(w->run->id, id, sizeof(id));
 	assert_int_equal(call(w, getuid(), "run-pause", ""), 0);
+	/* One that ends before the word for it is durable. */
+	for (int gone = 0; gone < 2; gone++) {
+		w->hold_writer = true;
+		asks(w, getuid(), "run-pause", "");
+		w->hold_writer = false;
+		w->run->state = CORE_RUN_ENDING;
+		if (gone == 1) {
+			core_run_free(w->run);
+			w->run = NULL;
+		}
+		ack(w, &w->records[w->nrecords - 1]);
+		settle(w);
+		assert_int_equal(reply(w), -ERR_NOT_FOUND);
+		if (gone == 0)
+			w->run->state = CORE_RUN_LIVE;
+	}
 }
 
 static void
@@ -274,6 +304,58 @@ what_is_not_durable_in_time_is_not_told(void **state)
 	assert_int_equal(reply(w), -ERR_UNAVAILABLE);
 	assert_true(silent(&w->agent, MSG_A_STEER));
 	assert_false(w->run->paused);
+}
+
+/* --- the log ------------------------------------------------------------------------ */
+
+static const char *
+kept(struct world *w, const char *by, const struct buf *content, const char *frame)
+{
+	AUTO(json) struct json_doc *d = NULL;
+	AUTO_FREE char *text = xasprintf(
+	    "{%s%s\"frame\":\"%s\"}", by, content != NULL ? (char *)content->p : "", frame);
+	struct err err;
+
+	if (json_parse(str_z(text), "record", &d, &err) != 0)
+		fail_msg("%s", err.msg);
+	return core_steer_kept(w->c, str_z(w->run->id), "run.message", 9, json_root(d));
+}
+
+static void
+what_the_log_has_of_words_is_theirs_or_void(void **state)
+{
+	struct world *w = *state;
+	AUTO_BUF struct buf content = BUF(1024), frame = BUF(65536), b64 = BUF(65536);
+	struct blob_ref ref;
+	struct err err;
+	struct jcs j;
+
+	assert_int_equal(blob_seal(w->run->key, str_z(w->run->id), "text/plain", STR("go on"),
+			     &frame, &ref, &err),
+	    0);
+	jcs_init(&j, &content);
+	jcs_open(&j, NULL);
+	blob_ref_jcs(&j, "content", &ref);
+	jcs_close(&j);
+	content.p[0] = ' '; /* as members of another object */
+	content.p[content.n - 1] = ',';
+	buf_put_c(&content, '\0');
+	enc_base64(&b64, buf_str(&frame));
+	buf_put_c(&b64, '\0');
+	w->run->rebuilt = true;
+#define BY "\"by\":\"dana\","
+#define B64 ((char *)b64.p)
+	assert_null(core_steer_kept(w->c, STR("r-none"), "run.message", 9, NULL));
+	assert_string_equal(kept(w, "", &content, B64), "by");
+	assert_string_equal(kept(w, BY, &content, "*"), "frame");
+	assert_string_equal(kept(w, BY, NULL, B64), "frame");
+	assert_null(kept(w, BY "\"to\":\"r-none\",", &content, "*"));
+	assert_int_equal(w->run->nsays, 0);
+	assert_null(kept(w, BY, &content, B64));
+	agent_is_back(w, 0);
+	assert_told(w, 4, "dana", "go on", NULL);
+	b64.p[40] ^= 1;
+	assert_string_equal(kept(w, BY, &content, B64), "frame");
 }
 
 /* --- to stop ----------------------------------------------------------------------- */
@@ -409,6 +491,7 @@ main(void)
 	    world_test(a_run_is_told_so_many_things_and_by_so_many_people),
 	    world_test(who_gives_words_is_excluded_before_they_are_durable),
 	    world_test(what_is_not_durable_in_time_is_not_told),
+	    world_test(what_the_log_has_of_words_is_theirs_or_void),
 	    world_test(a_stop_holds_for_an_agent_that_comes_back_and_for_children),
 	    world_test(a_stop_on_the_record_holds_for_a_core_that_is_started_again),
 	    world_test(a_run_without_an_agent_is_stopped_at_once),

@@ -19,16 +19,22 @@ person(struct world *w, unsigned uid)
 
 /* On the connection that is there. */
 static void
-asks(struct world *w, const char *verb, const char *more)
+asks_of(struct world *w, const char *run, const char *verb, const char *more)
 {
 	AUTO_BUF struct buf b = BUF(1 << 18);
-	AUTO_FREE char *args = xasprintf("{\"run\":\"%s\"%s}", w->run->id, more);
+	AUTO_FREE char *args = xasprintf("{\"run\":\"%s\"%s}", run, more);
 
 	buf_u32(&b, IPC_VERSION);
 	buf_lz(&b, verb);
 	buf_lz(&b, args);
 	say(&w->cli, MSG_Q_CALL, &b);
 	settle(w);
+}
+
+static void
+asks(struct world *w, const char *verb, const char *more)
+{
+	asks_of(w, w->run->id, verb, more);
 }
 
 static unsigned
@@ -107,6 +113,23 @@ nobody_looks_unrecorded(void **state)
 	w->hold_writer = false;
 	asks(w, "run-watch", "");
 	assert_int_equal(reply(w), 0);
+}
+
+static void
+a_run_that_ends_before_the_look_is_durable_is_not_watched(void **state)
+{
+	struct world *w = *state;
+	struct core_peer *p = person(w, getuid());
+
+	w->hold_writer = true;
+	asks(w, "run-watch", "");
+	w->hold_writer = false;
+	core_run_free(w->run);
+	w->run = NULL;
+	ack(w, &w->records[w->nrecords - 1]);
+	settle(w);
+	assert_int_equal(reply(w), -ERR_NOT_FOUND);
+	assert_string_equal(p->watches, "");
 }
 
 /* All that core has for the person, as bytes: a message may be in parts. */
@@ -253,6 +276,9 @@ only_who_asks_is_answered_and_once(void **state)
 	assert_int_equal(about(w, id, core_question_look, &out), 0);
 	assert_true(has(buf_str(&out), "\"open\""));
 	assert_int_equal(call(w, DANA, "answer", ",\"text\":\"x\""), -ERR_UNAUTHORISED);
+	(void)person(w, getuid());
+	asks_of(w, "r-none", "answer", ",\"text\":\"yes\"");
+	assert_int_equal(reply(w), -ERR_NOT_FOUND);
 	assert_int_equal(call(w, getuid(), "answer", ",\"text\":\"yes\""), 0);
 	assert_int_equal(about(w, id, core_question_look, &out), 0);
 	assert_true(has(buf_str(&out), "\"text\":\"yes\""));
@@ -300,6 +326,7 @@ main(void)
 	    world_test(a_connection_watches_one_run_also_before_that_is_durable),
 	    world_test(there_is_a_ceiling_of_those_who_watch_and_of_those_who_will),
 	    world_test(nobody_looks_unrecorded),
+	    world_test(a_run_that_ends_before_the_look_is_durable_is_not_watched),
 	    world_test(what_a_watcher_does_not_read_is_counted_and_left_out),
 	    world_test(what_is_kept_to_begin_with_is_bounded_in_bytes_too),
 	    world_test(a_connection_that_watched_has_its_time_again),
