@@ -89,6 +89,9 @@ server_first_must_extend_our_nonce_and_be_sane(void **state UNUSED)
 	    {"r=" NONCE "x,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096", 0},
 	    {"r=" NONCE ",s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096", ERR_PROTOCOL},
 	    {"r=other,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096", ERR_PROTOCOL},
+	    {"r=x" NONCE ",s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096", ERR_PROTOCOL},
+	    {"r=" NONCE "\x01,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096", ERR_PROTOCOL},
+	    {"r=" NONCE "x,s:W22ZaJ0SNY7soEsUEjb6gQ==,i=4096", ERR_PROTOCOL},
 	    {"r=" NONCE "x,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4095", ERR_UNSUPPORTED},
 	    {"r=" NONCE "x,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=600001", ERR_UNSUPPORTED},
 	    {"r=" NONCE "x,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=-1", ERR_PROTOCOL},
@@ -108,6 +111,57 @@ server_first_must_extend_our_nonce_and_be_sane(void **state UNUSED)
 		if (upstream_scram_continue(s, str_z(firsts[i].text), &out, &err) != firsts[i].rc)
 			fail_msg("%s: %s", firsts[i].text, err.msg);
 	}
+}
+
+static void
+messages_have_their_order_and_a_size(void **state UNUSED)
+{
+	static const struct {
+		int nonce, rc;
+	} rows[] = {{4000, 0}, {4058, ERR_TOO_LARGE}, {4090, ERR_PROTOCOL}};
+	struct upstream_scram *early = NULL;
+	struct err err = {0};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		AUTO_BUF struct buf out = BUF(8192), first = BUF(8192);
+		const char *mechanism;
+		AUTO(upstream_scram)
+		struct upstream_scram *s = begun("pencil", OFFER, STR(""), &mechanism, &out);
+
+		assert_int_equal(upstream_scram_finish(s, STR(SERVER_FINAL), &err), ERR_PROTOCOL);
+		buf_printf(&first, "r=" NONCE "%0*d,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096",
+		    rows[i].nonce - (int)strlen(NONCE), 1);
+		assert_int_equal(
+		    upstream_scram_continue(s, buf_str(&first), &out, &err), rows[i].rc);
+		if (rows[i].rc == 0)
+			assert_int_equal(
+			    upstream_scram_continue(s, buf_str(&first), &out, &err), ERR_PROTOCOL);
+	}
+	assert_int_equal(
+	    upstream_scram_new(secret_copy(STR("pencil")), STR("user"), NONCE, &early, &err), 0);
+	{
+		AUTO_BUF struct buf out = BUF(8192);
+
+		assert_int_equal(
+		    upstream_scram_continue(early, STR(SERVER_FIRST), &out, &err), ERR_PROTOCOL);
+	}
+	upstream_scram_free(early);
+}
+
+static void
+a_password_has_a_size(void **state UNUSED)
+{
+	static char long_[1025];
+	struct upstream_scram *s = NULL;
+	struct err err = {0};
+
+	memset(long_, 'p', sizeof(long_));
+	assert_int_equal(
+	    upstream_scram_new(secret_copy(str_mem(long_, 1025)), STR("user"), NONCE, &s, &err),
+	    ERR_UNSUPPORTED);
+	assert_int_equal(
+	    upstream_scram_new(secret_copy(str_mem(long_, 1024)), STR("user"), NONCE, &s, &err), 0);
+	upstream_scram_free(s);
 }
 
 static void
@@ -186,6 +240,8 @@ main(void)
 	    cmocka_unit_test(rfc7677_vector_passes_both_ways),
 	    cmocka_unit_test(server_that_does_not_know_the_password_is_refused),
 	    cmocka_unit_test(server_first_must_extend_our_nonce_and_be_sane),
+	    cmocka_unit_test(messages_have_their_order_and_a_size),
+	    cmocka_unit_test(a_password_has_a_size),
 	    cmocka_unit_test(channel_is_bound_when_the_server_offers_it),
 	    cmocka_unit_test(other_mechanisms_are_refused),
 	    cmocka_unit_test(password_outside_ascii_is_refused_with_a_reason),
