@@ -193,6 +193,64 @@ an_events_fields_have_names_of_a_length_and_nothing_follows_them(void **state)
 	assert_int_equal(count(w, "agent.note"), 1);
 }
 
+/* Code of the answer. */
+static unsigned
+asks(struct world *w, const char *verb, const char *id, bool more)
+{
+	AUTO_BUF struct buf b = BUF(1024);
+	AUTO_FREE char *args = xasprintf("{\"id\":\"%s\"}", id);
+	struct rd r;
+
+	buf_u64(&b, 7);
+	buf_lz(&b, verb);
+	buf_lz(&b, args);
+	if (more)
+		buf_u8(&b, 0);
+	say(&w->agent, MSG_A_ASK, &b);
+	settle(w);
+	if (w->agent.fd < 0)
+		return 0;
+	r = heard(&w->agent, MSG_A_REPLY);
+	assert_int_equal(rd_u64(&r), 7);
+	return rd_u32(&r);
+}
+
+static void
+resumes(struct world *w)
+{
+	AUTO_BUF struct buf b = BUF(256);
+
+	agent_connects(w, getuid());
+	buf_u32(&b, IPC_VERSION);
+	buf_lz(&b, w->run->id);
+	buf_u64(&b, 0);
+	buf_u8(&b, 0);
+	say(&w->agent, MSG_A_RESUME, &b);
+	settle(w);
+	(void)heard(&w->agent, MSG_A_STARTED);
+}
+
+static void
+an_agent_is_told_of_the_requests_of_its_own_run_alone(void **state)
+{
+	struct world *w = *state;
+	const struct core_request *rq;
+
+	client_ready(w, 1);
+	client_query(w, 1, 2, "DELETE FROM t WHERE id = 17");
+	rq = TAILQ_FIRST(&w->run->requests);
+	assert_non_null(rq);
+	(void)begun(w);
+	(void)heard(&w->agent, MSG_A_STARTED);
+	assert_int_equal(asks(w, "approval", rq->id, false), -ERR_NOT_FOUND);
+	resumes(w);
+	assert_int_equal(asks(w, "approval", "none", false), -ERR_NOT_FOUND);
+	assert_int_equal(asks(w, "approve", rq->id, false), -ERR_INVALID);
+	assert_int_equal(asks(w, "approval", rq->id, false), 0);
+	(void)asks(w, "approval", rq->id, true); /* a byte too many */
+	assert_int_equal(w->agent.fd, -1);
+}
+
 int
 main(void)
 {
@@ -201,6 +259,7 @@ main(void)
 	    world_test(an_agent_has_a_short_printable_name_and_a_task_of_a_size),
 	    world_test(who_has_no_login_or_no_policy_has_no_run),
 	    world_test(no_run_begins_unrecorded),
+	    world_test(an_agent_is_told_of_the_requests_of_its_own_run_alone),
 	    world_test(what_an_agent_spent_is_an_object_or_its_run_ends_in_an_error),
 	    world_test(an_events_fields_have_names_of_a_length_and_nothing_follows_them),
 	};
