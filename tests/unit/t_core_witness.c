@@ -1,5 +1,5 @@
-/* Witnesses as core counts them: what the writer may say, when enough have cosigned, and that one
- * who refuses the log outweighs all others. */
+/* Witnesses as core counts them: what the writer may say, when enough have cosigned, and that a
+ * proven conflict outweighs all others, one that is only said counts that witness for nothing. */
 #include "tests/unit/core_run_help.h"
 
 #include "broker/core_witness.h"
@@ -7,7 +7,7 @@
 
 static void
 told(struct world *w, uint32_t n, uint64_t size, int64_t since_us, const char *name,
-    const char *conflict)
+    const char *conflict, bool proven)
 {
 	AUTO_BUF struct buf b = BUF(8192);
 
@@ -17,6 +17,7 @@ told(struct world *w, uint32_t n, uint64_t size, int64_t since_us, const char *n
 		buf_u64(&b, size);
 		buf_u64(&b, (uint64_t)since_us);
 		buf_lz(&b, i == 0 ? conflict : "");
+		buf_u8(&b, i == 0 && proven);
 		buf_lz(&b, "why");
 	}
 	say(&w->writer, MSG_W_WITNESSES, &b);
@@ -41,27 +42,29 @@ enough_have_cosigned_what_is_behind_the_record(void **state)
 
 	assert_false(core_witness_covers(w->c, 1, 9));
 	assert_short(w, 1, "broker.json has 0");
-	told(w, 2, 10, 0, "a", "");
+	told(w, 2, 10, 0, "a", "", false);
 	assert_true(core_witness_covers(w->c, 2, 9));
 	assert_false(core_witness_covers(w->c, 2, 10)); /* that is the next */
 	assert_false(core_witness_covers(w->c, 3, 9));
 	assert_short(w, 2, NULL);
 	assert_short(w, 3, "broker.json has 2");
-	told(w, 2, 10, 5000000, "a", "");
+	told(w, 2, 10, 5000000, "a", "", false);
 	assert_short(w, 1, "and 0 do");
 	assert_short(w, 0, NULL);
 }
 
 static void
-who_refuses_the_log_outweighs_all_others(void **state)
+a_proven_conflict_outweighs_all_others_and_a_claimed_one_is_not_counted(void **state)
 {
 	struct world *w = *state;
 
-	told(w, 3, 10, 0, "a", "fork");
+	told(w, 3, 10, 0, "a", "fork", true);
 	assert_false(core_witness_covers(w->c, 2, 9));
 	assert_short(w, 2, "refuses this log");
-	told(w, 3, 10, 0, "a", "");
+	told(w, 3, 10, 0, "a", "fork", false);
 	assert_true(core_witness_covers(w->c, 2, 9));
+	assert_false(core_witness_covers(w->c, 3, 9));
+	assert_short(w, 2, NULL);
 }
 
 static void
@@ -79,7 +82,7 @@ what_the_writer_says_of_them_is_of_the_form_or_ends_it(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		memset(name, 'n', sizeof(name));
 		name[rows[i].name] = '\0';
-		told(w, rows[i].n, 10, rows[i].since, name, "");
+		told(w, rows[i].n, 10, rows[i].since, name, "", false);
 		assert_int_equal(w->writer.fd >= 0, rows[i].good);
 		if (!rows[i].good) {
 			world_wire(w, &w->writer, IPC_ROLE_WRITER, "");
@@ -93,7 +96,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    world_test(enough_have_cosigned_what_is_behind_the_record),
-	    world_test(who_refuses_the_log_outweighs_all_others),
+	    world_test(a_proven_conflict_outweighs_all_others_and_a_claimed_one_is_not_counted),
 	    world_test(what_the_writer_says_of_them_is_of_the_form_or_ends_it),
 	};
 
