@@ -19,6 +19,7 @@ import threading
 import time
 import traceback
 
+import sanitizers
 from rawhttp import Raw
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -28,7 +29,7 @@ CLI = os.path.join(BUILD, "cofferdam")
 PROXY = "proxy"
 
 
-sanitizer_reports, stops = [], []
+stops = []
 replays, replay_reports = [], []  # of each log at its broker's end: actions judged again; what was another verdict
 
 
@@ -71,8 +72,8 @@ class Tap:
     def done(self):
         for stop in stops:
             stop()
-        for report in sanitizer_reports:
-            self.ok(False, "no sanitizer speaks in the broker", report)
+        for report in sanitizers.said():
+            self.ok(False, "no sanitizer speaks", report)
         if replays:
             self.ok(not replay_reports, "each of %d recorded verdicts comes out again" % sum(replays), "\n".join(replay_reports))
         print("1..%d" % self.n, flush=True)
@@ -231,6 +232,7 @@ class Stack:
         self.forged = []  # numbers of records that the test forged: what looks deep finds them
         self.classified = True  # False: a parser died over what it can read, as the test wanted
         self.broker_log = self.t + "/broker.log"
+        sanitizers.logs.append(self.broker_log)  # a process that one ends is started again, and nobody would notice
         os.makedirs(self.keys, mode=0o700, exist_ok=True)
         self.people = people or {"olivia": ["oncall"], "dana": ["dba"], "omar": ["oncall"]}
         for p in self.people:
@@ -309,12 +311,6 @@ class Stack:
             except subprocess.TimeoutExpired:
                 self.broker.kill()
                 self.broker.wait()
-            with open(self.broker_log, encoding="utf-8", errors="replace") as f:
-                log = f.read()
-            # A process that a sanitizer ends is started again, and nobody would notice.
-            at = min([i for i in (log.find("Sanitizer:"), log.find("runtime error:")) if i >= 0], default=-1)
-            if at >= 0:
-                sanitizer_reports.append(log[max(0, at - 200):at + 3000])
             self.replay()
         self.broker = None
 

@@ -14,6 +14,7 @@ import struct
 import subprocess
 import threading
 
+import sanitizers
 from harness import ipc_version
 
 VERSION = ipc_version()
@@ -148,7 +149,7 @@ class Core:
             os.dup2(fd, 3)
             os.set_inheritable(3, True)
         p = subprocess.Popen([self.build + "/cofferdam-" + name], pass_fds=(3,), preexec_fn=child, env=env,
-                             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+                             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=sanitizers.errors(name))
         theirs.close()
         w = Wire(ours, self.from_child(name), "parent-" + name)
         self.procs[name], self.parents[name] = p, w

@@ -20,6 +20,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "../lib"), os.path.join(HERE, "..")]
 import verify_log  # noqa: E402
+import sanitizers  # noqa: E402
 from harness import BUILD, Tap  # noqa: E402
 
 CLI = os.environ.get("COFFERDAM", BUILD + "/cofferdam")
@@ -29,7 +30,7 @@ T = tempfile.mkdtemp(prefix="log-crash.")
 atexit.register(shutil.rmtree, T, True)
 tap = Tap()
 rnd = random.Random(11)
-os.environ["ASAN_OPTIONS"] = "detect_leaks=0"  # which does not work under strace
+os.environ["ASAN_OPTIONS"] = sanitizers.no_leaks()  # which does not work under strace
 
 
 def tool(d, *args, inject=None):

@@ -17,6 +17,7 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "../lib")]
+import sanitizers  # noqa: E402
 from harness import BUILD, Tap  # noqa: E402
 
 # Small file systems of its own: a private mount namespace.
@@ -30,7 +31,7 @@ ARGS = ["12", "batch=3", "cp=4", "seg=2000"]
 T = tempfile.mkdtemp(prefix="log-disk.")
 atexit.register(shutil.rmtree, T, True)
 tap = Tap()
-os.environ["ASAN_OPTIONS"] = "detect_leaks=0"  # which does not work under strace
+os.environ["ASAN_OPTIONS"] = sanitizers.no_leaks()  # which does not work under strace
 
 
 def tool(d, *args, inject=None, limit=None):

@@ -12,6 +12,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import sanitizers
 from harness import BUILD, CLI, Tap, Temp, run
 
 tap, temp = Tap(), Temp("log-power")
@@ -21,7 +22,7 @@ SEED = int(os.environ.get("POWER_SEED", "0")) or random.randrange(1 << 30)
 TRACES, CUTS = int(os.environ.get("POWER_TRACES", "3")), int(os.environ.get("POWER_CUTS", "30"))
 rnd = random.Random(SEED)
 print("# POWER_SEED=%d" % SEED)
-os.environ["ASAN_OPTIONS"] = "detect_leaks=0"  # which does not work under strace
+os.environ["ASAN_OPTIONS"] = sanitizers.no_leaks()  # which does not work under strace
 if run(["strace", "-qq", "-e", "trace=none", "true"]).returncode != 0:
     print("1..0 # SKIP strace cannot trace here")
     sys.exit(0)

@@ -15,13 +15,14 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "../lib"), os.path.join(HERE, "..")]
 import verify_log  # noqa: E402
+import sanitizers  # noqa: E402
 from harness import BUILD, CLI, HostRun, Pg, Stack, Tap, Temp, run, wait_for  # noqa: E402
 
 tap, temp = Tap(), Temp("prune")
 T = temp.path
 TOOL = BUILD + "/tool_append-log"
 SMALL = "seg=4000"
-os.environ["ASAN_OPTIONS"] = "detect_leaks=0"  # which does not work under strace
+os.environ["ASAN_OPTIONS"] = sanitizers.no_leaks()  # which does not work under strace
 
 
 def tool(d, *args, inject=None):

@@ -13,6 +13,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import sanitizers
 from harness import BUILD, CLI, Tap, Temp, free_port, must, run, wait_for
 from origin import Ca
 from tlog import Log, b64, cosigned, root, sha, submit
@@ -20,7 +21,7 @@ from tlog import Log, b64, cosigned, root, sha, submit
 tap, temp = Tap(), Temp("witness")
 DIR = temp.path + "/w"
 # A process that nobody may trace cannot look for leaks at its end, and would say so by its status.
-ENV = dict(os.environ, ASAN_OPTIONS="detect_leaks=0")
+ENV = dict(os.environ, ASAN_OPTIONS=sanitizers.no_leaks())
 
 
 started = []

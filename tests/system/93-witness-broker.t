@@ -17,6 +17,7 @@ import sys
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import sanitizers
 from harness import BUILD, CLI, Http, HostRun, Pg, Stack, Tap, Temp, free_port, must, run, wait_for
 from origin import Ca, Origin
 
@@ -33,7 +34,7 @@ ca = Ca(temp.path + "/ca")
 cert, cert_key = ca.issue("127.0.0.1")
 api = Origin(temp.path, "api.test", ca=ca)
 # Under asan the witness ends with a status of its own: who may not be traced cannot look for leaks.
-ENV = dict(os.environ, ASAN_OPTIONS="detect_leaks=0")
+ENV = dict(os.environ, ASAN_OPTIONS=sanitizers.no_leaks())
 
 
 class Witness:
