@@ -57,7 +57,7 @@ on_cancel(struct mcp_call *call)
 
 	if (w == NULL)
 		return;
-	w->call = NULL;
+	(void)mcp_work_leave(w);
 	mcp_work_stop(w);
 }
 

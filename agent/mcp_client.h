@@ -92,6 +92,8 @@ void mcp_work_new(struct mcp_client *c, enum mcp_tool_id tool, const struct mcp_
 struct mcp_work *mcp_work_find(struct mcp_client *c, struct str id);
 /* The call waits for it from now on, up to the limit. */
 void mcp_work_wait(struct mcp_work *w, struct mcp_call *call);
+/* The call that waits for it does not any more. */
+struct mcp_call *mcp_work_leave(struct mcp_work *w);
 void mcp_work_stop(struct mcp_work *w);
 void mcp_work_begin(struct mcp_work *w);
 /* Its result, or its failure in words, to who waits; kept if nobody does. */

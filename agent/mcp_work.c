@@ -56,13 +56,23 @@ mcp_work_find(struct mcp_client *c, struct str id)
 
 /* --- who waits ------------------------------------------------------------------------- */
 
+struct mcp_call *
+mcp_work_leave(struct mcp_work *w)
+{
+	struct mcp_call *call = TAKE_PTR(w->call);
+
+	loop_timer_del(w->timer);
+	w->timer = NULL;
+	call->work = NULL;
+	return call;
+}
+
 static void
 answer(struct mcp_work *w)
 {
 	AUTO_BUF struct buf b = BUF(RESULT_MAX);
-	struct mcp_call *call = TAKE_PTR(w->call);
+	struct mcp_call *call = mcp_work_leave(w);
 
-	call->work = NULL;
 	if (w->failure != NULL) {
 		mcp_call_failed(call, w->failure);
 	} else if (is_execution(w)) {
@@ -80,11 +90,11 @@ static void
 on_wait_over(void *arg)
 {
 	struct mcp_work *w = arg;
-	struct mcp_call *call = TAKE_PTR(w->call);
 	AUTO_BUF struct buf b = BUF(1024);
+	struct mcp_call *call;
 
 	w->timer = NULL;
-	call->work = NULL;
+	call = mcp_work_leave(w);
 	if (is_execution(w)) {
 		buf_printf(&b,
 		    "{\"execution_id\":\"%s\",\"hint\":\"it goes on: ask execution_status, which "
@@ -136,8 +146,10 @@ mcp_work_ended(struct mcp_work *w)
 	w->state = MCP_ENDED;
 	c->nlive--;
 	c->nkept++;
-	loop_timer_del(w->timer);
-	w->timer = NULL;
+	/* Kept in the order of their ends: the one that a caller has in hand is never the oldest.
+	 */
+	TAILQ_REMOVE(&c->works, w, link);
+	TAILQ_INSERT_TAIL(&c->works, w, link);
 	mcp_wire_free(TAKE_PTR(w->wire));
 	if (w->call != NULL)
 		answer(w);

@@ -205,6 +205,43 @@ r = pend.tool("execution_status", {"execution_id": r.data["execution_id"], "stop
 while r.data.get("state") == "running":
     r = pend.tool("execution_status", {"execution_id": r.data["execution_id"]})
 tap.ok(r.failed and r.data.get("cause") == "killed" or "signalled" in r.text, "and can stop it", r.text)
+
+
+def keepers():
+    """Process ids of the keepers there are."""
+    found = set()
+    for p in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open("/proc/%s/cmdline" % p, "rb") as f:
+                if f.read() == b"cofferdam-agent\0keep\0":
+                    found.add(int(p))
+        except OSError:
+            pass
+    return found
+
+
+# What was cancelled may go on for longer than a call may wait: while the keeper is stopped nothing ends.
+others = keepers()
+slow = stdio("--wait", "1")
+r = slow.tool("run_code", {"code": "1"})
+while "run" not in r.data:
+    r = slow.tool("execution_status", {"execution_id": re.search(r"x\d+", r.text)[0]})
+held = wait_for(lambda: keepers() - others)
+for p in held:
+    os.kill(p, signal.SIGSTOP)
+try:
+    j = slow.ask("tools/call", {"name": "list_targets", "arguments": {}})
+    x = re.search(r"execution_status of (x\d+)", mcp.Tool(slow.wait(j)).text)[1]
+    i = slow.ask("tools/call", {"name": "execution_status", "arguments": {"execution_id": x}})
+    slow.tell("notifications/cancelled", {"requestId": i})
+    for _ in range(2):
+        r = slow.tool("execution_status", {"execution_id": x})
+        tap.ok("it goes on" in r.text, "who waited and cancelled leaves nothing behind that the next would meet", r.text)
+finally:
+    for p in held:
+        os.kill(p, signal.SIGCONT)
+tap.eq(slow.tool("run_code", {"code": "print(2)"}).data.get("stdout"), "2\n", "nor the server")
+slow.end()
 pend.end()
 
 # The run's end.
