@@ -36,6 +36,7 @@ struct e2b_config {
 	char *agent_socket;
 	int life; /* for keepers: they end when the hub does */
 	char hub[64];
+	unsigned hub_ms;	 /* for its answers; 0: as long as any client waits */
 	struct e2b_hub *own_hub; /* for e2b_hub_leave */
 };
 

@@ -1,6 +1,6 @@
 /*
  * A worker's questions to the hub (process: a worker of cofferdam-sandboxd). One connection for the
- * worker's life, made when it is first needed.
+ * worker's life, made when it is first needed, and anew when an answer did not come.
  */
 #include "agent/e2b_hub.h"
 
@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/xalloc.h"
 #include "agent/keeper_wire.h"
 
@@ -68,23 +69,36 @@ e2b_entry_take(struct rd *r, struct e2b_entry *ret)
 	ret->serial = rd_u64(r);
 }
 
+static int hub_fd = -1;
+
 static int
-hub(const struct e2b_config *c, struct err *err)
+hub_open(const struct e2b_config *c, struct err *err)
 {
-	static int fd = -1;
 	struct sockaddr_un a;
 	socklen_t n = e2b_hub_address(c, &a);
 
-	if (fd >= 0)
-		return fd;
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (fd >= 0 && connect(fd, (const struct sockaddr *)&a, n) == 0)
-		return fd;
+	if (hub_fd >= 0)
+		return 0;
+	hub_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (hub_fd >= 0 && connect(hub_fd, (const struct sockaddr *)&a, n) == 0)
+		return 0;
 	(void)err_sys(err, ERR_UNAVAILABLE, errno, "the server's hub");
-	if (fd >= 0)
-		(void)close(fd);
-	fd = -1;
-	return -1;
+	cleanup_close_fd(&hub_fd);
+	return err->code;
+}
+
+/* The bytes of its answer, or -1. */
+static ssize_t
+answer_wait(uint8_t *room, size_t max, unsigned ms)
+{
+	struct pollfd p = {.fd = hub_fd, .events = POLLIN};
+	uint64_t now = clock_boot_us(), until = now + (uint64_t)ms * 1000;
+	int rc;
+
+	do
+		rc = poll(&p, 1, (int)((until - now + 999) / 1000));
+	while (rc < 0 && errno == EINTR && (now = clock_boot_us()) < until);
+	return rc > 0 ? recv(hub_fd, room, max, MSG_DONTWAIT) : -1;
 }
 
 static int
@@ -113,21 +127,22 @@ answer_take(const uint8_t *p, size_t n, struct e2b_entry *ret, struct err *err)
 static int
 ask(const struct e2b_config *c, const struct buf *b, struct e2b_entry *ret, struct err *err)
 {
-	int fd = hub(c, err);
-	struct pollfd p = {.fd = fd, .events = POLLIN};
 	uint8_t room[HUB_MESSAGE_MAX];
-	ssize_t n;
+	ssize_t n = -1;
+	int rc;
 
-	if (fd < 0)
-		return err->code;
 	if (buf_over(b))
 		return err_set(
 		    err, ERR_TOO_LARGE, "a request to the hub is over %zu bytes", HUB_MESSAGE_MAX);
-	if (send(fd, b->p, b->n, MSG_NOSIGNAL) != (ssize_t)b->n)
-		return err_sys(err, ERR_UNAVAILABLE, errno, "the server's hub");
-	if (poll(&p, 1, ANSWER_MS) <= 0 || (n = recv(fd, room, sizeof(room), MSG_DONTWAIT)) <= 0)
-		return err_set(err, ERR_UNAVAILABLE, "the server's hub does not answer");
-	return answer_take(room, (size_t)n, ret, err);
+	if ((rc = hub_open(c, err)) != 0)
+		return rc;
+	if (send(hub_fd, b->p, b->n, MSG_NOSIGNAL) == (ssize_t)b->n)
+		n = answer_wait(room, sizeof(room), c->hub_ms != 0 ? c->hub_ms : ANSWER_MS);
+	if (n > 0)
+		return answer_take(room, (size_t)n, ret, err);
+	/* What still comes of it is the answer to no other question, who may be another's. */
+	cleanup_close_fd(&hub_fd);
+	return err_set(err, ERR_UNAVAILABLE, "the server's hub does not answer");
 }
 
 #define HUB_BUF(name, call)                              \
