@@ -16,6 +16,9 @@
 
 #define FIELDS_MAX ((size_t)16384) /* of an event, as core has it */
 #define ARGV_FIELDS_MAX ((size_t)8192)
+/* A list of all programs has room in an answer. */
+#define META_MAX (WIRE_BODY_MAX / (KEEPER_PROGRAMS_MAX + 1))
+#define META_ARGS ((size_t)1024)
 
 int
 keeper_item_stream(int *ret_theirs, int *ret_ours, struct err *err)
@@ -71,11 +74,20 @@ keeper_item_drop(struct keeper_run *k, struct keeper_item *i)
 		k->nprograms--;
 	/* Its connection to the supervisor goes with it: an interpreter is tied to that, a program
 	 * goes on by itself unless it was ended. */
-	(void)kill(i->pid, SIGKILL);
+	if (i->pid > 0)
+		(void)kill(i->pid, SIGKILL);
 	cleanup_close_fd(&i->wire);
 	free(i->language);
 	free(i->meta);
 	free(i);
+}
+
+void
+keeper_item_reaped(struct keeper_run *k, pid_t pid)
+{
+	for (struct keeper_item *i = k->items; i != NULL; i = i->next)
+		if (i->pid == pid)
+			i->pid = 0;
 }
 
 void
@@ -219,10 +231,13 @@ item_add(struct keeper_run *k, bool context, pid_t pid, int wire)
 	return i;
 }
 
+/* By names alone, which "=" ends: "A" stands before "A1", and "A1=" before "A=". */
 static int
 env_cmp(const void *a, const void *b)
 {
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
+	const char *x = *(const char *const *)a, *y = *(const char *const *)b;
+
+	return jcs_key_cmp(str_mem(x, strcspn(x, "=")), str_mem(y, strcspn(y, "=")));
 }
 
 /* Names ascending, each once. */
@@ -252,27 +267,45 @@ env_put(struct jcs *j, char *const *env)
 	jcs_close(j);
 }
 
-static char *
-program_meta(const struct keeper_order *o, uint32_t number)
+/* Not whole: the first arguments, and no variables. */
+static void
+meta_put(const struct keeper_order *o, uint32_t number, bool whole, struct buf *b)
 {
-	AUTO_BUF struct buf b = BUF(WIRE_BODY_MAX);
+	char *const none[] = {NULL};
+	size_t bytes = 0;
 	struct jcs j;
 
-	jcs_init(&j, &b);
+	jcs_init(&j, b);
 	jcs_open(&j, NULL);
 	jcs_array(&j, "args");
 	for (size_t i = 0; o->argv[i] != NULL; i++)
-		jcs_str_lossy(&j, NULL, str_z(o->argv[i]));
+		if ((bytes += strlen(o->argv[i]) + 1) <= META_ARGS || whole)
+			jcs_str_lossy(&j, NULL, str_z(o->argv[i]));
 	jcs_array_end(&j);
 	jcs_str_lossy(&j, "cwd", str_z(o->cwd));
-	env_put(&j, o->env);
+	env_put(&j, whole ? o->env : none);
 	jcs_str_lossy(&j, "label", str_z(o->label));
 	if (o->language != NULL)
 		jcs_str_lossy(&j, "language", str_z(o->language));
 	jcs_int(&j, "number", number);
 	jcs_bool(&j, "tty", o->x.tty);
 	jcs_close(&j);
-	return buf_dup_z(&b);
+}
+
+char *
+keeper_item_meta(const struct keeper_order *o, uint32_t number, struct err *err)
+{
+	AUTO_BUF struct buf whole = BUF(META_MAX), cut = BUF(META_MAX);
+
+	meta_put(o, number, true, &whole);
+	if (!buf_over(&whole))
+		return buf_dup_z(&whole);
+	meta_put(o, number, false, &cut);
+	if (!buf_over(&cut))
+		return buf_dup_z(&cut);
+	(void)err_set(
+	    err, ERR_TOO_LARGE, "a program's label and directory are over %zu bytes", META_MAX);
+	return NULL;
 }
 
 /* Descriptors of the two ends; the holder's are closed here once it has them. */
@@ -308,13 +341,16 @@ keeper_item_program(
 	struct keeper_order o = {0};
 	AUTO_ENDS struct ends e = ENDS;
 	int rc = may_begin(k, false, err);
+	AUTO_FREE char *meta = NULL;
 	struct keeper_item *i;
 	pid_t pid;
 
 	keeper_caller_take(&r, caller);
 	if (rc != 0 || (rc = keeper_program_decode(rd_bytes(&r, r.n), &o, err)) != 0)
 		return rc;
-	if ((rc = ends_open(&e, err)) != 0 ||
+	if ((meta = keeper_item_meta(&o, k->next_number + 1, err)) == NULL)
+		rc = err->code;
+	if (rc != 0 || (rc = ends_open(&e, err)) != 0 ||
 	    (rc = exec_record(k, caller, NULL, o.language, o.argv, buf_str(&o.code), err)) != 0) {
 		keeper_order_free(&o);
 		return rc;
@@ -329,7 +365,7 @@ keeper_item_program(
 	}
 	i = item_add(k, false, pid, TAKE_FD(e.wire));
 	i->number = ++k->next_number;
-	i->meta = program_meta(&o, i->number);
+	i->meta = TAKE_PTR(meta);
 	keeper_order_free(&o);
 	*ret_number = i->number;
 	*ret_stream = TAKE_FD(e.theirs);

@@ -238,6 +238,7 @@ turn(struct keeper_run *k)
 {
 	struct pollfd p[P_FIRST + KEEPER_ITEMS_MAX + KEEPER_CONNS_MAX];
 	size_t n = polls(k, p), nconns = k->nconns;
+	pid_t pid;
 
 	if (poll(p, n, wait_ms(k)) < 0)
 		return;
@@ -259,8 +260,8 @@ turn(struct keeper_run *k)
 			conn_serve(k, p[i].fd);
 	if (p[P_LISTENER].revents != 0)
 		accept_one(k);
-	while (waitpid(-1, NULL, WNOHANG) > 0)
-		continue;
+	while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
+		keeper_item_reaped(k, pid);
 }
 
 /* --- the end --------------------------------------------------------------------------------- */

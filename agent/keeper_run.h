@@ -13,7 +13,7 @@ struct keeper_item {
 	bool context, shared;
 	uint32_t number;	    /* of a program; 0: not there */
 	char id[KEEPER_ID_MAX + 1]; /* of a context */
-	pid_t pid;
+	pid_t pid;		    /* 0: reaped */
 	int wire;
 	uint64_t turn;
 	char *language; /* of a context */
@@ -68,6 +68,11 @@ int keeper_item_stream(int *ret_theirs, int *ret_ours, struct err *err);
 /* What its holder says. False: it has gone, and with it the item. */
 bool keeper_item_hear(struct keeper_run *k, struct keeper_item *i);
 void keeper_item_drop(struct keeper_run *k, struct keeper_item *i);
+/* That process is gone, and its number may be another's by now: nobody is killed by it any more. */
+void keeper_item_reaped(struct keeper_run *k, pid_t pid);
+/* What lists say of a program, as JSON; of many or long arguments only the first. NULL: too large.
+ */
+char *keeper_item_meta(const struct keeper_order *o, uint32_t number, struct err *err);
 void keeper_item_list(const struct keeper_run *k, bool contexts, struct buf *ret);
 
 /* --- keeper_allow.c: which targets the run is narrowed to */
