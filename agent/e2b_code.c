@@ -119,6 +119,9 @@ env_code(const struct json *env, const char *language, struct buf *out, struct e
 			    (int)v.n, (const char *)v.p);
 		else
 			return err_set(err, ERR_INVALID, "env_vars are not served in %s", language);
+		if (buf_over(&k) || buf_over(&v) || buf_over(out))
+			return err_set(err, ERR_TOO_LARGE,
+			    "env_vars: over %zu bytes as code, or a name over 64 KiB", out->max);
 	}
 	return 0;
 }
