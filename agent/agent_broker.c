@@ -192,6 +192,7 @@ broker_free(struct broker *b)
 	free(b->refused);
 	free(b->killed);
 	free(b->path);
+	buf_free(&b->later.frame);
 	if (b->fd >= 0)
 		(void)close(b->fd);
 	free(b);

@@ -249,6 +249,15 @@ turn_read(struct remote *r)
 	}
 }
 
+/* More than any turn has; sums of many turns still are numbers of the record's. */
+#define TOKENS_MAX (UINT64_C(1) << 36)
+
+static uint64_t
+counted(uint64_t said)
+{
+	return said < TOKENS_MAX ? said : TOKENS_MAX;
+}
+
 /* A server that does not count is held to a budget by an estimate that is rather too high. */
 void
 remote_usage(const struct remote *r, struct model_turn *ret)
@@ -256,8 +265,8 @@ remote_usage(const struct remote *r, struct model_turn *ret)
 	const struct reply *p = &r->reply;
 	uint64_t rest;
 
-	ret->tokens_in = p->usage ? p->tokens_in : r->asked / 3 + 1;
-	ret->tokens_out = p->usage ? p->tokens_out : p->bytes / 3 + 1;
+	ret->tokens_in = p->usage ? counted(p->tokens_in) : r->asked / 3 + 1;
+	ret->tokens_out = p->usage ? counted(p->tokens_out) : p->bytes / 3 + 1;
 	ret->cache_read = p->cache_read < ret->tokens_in ? p->cache_read : ret->tokens_in;
 	rest = ret->tokens_in - ret->cache_read;
 	ret->cache_write = p->cache_write < rest ? p->cache_write : rest;

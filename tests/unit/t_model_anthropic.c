@@ -2,6 +2,7 @@
 #include "tests/unit/model_help.h"
 
 #include "agent/model_anthropic.h"
+#include "agent/model_remote_int.h"
 
 #include "common/banned.h"
 
@@ -174,6 +175,28 @@ one_turn_is(const char *text, const char *words, bool done, size_t ncalls)
 	for (size_t i = 0; i < ncalls; i++)
 		if (t.calls[i].fault != NULL || !str_eqz(t.calls[i].args.text[0], "ls"))
 			fail_msg("%zu: %s", i, t.calls[i].fault);
+}
+
+/* Sums of them must still be numbers that a record has. */
+static void
+counts_beyond_all_reason_are_cut(void **state UNUSED)
+{
+	const struct reply usual = {
+	    .usage = true, .tokens_in = 115, .cache_read = 100, .tokens_out = 20};
+	const struct reply none = {.usage = true,
+	    .tokens_in = UINT64_C(3) << 53,
+	    .cache_read = UINT64_C(1) << 53,
+	    .cache_write = UINT64_C(1) << 53,
+	    .tokens_out = UINT64_C(1) << 53};
+	struct remote r = {.reply = usual};
+	struct model_turn t = {0};
+
+	remote_usage(&r, &t);
+	assert_true(t.tokens_in == 115 && t.cache_read == 100 && t.tokens_out == 20);
+	r.reply = none;
+	remote_usage(&r, &t);
+	assert_true(t.tokens_in <= UINT64_C(1) << 36 && t.tokens_out <= UINT64_C(1) << 36);
+	assert_true(t.cache_read + t.cache_write <= t.tokens_in);
 }
 
 static void
@@ -406,6 +429,7 @@ main(void)
 	    cmocka_unit_test(a_stream_is_the_same_turn_for_every_cut),
 	    cmocka_unit_test(what_was_said_goes_back_verbatim_and_every_call_is_answered),
 	    cmocka_unit_test(system_tools_and_past_messages_keep_their_bytes),
+	    cmocka_unit_test(counts_beyond_all_reason_are_cut),
 	    cmocka_unit_test(gaps_of_other_servers_are_tolerated),
 	    cmocka_unit_test(a_call_that_cannot_be_read_is_answered_not_run),
 	    cmocka_unit_test(a_cut_answer_goes_on_without_its_half_call),
