@@ -196,6 +196,10 @@ mcp_wire_new(struct loop *loop, int fd, mcp_wire_fn *fn, void *arg)
 void
 mcp_wire_send(struct mcp_wire *w, enum mcp_frame type, struct str body)
 {
+	if (body.n + 5 > w->out.max - w->out.n) { /* what was taken does not count */
+		buf_drop(&w->out, w->out_at);
+		w->out_at = 0;
+	}
 	mcp_frame_put(&w->out, type, body);
 	if (buf_over(&w->out) || !flush(w)) {
 		w->broken = true;
