@@ -45,13 +45,18 @@ number_of(const char *path, const char *begin, double none)
 	return at != NULL ? strtod(at + strlen(begin), NULL) : none;
 }
 
-/* Memory is for those who work. */
+bool
+super_room_is_short(const char *meminfo, const char *pressure)
+{
+	return number_of(meminfo, "MemAvailable:", 1) <
+		   number_of(meminfo, "MemTotal:", 0) / FREE_PART ||
+	       number_of(pressure, "some avg10=", 0) >= STALL_PERCENT;
+}
+
 static bool
 room_is_short(void)
 {
-	return number_of("/proc/meminfo", "MemAvailable:", 1) <
-		   number_of("/proc/meminfo", "MemTotal:", 0) / FREE_PART ||
-	       number_of("/proc/pressure/memory", "some avg10=", 0) >= STALL_PERCENT;
+	return super_room_is_short("/proc/meminfo", "/proc/pressure/memory");
 }
 
 static void

@@ -204,6 +204,8 @@ bool super_spare_waits(const struct super *s);
 const char *super_spare_name(const struct super *s);
 /* Begins the one that replaces it, once: when its taker takes long, or is done with it. */
 void super_spare_next(struct super *s);
+/* By these two texts of the kernel: memory is for those who work. Not there: enough. */
+bool super_room_is_short(const char *meminfo, const char *pressure);
 /* It is not replaced. */
 void super_spare_last(struct super *s);
 void super_spare_free(struct super *s);

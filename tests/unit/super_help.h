@@ -113,6 +113,12 @@ fake_usage(struct backend_box *b UNUSED, struct backend_usage *ret)
 	    .oom_kills = (uint64_t)fake_ooms, .disk_full = fake_disk_full != 0, .pids = 3};
 }
 
+static bool
+fake_still(struct backend_box *b UNUSED)
+{
+	return strcmp(fake_how, "changed") != 0;
+}
+
 static int
 fake_listen(
     struct backend_box *b UNUSED, const struct spec_target *t UNUSED, int *ret_fd, struct err *err)
@@ -141,6 +147,7 @@ static const struct backend fake = {.name = "native",
     .freeze = fake_freeze,
     .usage = fake_usage,
     .listen = fake_listen,
+    .still = fake_still,
     .hosts = fake_hosts_write};
 
 /* In place of super_backend.c. */
