@@ -56,20 +56,51 @@ put_name(char out[ORIGIN_MAX + 1], struct str name)
 	out[name.n] = '\0';
 }
 
+void
+note_key_id(uint8_t ret[4], struct str name, uint8_t type, const uint8_t pub[32])
+{
+	const uint8_t head[2] = {'\n', type};
+	struct str parts[] = {name, str_mem(head, 2), str_mem(pub, 32)};
+	struct hash h = hash_sha256_parts(parts, 3);
+
+	memcpy(ret, h.b, 4);
+}
+
+void
+note_key_put(
+    struct buf *out, const char *name, const uint8_t id[4], uint8_t type, const uint8_t pub[32])
+{
+	uint8_t key[33] = {type};
+
+	memcpy(key + 1, pub, 32);
+	buf_put_z(out, name);
+	buf_put_c(out, '+');
+	enc_hex(out, str_mem(id, 4));
+	buf_put_c(out, '+');
+	enc_base64(out, str_mem(key, sizeof(key)));
+}
+
+bool
+note_key_cut(struct str line, struct str *ret_name, struct buf *id, struct buf *key)
+{
+	struct str hex;
+
+	/* Base64 may hold a plus sign itself: the first two cut. */
+	return str_cut(&line, '+', ret_name) && str_cut(&line, '+', &hex) && hex.n == 8 &&
+	       enc_unhex(hex, id) && enc_unbase64(line, key) && key->n >= 1;
+}
+
 int
 vkey_make(struct str name, const uint8_t pub[32], struct vkey *ret, struct err *err)
 {
-	struct str parts[] = {name, STR("\n\x01"), str_mem(pub, 32)};
 	struct vkey k = {.first = 0, .last = UINT64_MAX};
-	struct hash h;
 
 	if (!vkey_name_ok(name))
 		return err_set(err, ERR_INVALID,
 		    "key name must be 1 to %d bytes without spaces and plus signs", ORIGIN_MAX);
 	put_name(k.name, name);
 	memcpy(k.pub, pub, 32);
-	h = hash_sha256_parts(parts, 3);
-	memcpy(k.id, h.b, 4);
+	note_key_id(k.id, name, ALG_ED25519, pub);
 	*ret = k;
 	return 0;
 }
@@ -77,26 +108,17 @@ vkey_make(struct str name, const uint8_t pub[32], struct vkey *ret, struct err *
 void
 vkey_put(struct buf *out, const struct vkey *k)
 {
-	uint8_t key[33] = {ALG_ED25519};
-
-	memcpy(key + 1, k->pub, 32);
-	buf_put_z(out, k->name);
-	buf_put_c(out, '+');
-	enc_hex(out, str_mem(k->id, 4));
-	buf_put_c(out, '+');
-	enc_base64(out, str_mem(key, sizeof(key)));
+	note_key_put(out, k->name, k->id, ALG_ED25519, k->pub);
 }
 
 int
 vkey_parse(struct str line, struct vkey *ret, struct err *err)
 {
 	AUTO_BUF struct buf id = BUF(4), key = BUF(64);
-	struct str left = line, name, hex;
+	struct str name;
 	struct vkey k;
 
-	/* Base64 may hold a plus sign itself: the first two cut. */
-	if (!str_cut(&left, '+', &name) || !str_cut(&left, '+', &hex) || hex.n != 8 ||
-	    !enc_unhex(hex, &id) || !enc_unbase64(left, &key) || key.n < 1)
+	if (!note_key_cut(line, &name, &id, &key))
 		return err_set(err, ERR_CONFIG, "verifier key must read NAME+ID+BASE64");
 	if (key.p[0] != ALG_ED25519 || key.n != 33)
 		return err_set(
@@ -105,7 +127,7 @@ vkey_parse(struct str line, struct vkey *ret, struct err *err)
 		return ERR_CONFIG;
 	if (memcmp(k.id, id.p, 4) != 0)
 		return err_set(
-		    err, ERR_CONFIG, "verifier key's ID %.8s is not that of its key", hex.p);
+		    err, ERR_CONFIG, "verifier key of %s: its ID is not that of its key", k.name);
 	*ret = k;
 	return 0;
 }

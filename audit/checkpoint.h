@@ -26,6 +26,11 @@ struct vkeys {
 };
 /* Not empty, at most ORIGIN_MAX, UTF-8, no space, plus or control character. */
 bool vkey_name_ok(struct str name);
+/* Keys of signed notes, of any type: the ID, NAME+ID+BASE64, and that cut into its parts. */
+void note_key_id(uint8_t ret[4], struct str name, uint8_t type, const uint8_t pub[32]);
+void note_key_put(
+    struct buf *out, const char *name, const uint8_t id[4], uint8_t type, const uint8_t pub[32]);
+bool note_key_cut(struct str line, struct str *ret_name, struct buf *id, struct buf *key);
 int vkey_make(struct str name, const uint8_t pub[32], struct vkey *ret, struct err *err);
 void vkey_put(struct buf *out, const struct vkey *k); /* the key line, without LF */
 int vkey_parse(struct str line, struct vkey *ret, struct err *err);

@@ -22,17 +22,14 @@
 int
 cosigner_make(struct str name, const uint8_t pub[32], struct cosigner *ret, struct err *err)
 {
-	struct str parts[] = {name, STR("\n\x04"), str_mem(pub, 32)};
 	struct cosigner c = {0};
-	struct hash h;
 
 	if (!vkey_name_ok(name))
 		return err_set(err, ERR_INVALID,
 		    "witness name must be 1 to %d bytes without spaces and plus signs", ORIGIN_MAX);
 	memcpy(c.name, name.p, name.n);
 	memcpy(c.pub, pub, 32);
-	h = hash_sha256_parts(parts, 3);
-	memcpy(c.id, h.b, 4);
+	note_key_id(c.id, name, ALG_COSIGN, pub);
 	*ret = c;
 	return 0;
 }
@@ -40,25 +37,7 @@ cosigner_make(struct str name, const uint8_t pub[32], struct cosigner *ret, stru
 void
 cosigner_put(struct buf *out, const struct cosigner *c)
 {
-	uint8_t key[33] = {ALG_COSIGN};
-
-	memcpy(key + 1, c->pub, 32);
-	buf_put_z(out, c->name);
-	buf_put_c(out, '+');
-	enc_hex(out, str_mem(c->id, 4));
-	buf_put_c(out, '+');
-	enc_base64(out, str_mem(key, sizeof(key)));
-}
-
-/* NAME+ID+BASE64 cut, and the type of the key in front of it. */
-static bool
-cut_key(struct str line, struct str *name, struct buf *id, struct buf *key)
-{
-	struct str hex;
-
-	/* Base64 may hold a plus sign itself: the first two cut. */
-	return str_cut(&line, '+', name) && str_cut(&line, '+', &hex) && hex.n == 8 &&
-	       enc_unhex(hex, id) && enc_unbase64(line, key) && key->n >= 1;
+	note_key_put(out, c->name, c->id, ALG_COSIGN, c->pub);
 }
 
 int
@@ -68,7 +47,7 @@ cosigner_parse(struct str line, struct cosigner *ret, struct err *err)
 	struct cosigner c;
 	struct str name;
 
-	if (!cut_key(line, &name, &id, &key))
+	if (!note_key_cut(line, &name, &id, &key))
 		return err_set(err, ERR_CONFIG, "witness key must read NAME+ID+BASE64");
 	if (key.p[0] != ALG_COSIGN || key.n != 33)
 		return err_set(err, ERR_CONFIG,
@@ -89,7 +68,7 @@ cosigner_is(struct str line)
 	struct str name, first = line;
 
 	(void)str_cut(&line, ' ', &first);
-	return cut_key(first, &name, &id, &key) && key.p[0] == ALG_COSIGN;
+	return note_key_cut(first, &name, &id, &key) && key.p[0] == ALG_COSIGN;
 }
 
 int

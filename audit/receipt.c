@@ -36,18 +36,14 @@ int
 receipt_parse(struct str s, struct str *ret_origin, struct receipt *ret, struct err *err)
 {
 	struct str rest = s, origin, seq, hash;
-	AUTO_BUF struct buf again = BUF(RECEIPT_MAX);
 	struct receipt r = {0};
 
 	if (s.n > RECEIPT_MAX || !str_cut(&rest, '#', &origin) || !str_cut(&rest, ':', &seq) ||
 	    !str_cut(&rest, ':', &hash) || origin.n == 0)
 		return malformed(err);
+	/* Each of these takes one spelling alone: no leading zero, no upper hex. */
 	if (!str_to_u64(seq, INT64_MAX, &r.seq) || !str_to_u64(rest, INT64_MAX, &r.size) ||
 	    r.size <= r.seq || !hash_from_hex(hash, &r.leaf))
-		return malformed(err);
-	/* One spelling: no leading zero, no upper hex. */
-	receipt_put(&again, STR(""), &r);
-	if (!str_eq(buf_str(&again), str_mem(origin.p + origin.n, s.n - origin.n)))
 		return malformed(err);
 	*ret_origin = origin;
 	*ret = r;

@@ -151,22 +151,33 @@ event_put(struct buf *b, const struct json *o)
 	}
 }
 
+bool
+replay_model_event(struct str *left, struct str *ret)
+{
+	struct str line;
+
+	while (left->n != 0) {
+		if (!str_cut(left, '\n', &line)) {
+			line = *left;
+			*left = STR_NONE;
+		}
+		if (!str_has_prefix(line, "data:"))
+			continue;
+		*ret = str_trim(str_mem(line.p + 5, line.n - 5));
+		return true;
+	}
+	return false;
+}
+
 static void
 stream_put(struct buf *b, struct str body)
 {
-	struct str line;
-	bool more = true;
+	struct str event;
 
-	while (more) {
+	while (replay_model_event(&body, &event)) {
 		AUTO(json) struct json_doc *d = NULL;
 
-		more = str_cut(&body, '\n', &line);
-		if (!more)
-			line = body;
-		if (!str_has_prefix(line, "data:"))
-			continue;
-		line = str_trim(str_mem(line.p + 5, line.n - 5));
-		if (json_parse_numbers(line, "event", &d, NULL) == 0)
+		if (json_parse_numbers(event, "event", &d, NULL) == 0)
 			event_put(b, json_root(d));
 	}
 }

@@ -11,6 +11,8 @@
 /* A request head with its body: the model, how many messages, and the last of them in full.
  * False: not of a form that is known; out holds nothing then. */
 bool replay_model_prompt(struct str exchange, struct buf *out);
+/* Of what was streamed: the data of the next event, cut from *left; false: no more. */
+bool replay_model_event(struct str *left, struct str *ret);
 /* An answer's body. */
 bool replay_model_answer(struct str body, struct buf *out);
 

@@ -5,6 +5,7 @@
  */
 #include "audit/replay_said.h"
 
+#include "audit/replay_model.h"
 #include "common/json.h"
 
 #include "common/banned.h"
@@ -151,21 +152,15 @@ event_put(struct said *s, const struct json *o)
 static bool
 stream_read(struct said *s, struct str body)
 {
-	bool any = false, more = true;
-	struct str line;
+	struct str event;
+	bool any = false;
 
-	while (more) {
+	while (replay_model_event(&body, &event)) {
 		AUTO(json) struct json_doc *d = NULL;
 
-		more = str_cut(&body, '\n', &line);
-		if (!more)
-			line = body;
-		if (!str_has_prefix(line, "data:"))
+		if (str_eqz(event, "[DONE]"))
 			continue;
-		line = str_trim(str_mem(line.p + 5, line.n - 5));
-		if (str_eqz(line, "[DONE]"))
-			continue;
-		if (json_parse_numbers(line, "event", &d, NULL) != 0) {
+		if (json_parse_numbers(event, "event", &d, NULL) != 0) {
 			s->partial = true;
 			continue;
 		}
