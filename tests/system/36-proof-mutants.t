@@ -244,13 +244,13 @@ audit/prune_order.c ~ (r = note_open(note, keys, &text, &key, err)) != 0 || ~ (k
 audit/prune_order.c ~ if (strcmp(o.to.origin, key->name) != 0) ~ if (false) ~ order_of_another_log
 audit/prune_order.c ~ if (!str_eq(buf_str(&again), all)) ~ if (false) ~ order_line_more
 audit/prune_order.c ~ if (o.from >= o.to.size) ~ if (false) ~ order_of_nothing
-audit/writer_prune.c ~ if (!log_files_has(seg, 0, o->to.size) || ~ if ( ~ order_within_a_segment
-audit/writer_prune.c ~ || o->to.size >= s->seg_first) ~ ) ~ order_of_the_open_segment
+audit/writer_prune.c ~ if (!log_files_has(&p->seg, 0, to) || ~ if ( ~ order_within_a_segment
+audit/writer_prune.c ~ to >= s->seg_first || ~ ~ order_of_the_open_segment
 audit/writer_prune.c ~ live.n[0] < LIVE_KEPT || ~ live.n[0] >= LIVE_KEPT && ~ order_without_live
-audit/writer_prune.c ~ || o->to.size > live.number[0][live.n[0] - LIVE_KEPT]) ~ ) ~ order_behind_live
-audit/writer_prune.c ~ || !hash_eq(&root, &o->to.root)) ~ ) ~ order_with_another_root
-audit/writer_prune.c ~ if (!log_files_has(seg, 1, tree.size)) ~ if (false) ~ order_without_leaves
-audit/writer_prune.c ~ if (!hash_eq(&kept, &o->kept_sha256)) ~ if (false) ~ order_with_another_rest
+audit/writer_prune.c ~ || to > live.number[0][live.n[0] - LIVE_KEPT]) ~ ) ~ order_behind_live
+audit/writer_prune.c ~ || !hash_eq(&root, &p->o.to.root))) ~ )) ~ order_with_another_root
+audit/writer_prune.c ~ if (!log_files_has(&p->seg, 1, p->first)) ~ if (false) ~ order_without_leaves
+audit/writer_prune.c ~ if (r == 0 && !hash_eq(&is, &p->o.kept_sha256)) ~ if (false) ~ order_with_another_rest
 """, "\t\t")
 
 

@@ -13,19 +13,16 @@ import re
 import shutil
 import subprocess
 import sys
-import types
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "../lib"), os.path.join(HERE, "..")]
 import verify_log as v  # noqa: E402
 from harness import BUILD, TOP, Tap, Temp  # noqa: E402
+from mutants import c_mutant, py_mutant, table  # noqa: E402
 from notes import Key, handover  # noqa: E402
 
 tap, temp = Tap(), Temp("mutants")
 T = temp.path
-CC = os.environ.get("CC", "gcc").split()
-SAN = ["-fsanitize=address,undefined"] if os.environ.get("MODE") == "asan" else []
-COV = ["--coverage"] if os.environ.get("MODE") == "cov" else []
 
 
 def build(name, count, *opts):
@@ -510,7 +507,7 @@ for name, (_, _, rc, words, _, _) in ATTACKS.items():
     tap.eq(got, ((rc, words), (rc, words)), "%s: both verifiers say %s" % (name, words or rc))
 
 # --- mutants: file, what stands there, what in its place, attacks of which one must come out otherwise
-C = [[w.strip(" ") for w in line.split("~")] for line in r"""
+C = table(r"""
 audit/record.c ~ if (!hash_eq(&said, &is)) ~ if (false) ~ hash_of_the_line
 audit/record.c ~ memcmp(line.p + line.n - 3, "\"}\n", 3) != 0 || ~ ~ end_of_the_line
 audit/record.c ~ memcmp(tail, SUFFIX, sizeof(SUFFIX) - 1) != 0 || ~ ~ middle_of_the_line
@@ -585,41 +582,27 @@ audit/handover.c ~ last > h.at.size || ~ ~ ended_behind
 audit/handover.c ~ if (ret->at.size != number) ~ if (false) ~ handover_under_another_number
 common/enc.c ~ if (pad != 0 && (b64_value(s.p[digits - 1]) & (pad == 1 ? 3u : 15u)) != 0) ~ if (false) ~ spare_bits_of_a_signature
 common/str.c ~ || (s.n > 1 && s.p[0] == '0')) ~ ) ~ size_with_zero
-""".strip().replace("\n\t\t", "\0").split("\n")]
+""", "\t\t")
 
 
-def linked(what):
-    return re.search(r"^%s_cofferdam-cmd\s*=\s*(.*)$" % what, get(TOP + "/Makefile").decode(), re.M)[1].split()
-
-
-OURS, FOREIGN = ["%s/lib%s.a" % (BUILD, x) for x in linked("USE")], linked("EXT")
-
-
-def c_mutant(n):
-    path, old, new, names = (x.replace("\0", "\n\t\t") for x in C[n])
-    source = get(TOP + "/" + path).decode()
-    pattern = r"\s+".join(map(re.escape, old.split()))
-    found = len(re.findall(pattern, source))
-    if found != 1:
-        return "%s: stands there %d times: %s" % (path, found, old)
+def mutant(n):
+    path, old, new, names = C[n]
     at = "%s/m%d" % (T, n)
-    set_(at + ".c", re.sub(pattern, lambda _: new, source).encode())
-    r = subprocess.run(CC + ["-std=gnu17", "-D_GNU_SOURCE", "-w", "-O0", "-I" + TOP, "-I" + BUILD, *SAN, *COV, "-o", at, at + ".c",
-                             BUILD + "/cmd/cmd_main.o", "-Wl,--start-group", *OURS, "-Wl,--end-group", *FOREIGN], capture_output=True, text=True)
-    if r.returncode != 0:
-        return "%s does not build: %s" % (path, r.stderr[-200:])
+    why = c_mutant(at, path, old, new)
+    if why:
+        return why
     red = [x for x in names.split() if c_says(at, x) != (ATTACKS[x][2], ATTACKS[x][3])]
     os.unlink(at)
     return None if red else "%s without `%s`: %s is still seen" % (path, old, names)
 
 
 with concurrent.futures.ThreadPoolExecutor(2) as pool:
-    alive = [x for x in pool.map(c_mutant, range(len(C))) if x]
+    alive = [x for x in pool.map(mutant, range(len(C))) if x]
 for x in alive:
     print("# " + x)
 tap.eq(len(alive), 0, "each of %d checks taken out of the C verifier makes its attack red" % len(C))
 
-PY = [[w.strip(" ") for w in line.split("~")] for line in r"""
+PY = table(r"""
 or line[-67:-3] != leaf.hex().encode(): ~ : ~ hash_of_the_line
 and line.endswith(b'"}\n') ~ ~ end_of_the_line
 and line[-76:-67] == b',"hash":"' ~ ~ middle_of_the_line
@@ -675,15 +658,13 @@ if lines: ~ if False: ~ kept_line_of_another_record
 if sha(b"".join(parts)).hex() != digest: ~ if False: ~ kept_line_gone
 if head[0] != n: ~ if False: ~ handover_under_another_number
 or lines[0] != b"cofferdam-log-key/1": ~ : ~ handover_of_another_kind
-""".strip().replace("\n    ", "\0").split("\n")]
-source, alive = get(TOP + "/tests/verify_log.py").decode(), []
-for old, new, names in ([y.replace("\0", "\n    ") for y in x] for x in PY):
-    if source.count(old) != 1:
-        alive.append("stands there %d times: %s" % (source.count(old), old))
-        continue
-    m = types.ModuleType("mutant")
-    exec(compile(source.replace(old, new), "mutant", "exec"), m.__dict__)
-    if all(py_says(m, x) == (ATTACKS[x][2], ATTACKS[x][3]) for x in names.split()):
+""", "    ")
+alive = []
+for old, new, names in PY:
+    m = py_mutant(TOP + "/tests/verify_log.py", old, new)
+    if isinstance(m, str):
+        alive.append(m)
+    elif all(py_says(m, x) == (ATTACKS[x][2], ATTACKS[x][3]) for x in names.split()):
         alive.append("without `%s`: %s is still seen" % (old, names))
 for x in alive:
     print("# " + x)
