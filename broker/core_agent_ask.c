@@ -13,36 +13,23 @@
 #include "common/banned.h"
 
 static void
-time_put(struct jcs *j, const char *key, int64_t us)
-{
-	char t[CLOCK_TEXT_SIZE];
-
-	if (us == 0)
-		return;
-	clock_format_s(us, t);
-	jcs_z(j, key, t);
-}
-
-static void
 request_put(const struct core_request *rq, struct jcs *j)
 {
 	AUTO_BUF struct buf slots = BUF(512);
 
-	for (size_t i = 0; i < rq->nslots; i++)
-		buf_printf(&slots, "%s%.*s:%u", i != 0 ? ", " : "", STR_ARG(rq->slots[i].role),
-		    rq->slots[i].count);
+	policy_slots_put(&slots, rq->slots, rq->nslots, ", ");
 	if (rq->state == CORE_RQ_PENDING)
-		time_put(j, "approve_by", rq->approve_by_us);
+		jcs_time_known(j, "approve_by", rq->approve_by_us);
 	jcs_int(j, "grants", (int64_t)rq->ngrants);
 	jcs_z(j, "id", rq->id);
 	jcs_str(j, "needs", buf_str(&slots));
-	time_put(j, "not_before", rq->not_before_us);
+	jcs_time_known(j, "not_before", rq->not_before_us);
 	if (rq->reason != NULL)
 		jcs_str_lossy(j, "reason", str_z(rq->reason));
 	jcs_z(j, "state", core_request_state_name(rq->state));
 	jcs_z(j, "target", rq->target);
 	if (rq->state == CORE_RQ_ARMED)
-		time_put(j, "use_by", rq->use_by_us);
+		jcs_time_known(j, "use_by", rq->use_by_us);
 }
 
 /* {"id"}: how its request for approval stands. */
@@ -143,11 +130,9 @@ core_agent_on_ask(struct core_peer *p, struct rd *body, int *fds, size_t nfds, s
 	(void)nfds;
 	if (!rd_end(body))
 		return err_set(err, ERR_PROTOCOL, "A_ASK is malformed");
-	rc = ask(p->run, verb, args, &result, &why);
-	if (rc == 0 && buf_over(&result))
-		rc = err_set(&why, ERR_TOO_LARGE, "the answer is over %zu bytes", result.max);
+	rc = core_control_whole(ask(p->run, verb, args, &result, &why), &result, &why);
 	buf_u64(&out, id);
-	buf_u32(&out, rc == 0 ? 0 : (uint32_t)-rc);
+	buf_u32(&out, (uint32_t)-rc);
 	buf_lstr(&out, rc == 0 ? buf_str(&result) : str_z(why.msg));
 	core_send(p, MSG_A_REPLY, &out);
 	return 0;

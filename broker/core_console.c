@@ -154,9 +154,15 @@ own_name(struct core_call *call, struct str session, struct err *err)
 	return 0;
 }
 
+struct wanted {
+	struct str session, verb;
+};
+
 static int
-call_verb(struct core_call *call, struct str session, struct str verb, struct err *err)
+call_verb(struct core_call *call, const void *arg, struct err *err)
 {
+	const struct wanted *w = arg;
+	struct str session = w->session, verb = w->verb;
 	int rc;
 
 	if (str_eqz(verb, "sign-out")) {
@@ -177,34 +183,6 @@ call_verb(struct core_call *call, struct str session, struct str verb, struct er
 	return rc != 0 ? rc : core_control_verb(call, verb, true, err);
 }
 
-static int
-one_call(struct core *c, struct core_call_slot *slot, struct str session, struct str verb,
-    struct str args)
-{
-	AUTO(json) struct json_doc *doc = NULL;
-	AUTO_BUF struct buf out = BUF(CORE_CONTROL_RESULT_MAX);
-	struct core_call call = {.core = c, .peer = slot->serial};
-	struct err why = {0};
-	int rc = json_parse(args, "arguments", &doc, &why);
-
-	jcs_init(&call.j, &out);
-	jcs_open(&call.j, NULL);
-	if (rc == 0) {
-		call.args = json_root(doc);
-		rc = call_verb(&call, session, verb, &why);
-	}
-	if (rc == CORE_CALL_LATER)
-		return rc;
-	if (rc == 0) {
-		jcs_close(&call.j);
-		if (buf_over(&out))
-			rc = err_set(&why, ERR_TOO_LARGE, "the answer is over %zu bytes",
-			    CORE_CONTROL_RESULT_MAX);
-	}
-	(void)core_console_reply(c, slot->serial, rc, rc == 0 ? buf_str(&out) : str_z(why.msg));
-	return 0;
-}
-
 int
 core_console_on_call(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err)
 {
@@ -212,6 +190,8 @@ core_console_on_call(struct core_peer *p, struct rd *body, int *fds, size_t nfds
 	struct core_call_slot *slot = call_slot(c->desk, 0);
 	uint64_t id = rd_u64(body);
 	struct str session = rd_lstr(body), verb = rd_lstr(body), args = rd_lstr(body);
+	const struct wanted w = {session, verb};
+	struct core_call call = {.core = c};
 
 	(void)fds;
 	(void)nfds;
@@ -223,6 +203,7 @@ core_console_on_call(struct core_peer *p, struct rd *body, int *fds, size_t nfds
 		return 0;
 	}
 	*slot = (struct core_call_slot){.serial = ++c->last_serial, .call = id};
-	(void)one_call(c, slot, session, verb, args);
+	call.peer = slot->serial;
+	core_control_run(&call, args, call_verb, &w);
 	return 0;
 }

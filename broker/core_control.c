@@ -43,15 +43,6 @@ core_control_reply(struct core *c, uint64_t peer, int code, struct str result)
 
 /* --- results --------------------------------------------------------------------- */
 
-static void
-put_us(struct jcs *j, const char *key, int64_t us)
-{
-	char t[CLOCK_TEXT_SIZE];
-
-	clock_format_s(us, t);
-	jcs_z(j, key, t);
-}
-
 /* What the signatures so far leave open, as policy_eval sees it. */
 static void
 put_missing(struct jcs *j, const struct core_request *rq)
@@ -66,7 +57,7 @@ put_missing(struct jcs *j, const struct core_request *rq)
 		g[i] = (struct policy_grant){
 		    rq->grants[i].person, rq->grants[i].role, rq->grants[i].verified};
 	n = policy_slots_open(&d, g, rq->ngrants, str_z(rq->run->owner), open);
-	core_data_slots(j, "missing", open, n);
+	policy_slots_jcs(j, "missing", open, n);
 }
 
 void
@@ -78,7 +69,7 @@ core_control_state(struct jcs *j, const struct core_request *rq)
 		jcs_str_lossy(j, "reason", str_z(rq->reason));
 	jcs_z(j, "state", core_request_state_name(rq->state));
 	if (rq->state == CORE_RQ_ARMED)
-		put_us(j, "use_by", rq->use_by_us);
+		jcs_time(j, "use_by", rq->use_by_us);
 }
 
 static int
@@ -118,8 +109,8 @@ pending_put(struct jcs *j, const struct core_request *rq)
 
 	effect_put(&effects, rq->effects);
 	jcs_open(j, NULL);
-	put_us(j, "approve_by", rq->approve_by_us);
-	put_us(j, "asked", rq->not_before_us);
+	jcs_time(j, "approve_by", rq->approve_by_us);
+	jcs_time(j, "asked", rq->not_before_us);
 	jcs_str(j, "effects", buf_str(&effects));
 	jcs_z(j, "id", rq->id);
 	put_missing(j, rq);
@@ -130,7 +121,7 @@ pending_put(struct jcs *j, const struct core_request *rq)
 	jcs_z(j, "state", core_request_state_name(rq->state));
 	jcs_z(j, "target", rq->target);
 	if (rq->state == CORE_RQ_ARMED)
-		put_us(j, "use_by", rq->use_by_us);
+		jcs_time(j, "use_by", rq->use_by_us);
 	jcs_close(j);
 }
 
@@ -222,7 +213,7 @@ verb_show(struct core_call *call, struct err *err)
 	jcs_str(j, "rule", st.s.rule);
 	jcs_str(j, "run", st.s.run);
 	jcs_str(j, "show_base64", buf_str(&b64));
-	core_data_slots(j, "slots", rq->slots, rq->nslots);
+	policy_slots_jcs(j, "slots", rq->slots, rq->nslots);
 	jcs_z(j, "state", core_request_state_name(rq->state));
 	jcs_int(j, "steps", (int64_t)rq->nsteps);
 	jcs_str(j, "target", st.s.target);
@@ -328,49 +319,72 @@ core_control_verb(struct core_call *call, struct str verb, bool console, struct 
 	return err_set(err, ERR_INVALID, "there is no verb \"%.*s\"", STR_ARG(verb));
 }
 
-static int
-call_verb(struct core_call *call, const struct core_peer *p, struct str verb, struct err *err)
+int
+core_control_whole(int rc, const struct buf *answer, struct err *err)
 {
-	if (may_ask(p))
-		return core_control_verb(call, verb, false, err);
-	log_warn("control: uid %u is no person of the policy", (unsigned)p->uid);
-	return err_set(
-	    err, ERR_UNAUTHORISED, "uid %u is no person's login in the policy", (unsigned)p->uid);
+	return rc == 0 && buf_over(answer)
+		   ? err_set(err, ERR_TOO_LARGE, "the answer is over %zu bytes", answer->max)
+		   : rc;
+}
+
+void
+core_control_run(struct core_call *call, struct str args, core_call_fn *fn, const void *arg)
+{
+	AUTO(json) struct json_doc *doc = NULL;
+	AUTO_BUF struct buf out = BUF(CORE_CONTROL_RESULT_MAX);
+	struct err why = {0};
+	int rc = json_parse(args, "arguments", &doc, &why);
+
+	jcs_init(&call->j, &out);
+	jcs_open(&call->j, NULL);
+	if (rc == 0) {
+		call->args = json_root(doc);
+		rc = fn(call, arg, &why);
+	}
+	if (rc == CORE_CALL_LATER)
+		return;
+	if (rc == 0)
+		jcs_close(&call->j);
+	rc = core_control_whole(rc, &out, &why);
+	core_control_reply(call->core, call->peer, rc, rc == 0 ? buf_str(&out) : str_z(why.msg));
+}
+
+struct wanted {
+	const struct core_peer *peer;
+	struct str verb;
+};
+
+static int
+call_verb(struct core_call *call, const void *arg, struct err *err)
+{
+	const struct wanted *w = arg;
+	unsigned uid = (unsigned)w->peer->uid;
+
+	if (may_ask(w->peer))
+		return core_control_verb(call, w->verb, false, err);
+	log_warn("control: uid %u is no person of the policy", uid);
+	return err_set(err, ERR_UNAUTHORISED, "uid %u is no person's login in the policy", uid);
 }
 
 int
 core_control_on_call(struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err)
 {
-	AUTO(json) struct json_doc *doc = NULL;
-	AUTO_BUF struct buf out = BUF(CORE_CONTROL_RESULT_MAX);
-	struct core *c = p->core;
-	struct core_call call = {.core = c, .peer = p->serial};
+	struct core_call call = {.core = p->core, .peer = p->serial};
 	uint32_t version = rd_u32(body);
-	struct str verb = rd_lstr(body), args = rd_lstr(body);
-	struct err why = {0};
-	int rc;
+	struct wanted w = {.peer = p, .verb = rd_lstr(body)};
+	struct str args = rd_lstr(body);
+	struct err why;
 
 	(void)fds;
 	(void)nfds;
 	if (!rd_end(body))
 		return err_set(err, ERR_PROTOCOL, "Q_CALL is malformed");
-	rc = version != IPC_VERSION ? err_set(&why, ERR_UNSUPPORTED,
-					  "version %u, this broker speaks %d", version, IPC_VERSION)
-				    : json_parse(args, "arguments", &doc, &why);
-	jcs_init(&call.j, &out);
-	jcs_open(&call.j, NULL);
-	if (rc == 0) {
-		call.args = json_root(doc);
-		rc = call_verb(&call, p, verb, &why);
-	}
-	if (rc == CORE_CALL_LATER)
+	if (version == IPC_VERSION) {
+		core_control_run(&call, args, call_verb, &w);
 		return 0;
-	if (rc == 0) {
-		jcs_close(&call.j);
-		if (buf_over(&out))
-			rc = err_set(&why, ERR_TOO_LARGE, "the answer is over %zu bytes",
-			    CORE_CONTROL_RESULT_MAX);
 	}
-	core_control_reply(c, call.peer, rc, rc == 0 ? buf_str(&out) : str_z(why.msg));
+	(void)err_set(
+	    &why, ERR_UNSUPPORTED, "version %u, this broker speaks %d", version, IPC_VERSION);
+	core_control_reply(p->core, p->serial, ERR_UNSUPPORTED, str_z(why.msg));
 	return 0;
 }

@@ -20,6 +20,11 @@ int core_control_verb(struct core_call *call, struct str verb, bool console, str
 
 int core_control_on_call(
     struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
+/* The arguments read, then fn; its answer goes to the peer, unless it comes later. */
+typedef int core_call_fn(struct core_call *call, const void *arg, struct err *err);
+void core_control_run(struct core_call *call, struct str args, core_call_fn *fn, const void *arg);
+/* rc, or ERR_TOO_LARGE: there was more to answer than fits. */
+int core_control_whole(int rc, const struct buf *answer, struct err *err);
 /* code 0: result is a JSON object; else text. To a peer that may be gone. */
 void core_control_reply(struct core *c, uint64_t peer, int code, struct str result);
 /* id, state, reason, what is missing: every answer about a request has these. */

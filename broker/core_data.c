@@ -92,19 +92,6 @@ core_data_input(struct jcs *j, const char *key, const struct policy_input *in)
 	jcs_close(j);
 }
 
-void
-core_data_slots(struct jcs *j, const char *key, const struct policy_slot *s, size_t n)
-{
-	jcs_array(j, key);
-	for (size_t i = 0; i < n; i++) {
-		AUTO_BUF struct buf b = BUF(256);
-
-		buf_printf(&b, "%.*s:%u", STR_ARG(s[i].role), s[i].count);
-		jcs_str(j, NULL, buf_str(&b));
-	}
-	jcs_array_end(j);
-}
-
 /* --- action ---------------------------------------------------------------------- */
 
 static void
@@ -167,7 +154,7 @@ put_decision(struct jcs *j, const struct core_from *f, const struct core_action 
 	for (size_t i = 0; i < d->nrules; i++)
 		jcs_str(j, NULL, d->rules[i]);
 	jcs_array_end(j);
-	core_data_slots(j, "slots", d->slots, d->nslots);
+	policy_slots_jcs(j, "slots", d->slots, d->nslots);
 	if (d->verdict != VERDICT_ALLOW && a->sqlstate != NULL && f->pg != NULL)
 		jcs_z(j, "sqlstate", a->sqlstate);
 	if (d->until_us != 0)

@@ -8,12 +8,10 @@ struct core_act;
 struct core_http;
 
 void core_data_input(struct jcs *j, const char *key, const struct policy_input *in);
-/* "dba:1" of each slot. */
 /* Shared by the files that build data: a time, 32 bytes in hex, a number that may be too large. */
 void core_data_time(struct jcs *j, const char *key, int64_t us);
 void core_data_hash(struct jcs *j, const char *key, const struct hash *h);
 void core_data_count(struct jcs *j, const char *key, uint64_t n);
-void core_data_slots(struct jcs *j, const char *key, const struct policy_slot *s, size_t n);
 
 struct core_data_action {
 	const struct core_action *a;

@@ -49,7 +49,7 @@ core_data_request(
 		enc_base64(&b64, frame);
 		jcs_str(&j, "show_frame", buf_str(&b64));
 	}
-	core_data_slots(&j, "slots", rq->slots, rq->nslots);
+	policy_slots_jcs(&j, "slots", rq->slots, rq->nslots);
 	if (rq->nsteps > 1) {
 		jcs_array(&j, "steps");
 		for (size_t i = 0; i < rq->nsteps; i++)

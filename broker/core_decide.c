@@ -151,13 +151,6 @@ rules_put(struct buf *b, const struct decision *d)
 }
 
 static void
-slots_put(struct buf *b, const struct policy_slot *s, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		buf_printf(b, "%s%.*s:%u", i != 0 ? ", " : "", STR_ARG(s[i].role), s[i].count);
-}
-
-static void
 detail_put(struct buf *b, const struct core_action *a)
 {
 	const struct decision *d = &a->d;
@@ -197,7 +190,7 @@ hint_put(struct buf *b, const struct core_from *f, const struct core_action *a)
 		bool block = a->txn_state == 'T' || a->txn_state == 'E';
 
 		buf_printf(b, "request %s: ask ", a->request->id);
-		slots_put(b, a->request->slots, a->request->nslots);
+		policy_slots_put(b, a->request->slots, a->request->nslots, ", ");
 		buf_printf(b,
 		    " to run: cofferdam approve %s --as NAME; then %ssend exactly the same %s "
 		    "again. No answer means no: do not seek the same effect by another %s",
@@ -246,7 +239,7 @@ message_put(struct buf *b, const struct core_action *a)
 		buf_printf(b, "needs a preview, and there is none (%s): ", a->unshown);
 	} else if (a->d.verdict == VERDICT_NEEDS_APPROVAL) {
 		buf_put_z(b, "needs approval by ");
-		slots_put(b, a->d.slots, a->d.nslots);
+		policy_slots_put(b, a->d.slots, a->d.nslots, ", ");
 		buf_put_z(b, ": ");
 	} else if (why != NULL) {
 		buf_printf(b, "%s (denied by policy: ", why);

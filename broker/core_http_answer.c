@@ -68,7 +68,6 @@ core_http_answer_decided(struct core_http *h)
 {
 	const struct core_action *a = h->a;
 	const struct decision *d = &a->d;
-	char t[CLOCK_TEXT_SIZE];
 	struct jcs j;
 
 	h->status = status_of(h);
@@ -94,10 +93,7 @@ core_http_answer_decided(struct core_http *h)
 	jcs_int(&j, "status", h->status);
 	jcs_z(&j, "title", h->title);
 	put_type(&j, h->title);
-	if (d->until_us != 0) {
-		clock_format_s(d->until_us, t);
-		jcs_z(&j, "until", t);
-	}
+	jcs_time_known(&j, "until", d->until_us);
 	jcs_z(&j, "verdict", verdict_name(d->verdict));
 	jcs_close(&j);
 }

@@ -108,7 +108,7 @@ put_missing(struct jcs *j, struct core_lift *l)
 
 	if (l->kind == LIFT_KIND_EXCEPTION && l->state == CORE_LIFT_ASKED &&
 	    core_lift_missing(l, STR(""), open, &n))
-		core_data_slots(j, "missing", open, n);
+		policy_slots_jcs(j, "missing", open, n);
 }
 
 void

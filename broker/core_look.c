@@ -42,15 +42,6 @@ core_look_statement(struct core_call *call, struct err *err)
 	return 0;
 }
 
-static void
-put_s(struct jcs *j, const char *key, int64_t s)
-{
-	char t[CLOCK_TEXT_SIZE];
-
-	clock_format_s(s * SECOND, t);
-	jcs_z(j, key, t);
-}
-
 /* {}: each calendar with its windows from a month ago to a year from now. */
 int
 core_look_calendars(struct core_call *call, struct err *err)
@@ -69,8 +60,8 @@ core_look_calendars(struct core_call *call, struct err *err)
 		jcs_open(j, NULL);
 		jcs_str(j, "id", c.id);
 		jcs_z(j, "kind", c.open ? "open" : "freeze");
-		put_s(j, "valid_from", c.valid_from);
-		put_s(j, "valid_to", c.valid_to);
+		jcs_time(j, "valid_from", c.valid_from * SECOND);
+		jcs_time(j, "valid_to", c.valid_to * SECOND);
 		jcs_array(j, "windows");
 		for (size_t k = 0; k < c.nintervals && n < WINDOWS_MAX; k++) {
 			int64_t from, to;
@@ -79,8 +70,8 @@ core_look_calendars(struct core_call *call, struct err *err)
 			if (to <= begin || from >= end)
 				continue;
 			jcs_open(j, NULL);
-			put_s(j, "from", from);
-			put_s(j, "to", to);
+			jcs_time(j, "from", from * SECOND);
+			jcs_time(j, "to", to * SECOND);
 			jcs_close(j);
 			n++;
 		}

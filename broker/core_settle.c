@@ -114,7 +114,6 @@ core_approve_now(const struct core_request *rq, struct jcs *j)
 {
 	AUTO_FREE struct approval_result *r = xcalloc(1, sizeof(*r));
 	struct core_beside *beside;
-	char t[CLOCK_TEXT_SIZE];
 
 	if (!core_request_open(rq) || rq->run->core->policy == NULL)
 		return;
@@ -123,10 +122,7 @@ core_approve_now(const struct core_request *rq, struct jcs *j)
 	if (r->decision.calendar.n != 0)
 		jcs_str(j, "calendar", r->decision.calendar);
 	jcs_z(j, "text", r->decision.text);
-	if (r->decision.until_us != 0) {
-		clock_format_s(r->decision.until_us, t);
-		jcs_z(j, "until", t);
-	}
+	jcs_time_known(j, "until", r->decision.until_us);
 	jcs_z(j, "verdict", verdict_name(r->decision.verdict));
 	jcs_close(j);
 	core_lift_beside_free(beside);

@@ -169,15 +169,6 @@ in_slots(const struct core_request *rq, struct str role)
 	return false;
 }
 
-static bool
-has_key(const struct policy_person *q, const struct sig_pubkey *key)
-{
-	for (size_t i = 0; i < q->nkeys; i++)
-		if (sig_pubkey_eq(&q->keys[i], key))
-			return true;
-	return false;
-}
-
 const char *
 core_sign_person(const struct policy *p, struct str person, struct str signature,
     const struct policy_person **ret, struct err *why)
@@ -203,7 +194,7 @@ core_sign_verify(const struct policy_person *q, struct str signature, struct str
 	    sig_verify(signature, STATEMENT_NAMESPACE, bytes, q->keys, q->nkeys, ret, why) == 0;
 	if (!*ret_known)
 		return "signature";
-	if (has_key(q, &ret->key))
+	if (policy_person_has_key(q, &ret->key))
 		return NULL;
 	(void)err_set(
 	    why, ERR_SIGNATURE, "the key is not one of %.*s's in the policy", STR_ARG(q->id));

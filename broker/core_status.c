@@ -13,15 +13,6 @@
 
 #define SECOND INT64_C(1000000)
 
-static void
-put_s(struct jcs *j, const char *key, int64_t s)
-{
-	char t[CLOCK_TEXT_SIZE];
-
-	clock_format_s(s * SECOND, t);
-	jcs_z(j, key, t);
-}
-
 /* --- the clock --------------------------------------------------------------------- */
 
 static void
@@ -115,11 +106,11 @@ put_calendars(struct jcs *j, const struct policy *p, struct instant now)
 		jcs_str(j, "id", c.id);
 		jcs_z(j, "kind", c.open ? "open" : "freeze");
 		if (n.since_s != 0)
-			put_s(j, "since", n.since_s);
+			jcs_time(j, "since", n.since_s * SECOND);
 		jcs_z(j, "state", n.state);
 		if (n.until_s != 0)
-			put_s(j, "until", n.until_s);
-		put_s(j, "valid_to", c.valid_to);
+			jcs_time(j, "until", n.until_s * SECOND);
+		jcs_time(j, "valid_to", c.valid_to * SECOND);
 		jcs_close(j);
 	}
 	jcs_array_end(j);

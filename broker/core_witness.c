@@ -249,8 +249,6 @@ core_witness_status(struct jcs *j, const struct core *c)
 	jcs_array(j, "witnesses");
 	for (size_t i = 0; w != NULL && i < w->n; i++) {
 		const struct seen *s = &w->v[i];
-		char since[CLOCK_TEXT_SIZE];
-
 		jcs_open(j, NULL);
 		jcs_int(j, "behind", c->log_size > s->size ? (int64_t)(c->log_size - s->size) : 0);
 		if (s->conflict[0] != '\0')
@@ -259,10 +257,7 @@ core_witness_status(struct jcs *j, const struct core *c)
 		jcs_z(j, "name", s->name);
 		if (s->conflict[0] != '\0')
 			jcs_bool(j, "proven", s->proven);
-		if (s->since_us != 0) {
-			clock_format_s(s->since_us, since);
-			jcs_z(j, "since", since);
-		}
+		jcs_time_known(j, "since", s->since_us);
 		jcs_int(j, "size", (int64_t)s->size);
 		jcs_close(j);
 	}

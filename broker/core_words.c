@@ -29,14 +29,6 @@ struct groups {
 };
 
 static void
-slots_put(struct buf *b, const struct decision *d)
-{
-	for (size_t i = 0; i < d->nslots; i++)
-		buf_printf(b, "%s%.*s:%u", i != 0 ? ", " : "", STR_ARG(d->slots[i].role),
-		    d->slots[i].count);
-}
-
-static void
 rules_put(struct buf *b, const struct decision *d)
 {
 	char t[CLOCK_TEXT_SIZE];
@@ -61,7 +53,7 @@ answer_words(const struct decision *d)
 		buf_put_z(&b, "needs an approval that nobody can give now");
 	} else if (d->verdict == VERDICT_NEEDS_APPROVAL) {
 		buf_put_z(&b, "needs approval by ");
-		slots_put(&b, d);
+		policy_slots_put(&b, d->slots, d->nslots, ", ");
 	} else {
 		buf_put_z(&b, d->verdict == VERDICT_ALLOW ? "allowed" : "refused");
 	}

@@ -100,26 +100,15 @@ state_name(enum courier_state s)
 }
 
 static void
-put_time(struct jcs *j, const char *key, int64_t us)
-{
-	char t[CLOCK_TEXT_SIZE];
-
-	if (us == 0)
-		return;
-	clock_format_s(us, t);
-	jcs_z(j, key, t);
-}
-
-static void
 put_status(struct jcs *j, const struct hook *h)
 {
 	const struct hook_count *n = &h->count;
 
 	jcs_open(j, NULL);
 	jcs_int(j, "delivered", (int64_t)n->delivered);
-	put_time(j, "delivered_at", n->delivered_us);
+	jcs_time_known(j, "delivered_at", n->delivered_us);
 	jcs_z(j, "error", n->why);
-	put_time(j, "error_at", n->failed_us);
+	jcs_time_known(j, "error_at", n->failed_us);
 	jcs_int(j, "failed", (int64_t)n->failed);
 	jcs_int(j, "given_up", (int64_t)n->given_up);
 	jcs_z(j, "host", h->url.host);
@@ -128,7 +117,7 @@ put_status(struct jcs *j, const struct hook *h)
 	jcs_z(j, "name", h->conf->name);
 	if (h->next != COURIER_START)
 		jcs_int(j, "next", (int64_t)h->next);
-	put_time(j, "since", h->since_us);
+	jcs_time_known(j, "since", h->since_us);
 	jcs_z(j, "state", state_name(h->state));
 	jcs_close(j);
 }
@@ -140,7 +129,7 @@ courier_status_put(const struct courier *c, int64_t now_us, struct buf *out)
 
 	jcs_init(&j, out);
 	jcs_open(&j, NULL);
-	put_time(&j, "at", now_us);
+	jcs_time_known(&j, "at", now_us);
 	jcs_int(&j, "log_size", (int64_t)c->size);
 	jcs_z(&j, "schema", "cofferdam-courier-status/1");
 	jcs_array(&j, "webhooks");

@@ -252,15 +252,6 @@ lift_statement(const struct deep *d, const struct asked *a, const struct json *s
 /* --- signatures --------------------------------------------------------------------------------
  */
 
-static bool
-has_key(const struct policy_person *q, const struct sig_pubkey *key)
-{
-	for (size_t i = 0; i < q->nkeys; i++)
-		if (sig_pubkey_eq(&q->keys[i], key))
-			return true;
-	return false;
-}
-
 /* NULL: it holds; else what is wrong with it. q NULL: the policy could not be opened. */
 static const char *
 wrong(const struct json *sign, struct str bytes, const struct policy_person *q, struct err *why)
@@ -278,7 +269,7 @@ wrong(const struct json *sign, struct str bytes, const struct policy_person *q, 
 	sig_pubkey_fingerprint(&by.key, fp);
 	if (!str_eqz(json_str(json_get(sign, "key")), fp))
 		return "signed by another key than the record says";
-	if (q != NULL && !has_key(q, &by.key))
+	if (q != NULL && !policy_person_has_key(q, &by.key))
 		return "the key is not one of the person's in the policy";
 	return NULL;
 }

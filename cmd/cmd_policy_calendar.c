@@ -223,15 +223,6 @@ print_changes(const struct policy *p, struct tz *const *zones, const struct cale
 /* --- JSON ---------------------------------------------------------------------------- */
 
 static void
-jcs_second(struct jcs *j, const char *key, int64_t s)
-{
-	char text[CLOCK_TEXT_SIZE];
-
-	clock_format_s(s * 1000000, text);
-	jcs_z(j, key, text);
-}
-
-static void
 jcs_calendar(struct jcs *j, const struct policy *p, size_t i, const struct calendar_args *a)
 {
 	static const char *const states[] = {"outside", "inside", "unknown"};
@@ -249,8 +240,8 @@ jcs_calendar(struct jcs *j, const struct policy *p, size_t i, const struct calen
 		if (t <= a->from_s || f >= a->to_s)
 			continue;
 		jcs_array(j, NULL);
-		jcs_second(j, NULL, f);
-		jcs_second(j, NULL, t);
+		jcs_time(j, NULL, f * 1000000);
+		jcs_time(j, NULL, t * 1000000);
 		jcs_array_end(j);
 	}
 	jcs_array_end(j);
@@ -258,10 +249,10 @@ jcs_calendar(struct jcs *j, const struct policy *p, size_t i, const struct calen
 	jcs_z(j, "state", states[s]);
 	jcs_str(j, "tz", c.tz);
 	if (until != 0)
-		jcs_second(j, "until", until);
+		jcs_time(j, "until", until * 1000000);
 	jcs_array(j, "valid");
-	jcs_second(j, NULL, c.valid_from);
-	jcs_second(j, NULL, c.valid_to);
+	jcs_time(j, NULL, c.valid_from * 1000000);
+	jcs_time(j, NULL, c.valid_to * 1000000);
 	jcs_array_end(j);
 	jcs_close(j);
 }
@@ -274,7 +265,7 @@ print_json(const struct policy *p, const struct calendar_args *a)
 
 	jcs_init(&j, &out);
 	jcs_open(&j, NULL);
-	jcs_second(&j, "at", a->at_us / 1000000);
+	jcs_time(&j, "at", a->at_us);
 	jcs_array(&j, "calendars");
 	for (size_t i = 0; i < policy_calendar_count(p); i++)
 		if (calendar_is_chosen(p, i, a->names, a->n))

@@ -57,9 +57,7 @@ judge(const struct policy *p, struct policy_input *in, const char *unapprovable,
 	effect_put(&effects, d.effects);
 	for (size_t i = 0; i < d.nrules; i++)
 		buf_printf(&rules, "%s%.*s", i != 0 ? " " : "", STR_ARG(d.rules[i]));
-	for (size_t i = 0; i < d.nslots; i++)
-		buf_printf(&slots, "%s%.*s:%u", i != 0 ? " " : "", STR_ARG(d.slots[i].role),
-		    d.slots[i].count);
+	policy_slots_put(&slots, d.slots, d.nslots, " ");
 	ret->ok = true;
 	compare(ret, expect, "verdict", &verdict);
 	compare(ret, expect, "effects", &effects);

@@ -161,14 +161,7 @@ jcs_decision(struct jcs *j, const char *key, const struct decision *d)
 	for (size_t i = 0; i < d->nrules; i++)
 		jcs_str(j, NULL, d->rules[i]);
 	jcs_array_end(j);
-	jcs_array(j, "slots");
-	for (size_t i = 0; i < d->nslots; i++) {
-		AUTO_BUF struct buf slot = BUF(128);
-
-		buf_printf(&slot, "%.*s:%u", STR_ARG(d->slots[i].role), d->slots[i].count);
-		jcs_str(j, NULL, buf_str(&slot));
-	}
-	jcs_array_end(j);
+	policy_slots_jcs(j, "slots", d->slots, d->nslots);
 	jcs_z(j, "verdict", verdict_name(d->verdict));
 	jcs_close(j);
 }

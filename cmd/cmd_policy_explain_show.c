@@ -122,15 +122,6 @@ explanation_print(const struct explanation *e)
 /* --- JSON ---------------------------------------------------------------------------- */
 
 static void
-jcs_second(struct jcs *j, const char *key, int64_t us)
-{
-	char text[CLOCK_TEXT_SIZE];
-
-	clock_format_s(us, text);
-	jcs_z(j, key, text);
-}
-
-static void
 jcs_decision(struct jcs *j, const struct decision *d)
 {
 	jcs_open(j, "decision");
@@ -148,18 +139,11 @@ jcs_decision(struct jcs *j, const struct decision *d)
 	for (size_t i = 0; i < d->nrules; i++)
 		jcs_str(j, NULL, d->rules[i]);
 	jcs_array_end(j);
-	jcs_array(j, "slots");
-	for (size_t i = 0; i < d->nslots; i++) {
-		AUTO_BUF struct buf slot = BUF(128);
-
-		buf_printf(&slot, "%.*s:%u", STR_ARG(d->slots[i].role), d->slots[i].count);
-		jcs_str(j, NULL, buf_str(&slot));
-	}
-	jcs_array_end(j);
+	policy_slots_jcs(j, "slots", d->slots, d->nslots);
 	jcs_z(j, "text", d->text);
 	jcs_bool(j, "unsatisfiable", d->unsatisfiable);
 	if (d->until_us != 0)
-		jcs_second(j, "until", d->until_us);
+		jcs_time(j, "until", d->until_us);
 	jcs_int(j, "use_within", d->use_within_s);
 	jcs_z(j, "verdict", verdict_name(d->verdict));
 	if (d->verify)

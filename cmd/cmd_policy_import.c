@@ -246,17 +246,13 @@ static void
 jcs_calendar(struct jcs *j, const struct import_args *a, struct str zone,
     const struct ics_window *w, size_t n)
 {
-	char t[CLOCK_TEXT_SIZE];
-
 	jcs_open(j, NULL);
 	jcs_z(j, "kind", a->open ? "open" : "freeze");
 	jcs_array(j, "once");
 	for (size_t i = 0; i < n; i++) {
 		jcs_open(j, NULL);
-		clock_format_s(w[i].from * 1000000, t);
-		jcs_z(j, "from", t);
-		clock_format_s(w[i].to * 1000000, t);
-		jcs_z(j, "to", t);
+		jcs_time(j, "from", w[i].from * 1000000);
+		jcs_time(j, "to", w[i].to * 1000000);
 		jcs_close(j);
 	}
 	jcs_array_end(j);

@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "common/clock.h"
 #include "common/json_scan.h"
 #include "common/xalloc.h"
 
@@ -294,6 +295,22 @@ jcs_bool(struct jcs *j, const char *key, bool v)
 {
 	begin(j, key);
 	buf_put_z(j->out, v ? "true" : "false");
+}
+
+void
+jcs_time(struct jcs *j, const char *key, int64_t us)
+{
+	char t[CLOCK_TEXT_SIZE];
+
+	clock_format_s(us, t);
+	jcs_z(j, key, t);
+}
+
+void
+jcs_time_known(struct jcs *j, const char *key, int64_t us)
+{
+	if (us != 0)
+		jcs_time(j, key, us);
 }
 
 void

@@ -33,6 +33,8 @@ void jcs_z(struct jcs *j, const char *key, const char *s);
 void jcs_int(struct jcs *j, const char *key, int64_t v);
 void jcs_bool(struct jcs *j, const char *key, bool v);
 void jcs_hex(struct jcs *j, const char *key, const void *p, size_t n); /* lower case */
+void jcs_time(struct jcs *j, const char *key, int64_t us);	       /* to the second */
+void jcs_time_known(struct jcs *j, const char *key, int64_t us);       /* 0: left out */
 /* A value that already is canonical JSON (checked only in that it is not empty). */
 void jcs_raw(struct jcs *j, const char *key, struct str canonical);
 /* As jcs_* but with a key of counted length. */

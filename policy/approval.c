@@ -34,15 +34,6 @@ key_is_revoked(const struct approval_check *c, const struct sig_pubkey *k)
 	return false;
 }
 
-static bool
-person_has_key(const struct policy_person *q, const struct sig_pubkey *k)
-{
-	for (size_t i = 0; i < q->nkeys; i++)
-		if (sig_pubkey_eq(&q->keys[i], k))
-			return true;
-	return false;
-}
-
 /* Why a signature does not count; none if it does. Denials are held to the same. */
 static enum approval_reason
 grant_fault(const struct approval_check *c, const struct approval_grant *g)
@@ -53,7 +44,7 @@ grant_fault(const struct approval_check *c, const struct approval_grant *g)
 		return APPROVAL_REASON_not_a_person;
 	if (!str_eqz(g->ns, STATEMENT_NAMESPACE))
 		return APPROVAL_REASON_namespace;
-	if (!person_has_key(q, &g->key) || key_is_revoked(c, &g->key))
+	if (!policy_person_has_key(q, &g->key) || key_is_revoked(c, &g->key))
 		return APPROVAL_REASON_key_revoked;
 	/* The owner may not give, but may always refuse; nor may whoever started it, or told
 	 * it what to do since. */

@@ -211,6 +211,7 @@ const struct policy_person *policy_person(const struct policy *p, struct str id)
 const struct policy_person *policy_person_by_login(const struct policy *p, struct str login);
 const struct policy_person *policy_person_by_key(
     const struct policy *p, const struct sig_pubkey *k);
+bool policy_person_has_key(const struct policy_person *q, const struct sig_pubkey *k);
 bool policy_person_has_role(const struct policy_person *q, struct str role);
 
 /* "emergency": who may freeze, how break-glass may be used. All of it has a default. */
@@ -353,6 +354,9 @@ size_t policy_slots_open(const struct decision *d, const struct policy_grant *gr
 /* Could the people of the policy, but those whose own it is, fill these slots? */
 bool policy_quorum_possible(const struct policy *p, const struct policy_input *in,
     const struct policy_slot *slots, size_t nslots, bool verify);
+/* "dba:1, oncall:2", and each as a string of an array. */
+void policy_slots_put(struct buf *out, const struct policy_slot *s, size_t n, const char *between);
+void policy_slots_jcs(struct jcs *j, const char *key, const struct policy_slot *s, size_t n);
 /* Does the action count for rate i, by what the rule asks besides it? Unknown counts. */
 bool policy_rate_concerns(const struct policy *p, size_t i, const struct policy_input *in);
 /* The condition-by-condition truth table, for `policy explain` and `show`. */

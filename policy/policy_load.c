@@ -218,10 +218,18 @@ const struct policy_person *
 policy_person_by_key(const struct policy *p, const struct sig_pubkey *key)
 {
 	for (size_t i = 0; i < p->npeople; i++)
-		for (size_t k = 0; k < p->people[i].nkeys; k++)
-			if (sig_pubkey_eq(&p->people[i].keys[k], key))
-				return &p->people[i];
+		if (policy_person_has_key(&p->people[i], key))
+			return &p->people[i];
 	return NULL;
+}
+
+bool
+policy_person_has_key(const struct policy_person *q, const struct sig_pubkey *key)
+{
+	for (size_t i = 0; i < q->nkeys; i++)
+		if (sig_pubkey_eq(&q->keys[i], key))
+			return true;
+	return false;
 }
 
 bool

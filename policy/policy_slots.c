@@ -171,3 +171,23 @@ policy_slots_open(const struct decision *d, const struct policy_grant *grants, s
 			out[nout++] = (struct policy_slot){d->slots[s].role, m.missing[s]};
 	return nout;
 }
+
+void
+policy_slots_put(struct buf *out, const struct policy_slot *s, size_t n, const char *between)
+{
+	for (size_t i = 0; i < n; i++)
+		buf_printf(out, "%s%.*s:%u", i != 0 ? between : "", STR_ARG(s[i].role), s[i].count);
+}
+
+void
+policy_slots_jcs(struct jcs *j, const char *key, const struct policy_slot *s, size_t n)
+{
+	jcs_array(j, key);
+	for (size_t i = 0; i < n; i++) {
+		AUTO_BUF struct buf b = BUF(256);
+
+		policy_slots_put(&b, &s[i], 1, "");
+		jcs_str(j, NULL, buf_str(&b));
+	}
+	jcs_array_end(j);
+}

@@ -154,10 +154,8 @@ fault_of(const struct policy *before, const struct policy *next,
 	succession_statement(next, &before->digest, s->person, &text);
 	if (sig_verify(s->armored, SUCCESSION_NAMESPACE, buf_str(&text), NULL, 0, &by, why) != 0)
 		return why->msg;
-	for (size_t i = 0; i < q->nkeys; i++)
-		if (sig_pubkey_eq(&q->keys[i], &by.key))
-			return NULL;
-	return "the key is not theirs in the policy before";
+	return policy_person_has_key(q, &by.key) ? NULL
+						 : "the key is not theirs in the policy before";
 }
 
 int
