@@ -249,6 +249,7 @@ core_witness_status(struct jcs *j, const struct core *c)
 	jcs_array(j, "witnesses");
 	for (size_t i = 0; w != NULL && i < w->n; i++) {
 		const struct seen *s = &w->v[i];
+
 		jcs_open(j, NULL);
 		jcs_int(j, "behind", c->log_size > s->size ? (int64_t)(c->log_size - s->size) : 0);
 		if (s->conflict[0] != '\0')
