@@ -37,18 +37,30 @@ a_model_that_the_policy_does_not_give_to_sandboxes_is_in_none(void **state)
 	assert_int_equal(entry(&p, "llm", "http")->listen, 0);
 }
 
+static struct core_run *
+another(struct world *w)
+{
+	struct core_run *run;
+	struct err err;
+
+	assert_int_equal(core_run_new(w->c, NULL, &run, &err), 0);
+	run->owner = xstrdup("olivia");
+	run->login = xstrdup("unix:olivia");
+	return run;
+}
+
 /* A target that the run named and that becomes a model while it lives. */
 static void
 beside_a_loop_no_named_model_listens_in_the_sandbox(void **state)
 {
 	struct world *w = *state;
 	const struct policy_target *t = policy_target(w->c->policy, STR("llm"));
-	struct core_run *run = w->run;
+	struct core_run *run = NULL;
 	struct err err;
 
 	for (int loop = 1; loop >= 0; loop--) {
+		run = another(w);
 		run->loop = loop != 0;
-		run->ntargets = 0;
 		core_run_name_add(run, STR("llm"));
 		assert_int_equal(core_plan_add(run, t, CORE_TARGET_SERVES, &err), 0);
 		assert_int_equal(
@@ -68,14 +80,14 @@ a_run_has_so_many_targets(void **state)
 {
 	struct world *w = *state;
 	const struct policy_target *db = policy_target(w->c->policy, STR("db"));
+	struct core_run *run = another(w);
 	struct err err;
 
-	w->run->ntargets = 0;
 	for (int i = 0; i < CORE_TARGETS_MAX; i++)
-		assert_int_equal(core_plan_add(w->run, db, CORE_TARGET_SERVES, &err), 0);
-	assert_int_equal(core_plan_add(w->run, db, CORE_TARGET_SERVES, &err), ERR_TOO_LARGE);
-	w->run->all = true;
-	assert_int_equal(core_plan_add(w->run, NULL, CORE_TARGET_SERVES, &err), 0); /* the proxy */
+		assert_int_equal(core_plan_add(run, db, CORE_TARGET_SERVES, &err), 0);
+	assert_int_equal(core_plan_add(run, db, CORE_TARGET_SERVES, &err), ERR_TOO_LARGE);
+	run->all = true;
+	assert_int_equal(core_plan_add(run, NULL, CORE_TARGET_SERVES, &err), 0); /* the proxy */
 	assert_string_equal(core_plan_scheme(db), "");
 }
 
@@ -140,9 +152,7 @@ a_target_is_named_once_and_the_policy_has_it(void **state)
 	struct rd r;
 
 	for (int same = 1; same >= 0; same--) {
-		assert_int_equal(core_run_new(w->c, NULL, &run, &err), 0);
-		run->owner = xstrdup("olivia");
-		run->login = xstrdup("unix:olivia");
+		run = another(w);
 		buf_reset(&b);
 		buf_u32(&b, 2);
 		buf_lz(&b, "db");
