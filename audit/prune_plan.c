@@ -164,6 +164,9 @@ prune_plan(int logdir, const struct verdict *v, const struct prune_limit *limit,
 	*ret = (struct prune_plan){.why = ""};
 	if (r == 0)
 		r = ask(&s, logdir, limit, err);
+	(void)snprintf(ret->why, sizeof(ret->why),
+	    "a segment goes as a whole, and this one has records that are to stay, or is being "
+	    "written");
 	if (r == 0)
 		r = cap_signed(&s, logdir, v, err);
 	if (r == 0)

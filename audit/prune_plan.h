@@ -14,7 +14,7 @@ struct prune_limit {
 };
 struct prune_plan {
 	struct prune_order order; /* but for by and reason; from == to.size: nothing may go */
-	char why[160];		  /* why no more goes; "": the limit is reached */
+	char why[160];		  /* why no more goes */
 	uint64_t runs;		  /* of records that stay: all of theirs are kept */
 };
 /*

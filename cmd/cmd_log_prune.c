@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <pwd.h>
 #include <sodium.h>
@@ -19,9 +18,10 @@
 #include "audit/verify.h"
 #include "audit/verify_witness.h"
 #include "cmd/cmd.h"
-#include "cmd/cmd_help.h"
+#include "cmd/cmd_args.h"
 #include "cmd/cmd_log.h"
 #include "cmd/cmd_place.h"
+#include "cmd/cmd_time.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/secret.h"
@@ -33,51 +33,45 @@
 #define TMP_ORDER LOG_TMP "-" LOG_PRUNE
 
 struct prune_args {
-	const char *state, *reason;
+	const char *state, *reason, *before;
+	uint64_t days, seq; /* UINT64_MAX: not given */
 	struct prune_limit limit;
-	int limits; /* how many were given */
 	bool yes, cancel;
 };
 
-static bool
-args_read(int argc, char **argv, struct prune_args *a)
-{
-	static const struct option options[] = {
-	    {"state", required_argument, NULL, 's'},
-	    {"before", required_argument, NULL, 'b'},
-	    {"keep-days", required_argument, NULL, 'd'},
-	    {"before-seq", required_argument, NULL, 'q'},
-	    {"reason", required_argument, NULL, 'r'},
-	    {"yes", no_argument, NULL, 'y'},
-	    {"cancel", no_argument, NULL, 'c'},
-	    {NULL, 0, NULL, 0},
-	};
-	uint64_t days;
-	bool ok = true;
-	int c;
+#define AT(f) offsetof(struct prune_args, f)
 
-	*a = (struct prune_args){.limit = {.seq = UINT64_MAX, .time_us = INT64_MAX}};
-	optind = 1;
-	while (ok && (c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		a->limits += c == 'b' || c == 'd' || c == 'q';
-		switch (c) {
-		case 's': a->state = optarg; break;
-		case 'r': a->reason = optarg; break;
-		case 'y': a->yes = true; break;
-		case 'c': a->cancel = true; break;
-		case 'b': ok = clock_parse(str_z(optarg), &a->limit.time_us, NULL) == 0; break;
-		case 'q': ok = str_to_u64(str_z(optarg), INT64_MAX, &a->limit.seq); break;
-		case 'd':
-			ok = str_to_u64(str_z(optarg), DAYS_MAX, &days);
-			if (ok)
-				a->limit.time_us = clock_wall_us() - (int64_t)days * DAY_US;
-			break;
-		default: return false;
-		}
-	}
-	if (a->cancel)
-		return ok && a->limits == 0 && !a->yes && a->reason == NULL && optind == argc;
-	return ok && a->limits == 1 && (!a->yes || a->reason != NULL) && optind == argc;
+static const struct option_row rows[] = {
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", NULL},
+    {"--before", OPTION_TEXT, AT(before), 0, 0, "TIME", NULL},
+    {"--keep-days", OPTION_NUMBER, AT(days), 0, DAYS_MAX, "N", NULL},
+    {"--before-seq", OPTION_NUMBER, AT(seq), 0, INT64_MAX, "SEQ", NULL},
+    {"--reason", OPTION_TEXT, AT(reason), 0, 0, "TEXT", NULL},
+    {"--yes", OPTION_FLAG, AT(yes), 0, 0, NULL, NULL},
+    {"--cancel", OPTION_FLAG, AT(cancel), 0, 0, NULL, NULL},
+};
+
+/* CMD_OK, or what is wrong was said. */
+static int
+args_judge(struct prune_args *a)
+{
+	int limits = (a->before != NULL) + (a->days != UINT64_MAX) + (a->seq != UINT64_MAX);
+
+	if (a->cancel && (limits != 0 || a->yes || a->reason != NULL))
+		return args_wrong("log prune", "--cancel takes an order away, and stands alone");
+	if (!a->cancel && limits != 1)
+		return args_wrong("log prune",
+		    "one of --before, --keep-days and --before-seq says what is to go; "
+		    "%d are given",
+		    limits);
+	if (a->yes && a->reason == NULL)
+		return args_wrong("log prune", "--yes needs --reason TEXT: why; it is recorded");
+	a->limit = (struct prune_limit){.seq = a->seq, .time_us = INT64_MAX};
+	if (a->before != NULL && !cmd_time_read(a->before, false, &a->limit.time_us))
+		return args_wrong("log prune", "--before %s: must be " CMD_TIME_WANTED, a->before);
+	if (a->days != UINT64_MAX)
+		a->limit.time_us = clock_wall_us() - (int64_t)a->days * DAY_US;
+	return CMD_OK;
 }
 
 /* --- the order ----------------------------------------------------------------------------- */
@@ -257,12 +251,14 @@ int
 cmd_log_prune(int argc, char **argv)
 {
 	AUTO_PLACE struct cmd_place place = {-1, -1};
-	struct prune_args a;
+	struct prune_args a = {.days = UINT64_MAX, .seq = UINT64_MAX};
 	struct err err = {0};
 	int rc;
 
-	if (!args_read(argc, argv, &a))
-		return cmd_usage("log prune");
+	if (!ARGS_READ("log prune", rows, argc, argv, &a))
+		return CMD_USAGE;
+	if ((rc = args_judge(&a)) != CMD_OK)
+		return rc;
 	if ((rc = cmd_place_open(a.state, NULL, &place, &err)) == 0 && place.statedir < 0)
 		rc = err_set(&err, ERR_CONFIG, "prune needs a state directory, with the log's key");
 	if (rc == 0)

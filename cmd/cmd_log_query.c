@@ -14,7 +14,7 @@
 #include "cmd/cmd_help.h"
 #include "cmd/cmd_log.h"
 #include "cmd/cmd_log_index.h"
-#include "common/clock.h"
+#include "cmd/cmd_time.h"
 #include "common/log.h"
 #include "policy/effect.h"
 #include "policy/policy.h"
@@ -59,33 +59,10 @@ bad(const char *option, const char *value, const char *must)
 	return false;
 }
 
-/* An instant, a day (its first or last microsecond), or as long ago as 90s, 15m, 2h, 7d. */
 static bool
 read_time(const char *option, const char *arg, bool end, int64_t *ret)
 {
-	static const struct {
-		char unit;
-		int64_t us;
-	} units[] = {{'s', 1000000}, {'m', 60000000}, {'h', 3600000000}, {'d', 86400000000}};
-	struct str s = str_z(arg);
-	char day[CLOCK_TEXT_SIZE];
-	uint64_t n;
-
-	if (clock_parse(s, ret, NULL) == 0)
-		return true;
-	if (s.n == 10) {
-		(void)snprintf(
-		    day, sizeof(day), "%s%s", arg, end ? "T23:59:59.999999Z" : "T00:00:00.000000Z");
-		if (clock_parse(str_z(day), ret, NULL) == 0)
-			return true;
-	}
-	for (size_t i = 0; s.n > 1 && i < ARRAY_LEN(units); i++)
-		if (s.p[s.n - 1] == units[i].unit &&
-		    str_to_u64(str_mem(s.p, s.n - 1), 1000000, &n)) {
-			*ret = clock_wall_us() - (int64_t)n * units[i].us;
-			return true;
-		}
-	return bad(option, arg, "as 2026-11-29T14:00:00Z, 2026-11-29, 90s, 15m, 2h or 7d");
+	return cmd_time_read(arg, end, ret) || bad(option, arg, CMD_TIME_WANTED);
 }
 
 static bool

@@ -14,6 +14,7 @@
 
 #include "audit/cosign.h"
 #include "cmd/cmd.h"
+#include "cmd/cmd_args.h"
 #include "cmd/cmd_file.h"
 #include "cmd/cmd_help.h"
 #include "common/log.h"
@@ -160,6 +161,11 @@ cmd_witness(int argc, char **argv)
 
 	if (argc >= 3 && strcmp(argv[1], "serve") == 0)
 		return serve(argc - 1, argv + 1);
+	for (int i = 2; i < argc; i++)
+		if (argv[i][0] == '-')
+			return args_wrong("witness",
+			    "\"%s\" is not an option here (a directory of that name: ./%s)",
+			    argv[i], argv[i]);
 	if (argc != 4)
 		return cmd_usage("witness");
 	if (strcmp(argv[1], "init") == 0)

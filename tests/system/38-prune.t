@@ -112,12 +112,18 @@ m = re.search(r"(\d+) segments, records 0 to (\d+), (\d+) bytes would go", r.std
 tap.ok(m and int(m[2]) + 1 in segs(BASE) and int(m[2]) < 70, "it says how many segments, which records, how many bytes would go", r.stdout)
 TO = int(m[2]) + 1 if m else 0
 r = prune(BASE, "--before", "2020-01-01T00:00:00Z")
-tap.ok(r.returncode == 0 and "nothing can go" in r.stdout, "of what is younger than asked for nothing goes", r.stdout)
+tap.ok(r.returncode == 0 and "nothing can go: " in r.stdout and "a segment goes as a whole" in r.stdout,
+       "of what is younger than asked for nothing goes, and it is said why", r.stdout)
+for day, n in (("2020-01-01", "nothing can go"), ("36500d", "nothing can go"), ("0s", "records 0 to ")):
+    tap.has(prune(BASE, "--before", day).stdout, n, "--before takes what log query takes: %s" % day)
 r = prune(BASE, "--keep-days", "0")
 tap.ok(r.returncode == 0 and re.search(r"records 0 to \d+", r.stdout) and "start may begin to read here" in r.stdout,
        "of what is older all may go but for what the next start reads", r.stdout)
-for args in ([], ["--before-seq", "70", "--keep-days", "1"], ["--before-seq", "70", "--yes"], ["--before", "yesterday"], ["--cancel", "--yes"]):
-    tap.eq((prune(BASE, *args).returncode, tree(BASE) == was), (2, True), "refused as usage: %s" % " ".join(args or ["no limit"]))
+for args, words in (([], "0 are given"), (["--before-seq", "70", "--keep-days", "1"], "2 are given"), (["--before-seq", "70", "--yes"], "--reason TEXT"),
+                    (["--before", "yesterday"], "--before yesterday: must be as 2026-11-29"), (["--cancel", "--yes"], "stands alone"),
+                    (["--keep-days", "x"], '"x"'), (["--before-seq", "-1"], '"-1"'), (["--force"], '"--force"')):
+    r = prune(BASE, *args)
+    tap.ok(r.returncode == 2 and words in r.stdout and tree(BASE) == was, "refused as usage, with what is wrong: %s" % " ".join(args or ["no limit"]), r.stdout)
 PIN = write(T + "/pin", open(sorted(glob.glob(BASE + "/log/cp/*"))[-1], "rb").read())
 OLD_PIN = write(T + "/old-pin", open([p for p in sorted(glob.glob(BASE + "/log/cp/*")) if int(p[-20:]) < TO][-1], "rb").read())
 run([CLI, "log", "index", BASE])

@@ -68,6 +68,10 @@ vkey = must([CLI, "witness", "init", DIR, "witness.test/w1"]).strip()
 tap.ok(vkey.startswith("witness.test/w1+") and os.stat(DIR + "/key").st_mode & 0o777 == 0o600,
        "init makes a key that nobody else reads, and prints its public half")
 tap.ok(run([CLI, "witness", "init", DIR, "witness.test/w1"]).returncode == 2, "a witness is not made over one that exists")
+for words in (["init", "--frob=1", "w2"], ["init", temp.path + "/w2", "--frob"], ["add", "--frob", vkey]):
+    r = run([CLI, "witness", *words], cwd=temp.path)
+    tap.ok(r.returncode == 2 and "is not an option here" in r.stdout and not os.path.exists(temp.path + "/--frob=1"),
+           "what looks like an option is no name of a directory: witness %s" % " ".join(words).replace(temp.path, "DIR"), r.stdout)
 log, other = Log("log.test/a", 1, 40), Log("log.test/b", 2, 10)
 for l in log, other:
     must([CLI, "witness", "add", DIR, l.signer.vkey])
