@@ -170,6 +170,7 @@ open_fault(int e, enum files_kind kind)
 	case EPERM:
 		return "403 the broker's process that reads it (upstream) has no right to: its "
 		       "user needs one";
+	case ELOOP: /* what was a file or a directory a moment ago */
 	case ESTALE:
 	case EAGAIN: return "500 it was changed while it was opened: ask again";
 	}
