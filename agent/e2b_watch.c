@@ -189,15 +189,19 @@ child_run(struct e2b_request *q, const char *path, bool tree, int out, int stop)
 static int
 child_begin(struct e2b_request *q, const char *path, bool tree, struct child *c, struct err *err)
 {
-	int out[2], stop[2];
+	int out[2], stop[2] = {-1, -1};
 	pid_t self = getpid();
+	int rc;
 
 	if (pipe2(out, O_CLOEXEC) != 0)
 		return err_sys(err, ERR_SYSTEM, errno, "pipe");
 	if (pipe2(stop, O_CLOEXEC) != 0 || (c->pid = fork()) < 0) {
+		rc = err_sys(err, ERR_SYSTEM, errno, "a process to watch");
 		(void)close(out[0]);
 		(void)close(out[1]);
-		return err_sys(err, ERR_SYSTEM, errno, "a process to watch");
+		cleanup_close_fd(&stop[0]);
+		cleanup_close_fd(&stop[1]);
+		return rc;
 	}
 	if (c->pid == 0) {
 		(void)close(stop[1]);

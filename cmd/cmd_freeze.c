@@ -1,95 +1,105 @@
 /*
- * `cofferdam freeze | exception | breakglass`: a table of their verbs. Runs as the person; what is
- * signed is in cmd_lift.c.
+ * `cofferdam freeze | exception | breakglass`: tables of their verbs and of what each takes. Runs
+ * as the person; what is signed is in cmd_lift.c.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "cmd/cmd.h"
+#include "cmd/cmd_args.h"
 #include "cmd/cmd_file.h"
+#include "cmd/cmd_help.h"
 #include "cmd/cmd_lift.h"
 #include "cmd/cmd_sign.h"
 #include "common/xalloc.h"
 
 #include "common/banned.h"
 
-/* What a verb needs besides what it is. */
-enum { NEEDS_ID = 1, NEEDS_AS = 2, NEEDS_SCOPE = 4, NEEDS_NOTE = 8 };
+/* The verbs, as groups of options. */
+enum {
+	F_START = 1 << 0,
+	F_LIFT = 1 << 1,
+	F_STATUS = 1 << 2,
+	X_REQUEST = 1 << 3,
+	X_SIGN = 1 << 4,
+	X_REVOKE = 1 << 5,
+	X_LIST = 1 << 6,
+	B_START = 1 << 7,
+	B_CONFIRM = 1 << 8,
+	B_END = 1 << 9,
+	B_REVIEW = 1 << 10,
+	B_LIST = 1 << 11,
+	LISTS = F_STATUS | X_LIST | B_LIST,
+	NOTES = F_LIFT | X_SIGN | X_REVOKE | B_CONFIRM | B_END,
+	OF_ONE = NOTES | B_REVIEW,
+	SIGNS = OF_ONE | F_START | B_START,
+	SCOPES = X_REQUEST | B_START,
+	ASKS = SCOPES | F_START
+};
 
 static const struct verb {
 	enum lift_kind kind;
 	enum lift_decision decision;
-	unsigned needs;
-	bool ask; /* makes a new one */
-	const char *name, *usage;
+	unsigned group;
+	const char *words;
 } verbs[] = {
-    {LIFT_KIND_FREEZE, LIFT_START, NEEDS_AS, true, "start",
-	"--reason TEXT --as PERSON [--effects LIST] [--target T] [--env E] [--key FILE] [--role "
-	"ROLE] [--yes]"},
-    {LIFT_KIND_FREEZE, LIFT_STOP, NEEDS_ID | NEEDS_AS, false, "lift",
-	"ID --as PERSON [--note TEXT] [--key FILE] [--role ROLE] [--yes]"},
-    {LIFT_KIND_FREEZE, LIFT_NOTHING, 0, false, "status", "[--json]"},
-    {LIFT_KIND_EXCEPTION, LIFT_NOTHING, NEEDS_SCOPE, true, "request",
-	"--rule R --target T --effects LIST --ticket X --reason TEXT --uses N {--to TIME | --for "
-	"TIME} [--from TIME] [--run RUN]"},
-    {LIFT_KIND_EXCEPTION, LIFT_START, NEEDS_ID | NEEDS_AS, false, "sign",
-	"ID --as PERSON [--note TEXT] [--key FILE] [--role ROLE] [--yes]"},
-    {LIFT_KIND_EXCEPTION, LIFT_STOP, NEEDS_ID | NEEDS_AS, false, "revoke",
-	"ID --as PERSON [--note TEXT] [--key FILE] [--yes]"},
-    {LIFT_KIND_EXCEPTION, LIFT_NOTHING, 0, false, "list", "[--json]"},
-    {LIFT_KIND_BREAKGLASS, LIFT_START, NEEDS_AS | NEEDS_SCOPE, true, "start",
-	"--target T --effects LIST --for TIME --reason TEXT --as PERSON [--run RUN] [--key FILE] "
-	"[--yes]"},
-    {LIFT_KIND_BREAKGLASS, LIFT_CONFIRM, NEEDS_ID | NEEDS_AS, false, "confirm",
-	"ID --as PERSON [--note TEXT] [--key FILE] [--yes]"},
-    {LIFT_KIND_BREAKGLASS, LIFT_STOP, NEEDS_ID | NEEDS_AS, false, "end",
-	"ID --as PERSON [--note TEXT] [--key FILE] [--yes]"},
-    {LIFT_KIND_BREAKGLASS, LIFT_CLOSE, NEEDS_ID | NEEDS_AS | NEEDS_NOTE, false, "review",
-	"ID --as PERSON --note TEXT [--key FILE] [--yes]"},
-    {LIFT_KIND_BREAKGLASS, LIFT_NOTHING, 0, false, "list", "[--json]"},
+    {LIFT_KIND_FREEZE, LIFT_START, F_START, "freeze start"},
+    {LIFT_KIND_FREEZE, LIFT_STOP, F_LIFT, "freeze lift"},
+    {LIFT_KIND_FREEZE, LIFT_NOTHING, F_STATUS, "freeze status"},
+    {LIFT_KIND_EXCEPTION, LIFT_NOTHING, X_REQUEST, "exception request"},
+    {LIFT_KIND_EXCEPTION, LIFT_START, X_SIGN, "exception sign"},
+    {LIFT_KIND_EXCEPTION, LIFT_STOP, X_REVOKE, "exception revoke"},
+    {LIFT_KIND_EXCEPTION, LIFT_NOTHING, X_LIST, "exception list"},
+    {LIFT_KIND_BREAKGLASS, LIFT_START, B_START, "breakglass start"},
+    {LIFT_KIND_BREAKGLASS, LIFT_CONFIRM, B_CONFIRM, "breakglass confirm"},
+    {LIFT_KIND_BREAKGLASS, LIFT_STOP, B_END, "breakglass end"},
+    {LIFT_KIND_BREAKGLASS, LIFT_CLOSE, B_REVIEW, "breakglass review"},
+    {LIFT_KIND_BREAKGLASS, LIFT_NOTHING, B_LIST, "breakglass list"},
 };
 
-static int
-usage(enum lift_kind kind)
-{
-	for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
-		if (verbs[i].kind == kind)
-			(void)fprintf(stderr, "%s cofferdam %s %s [--state DIR | --via URL] %s\n",
-			    strcmp(verbs[i].name, "start") == 0 ||
-				    strcmp(verbs[i].name, "request") == 0
-				? "usage:"
-				: "      ",
-			    lift_kind_name(kind), verbs[i].name, verbs[i].usage);
-	return CMD_USAGE;
-}
+#define AT(f) offsetof(struct lift_args, f)
+
+static const struct option_row rows[] = {
+    {"ID", OPTION_TEXT | OPTION_WORD | OPTION_OF(OF_ONE), AT(id), 0, 0, NULL,
+	"an ID: its list, or freeze status, has them"},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", NULL},
+    {"--via", ARG_VIA, AT(state), 0, 0, "URL", NULL},
+    {"--rule", OPTION_TEXT | OPTION_OF(X_REQUEST), AT(rule), 0, 0, "R",
+	"the rule that is not to stop it"},
+    {"--target", OPTION_TEXT | OPTION_OF(SCOPES), AT(target), 0, 0, "T", "a target of the policy"},
+    {"--target", OPTION_TEXT | OPTION_OF(F_START), AT(target), 0, 0, "T", NULL},
+    {"--env", OPTION_TEXT | OPTION_OF(F_START), AT(env), 0, 0, "E", NULL},
+    {"--effects", OPTION_TEXT | OPTION_OF(SCOPES), AT(effects), 0, 0, "LIST",
+	"what may pass, as \"drop bulk\""},
+    {"--effects", OPTION_TEXT | OPTION_OF(F_START), AT(effects), 0, 0, "LIST", NULL},
+    {"--run", OPTION_TEXT | OPTION_OF(SCOPES), AT(run), 0, 0, "RUN", NULL},
+    {"--from", OPTION_TEXT | OPTION_OF(X_REQUEST), AT(from), 0, 0, "TIME", NULL},
+    {"--to", OPTION_TEXT | OPTION_OF(X_REQUEST), AT(to), 0, 0, "TIME", NULL},
+    {"--for", OPTION_TEXT | OPTION_OF(X_REQUEST), AT(duration), 0, 0, "TIME", NULL},
+    {"--for", OPTION_TEXT | OPTION_OF(B_START), AT(duration), 0, 0, "TIME",
+	"how long, at most 60m"},
+    {"--uses", OPTION_TEXT | OPTION_OF(X_REQUEST), AT(uses), 0, 0, "N",
+	"how many actions may pass"},
+    {"--ticket", OPTION_TEXT | OPTION_OF(X_REQUEST), AT(ticket), 0, 0, "X", "the change it is for"},
+    {"--reason", OPTION_TEXT | OPTION_OF(ASKS), AT(reason), 0, 0, "TEXT", "others will read it"},
+    {"--as", OPTION_TEXT | OPTION_OF(SIGNS), AT(as), 0, 0, "PERSON", "in whose name you sign"},
+    {"--note", OPTION_TEXT | OPTION_OF(NOTES), AT(note), 0, 0, "TEXT", NULL},
+    {"--note", OPTION_TEXT | OPTION_OF(B_REVIEW), AT(note), 0, 0, "TEXT", "what you have seen"},
+    {"--key", OPTION_TEXT | OPTION_OF(SIGNS), AT(key), 0, 0, "FILE", NULL},
+    {"--role", OPTION_TEXT | OPTION_OF(SIGNS), AT(role), 0, 0, "ROLE", NULL},
+    {"--yes", OPTION_FLAG | OPTION_OF(SIGNS), AT(yes), 0, 0, NULL, NULL},
+    {"--json", OPTION_FLAG | OPTION_OF(LISTS), AT(json), 0, 0, NULL, NULL},
+};
 
 static const struct verb *
 find(enum lift_kind kind, const char *name)
 {
+	size_t n = strlen(lift_kind_name(kind)) + 1; /* and a space */
+
 	for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
-		if (verbs[i].kind == kind && strcmp(verbs[i].name, name) == 0)
+		if (verbs[i].kind == kind && strcmp(verbs[i].words + n, name) == 0)
 			return &verbs[i];
 	return NULL;
-}
-
-static bool
-complete(const struct verb *v, const struct lift_args *a)
-{
-	bool id = (v->needs & NEEDS_ID) != 0, scope = (v->needs & NEEDS_SCOPE) != 0;
-	char name[64];
-
-	(void)snprintf(name, sizeof(name), "%s %s", lift_kind_name(v->kind), v->name);
-	return cmd_missing(
-		   name, id && a->id == NULL, "an ID: its list, or freeze status, has them") &&
-	       (a->id != NULL) == id &&
-	       cmd_missing(name, scope && a->target == NULL, "--target T") &&
-	       cmd_missing(name, scope && a->effects == NULL, "--effects LIST, as \"drop bulk\"") &&
-	       cmd_missing(
-		   name, v->ask && a->reason == NULL, "--reason TEXT: others will read it") &&
-	       cmd_missing(name, (v->needs & NEEDS_AS) != 0 && a->as == NULL,
-		   "--as PERSON: in whose name you sign") &&
-	       cmd_missing(name, (v->needs & NEEDS_NOTE) != 0 && a->note == NULL,
-		   "--note TEXT: what you have seen");
 }
 
 static int
@@ -104,15 +114,15 @@ act(const struct verb *v, struct lift_args *a, struct err *err)
 	/* What could not be signed is not asked for. */
 	if (v->decision != LIFT_NOTHING)
 		rc = sign_ready(a->key, err);
-	if (rc == 0 && v->decision != LIFT_NOTHING && v->ask)
+	if (rc == 0 && v->decision != LIFT_NOTHING && (v->group & ASKS) != 0)
 		rc = sign_can_ask(a->yes, err);
-	if (rc == 0 && v->ask)
+	if (rc == 0 && (v->group & ASKS) != 0)
 		rc = lift_ask(v->kind, a, &id, err);
 	if (rc != 0)
 		return rc;
 	if (v->decision != LIFT_NOTHING)
 		return lift_sign(v->kind, v->decision, id, a, err);
-	if (!v->ask)
+	if (!(v->group & ASKS) != 0)
 		return lift_list(v->kind, a, err);
 	(void)printf("%s\n", id);
 	return 0;
@@ -121,12 +131,14 @@ act(const struct verb *v, struct lift_args *a, struct err *err)
 static int
 command(enum lift_kind kind, int argc, char **argv)
 {
-	struct lift_args a = {0};
 	const struct verb *v = argc > 1 ? find(kind, argv[1]) : NULL;
+	struct lift_args a = {0};
 	struct err err;
 
-	if (v == NULL || !lift_args_read(argc - 1, argv + 1, &a) || !complete(v, &a))
-		return usage(kind);
+	if (v == NULL)
+		return cmd_usage(lift_kind_name(kind));
+	if (!args_read(v->words, rows, ARRAY_LEN(rows), v->group, argc - 1, argv + 1, &a))
+		return CMD_USAGE;
 	return act(v, &a, &err) == 0 ? CMD_OK : cmd_fail(&err);
 }
 

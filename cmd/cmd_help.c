@@ -209,7 +209,9 @@ static const struct help {
 	NOTE LIFT_SIGN},
     {"freeze status", "[--json]", "Emergency freezes, and who signed.",
 	"  --json              as the broker says it\n" VIA},
-    {"exception request", "--rule R --target T --effects LIST [options]",
+    {"exception request",
+	"--rule R --target T --effects LIST --uses N --ticket X --reason TEXT {--to TIME | --for "
+	"TIME}",
 	"Ask for an exception from one rule with \"override\":\"exception\"; prints its id.",
 	"  --rule R            the rule (needed)\n"
 	"  --target T          the target (needed)\n"
@@ -250,7 +252,8 @@ static const struct help {
 	"  --yes               do not ask before signing\n" VIA},
     {"answer", "RUN TEXT",
 	"Answer what the agent of a run asks (`cofferdam pending` shows it). It approves nothing.",
-	"  --question N        only if it asks that still, as `cofferdam pending` numbers it\n" VIA},
+	"  --question N        only if it asks that still, as `cofferdam pending` numbers "
+	"it\n" VIA},
     {"run-end", "RUN", "End a run now: nothing more of it passes.", VIA},
     {"log verify", "[DIR] [--keys FILE] [--pin CHECKPOINT]... [--deep] [--progress]",
 	"Check the whole log. Ends with 0 verified, 1 tampered with, 2 usage or keys, 3 whole but\n"

@@ -5,7 +5,6 @@
  */
 #include "cmd/cmd_lift.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,83 +23,7 @@
 
 #include "common/banned.h"
 
-/* --- options ----------------------------------------------------------------------- */
-
-static const struct option options[] = {
-    {"state", required_argument, NULL, 's'},
-    {"via", required_argument, NULL, 'v'},
-    {"as", required_argument, NULL, 'a'},
-    {"key", required_argument, NULL, 'k'},
-    {"role", required_argument, NULL, 'r'},
-    {"note", required_argument, NULL, 'n'},
-    {"rule", required_argument, NULL, 'R'},
-    {"target", required_argument, NULL, 't'},
-    {"env", required_argument, NULL, 'E'},
-    {"run", required_argument, NULL, 'u'},
-    {"effects", required_argument, NULL, 'e'},
-    {"from", required_argument, NULL, 'f'},
-    {"to", required_argument, NULL, 'T'},
-    {"for", required_argument, NULL, 'd'},
-    {"uses", required_argument, NULL, 'U'},
-    {"ticket", required_argument, NULL, 'c'},
-    {"reason", required_argument, NULL, 'w'},
-    {"yes", no_argument, NULL, 'y'},
-    {"json", no_argument, NULL, 'j'},
-    {0},
-};
-
-static const char **
-slot(struct lift_args *a, int c)
-{
-	switch (c) {
-	case 'a': return &a->as;
-	case 'k': return &a->key;
-	case 'r': return &a->role;
-	case 'n': return &a->note;
-	case 'R': return &a->rule;
-	case 't': return &a->target;
-	case 'E': return &a->env;
-	case 'u': return &a->run;
-	case 'e': return &a->effects;
-	case 'f': return &a->from;
-	case 'T': return &a->to;
-	case 'd': return &a->duration;
-	case 'U': return &a->uses;
-	case 'c': return &a->ticket;
-	case 'w': return &a->reason;
-	default: return NULL;
-	}
-}
-
-bool
-lift_args_read(int argc, char **argv, struct lift_args *a)
-{
-	struct err err;
-	int c;
-
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		const char **at = slot(a, c);
-
-		if (c == 's' || c == 'v') {
-			if (via_place(&a->state, optarg, c == 'v', &err) != 0) {
-				(void)cmd_fail(&err);
-				return false;
-			}
-		} else if (c == 'y')
-			a->yes = true;
-		else if (c == 'j')
-			a->json = true;
-		else if (at != NULL)
-			*at = optarg;
-		else
-			return false;
-	}
-	if (optind + 1 < argc)
-		return false;
-	a->id = optind < argc ? argv[optind] : NULL;
-	return true;
-}
+/* --- times --------------------------------------------------------------------------- */
 
 int
 lift_time(const char *text, int64_t *ret_us, struct err *err)

@@ -5,15 +5,13 @@
 #include "cmd/cmd_control.h"
 #include "policy/lift.h"
 
-/* All options that the three commands have; each names its own. NULL: not given. */
+/* All options that the three commands have; cmd_freeze.c says which has which. NULL: not given. */
 struct lift_args {
 	const char *state, *id, *as, *key, *role, *note;
 	const char *rule, *target, *env, *run, *effects, *from, *to, *duration, *uses, *ticket,
 	    *reason;
 	bool yes, json;
 };
-/* Options and at most one argument behind argv[1]; false: usage. */
-bool lift_args_read(int argc, char **argv, struct lift_args *a);
 
 /* Ask; *ret is the object as the broker has it, `id` its id (the caller frees). */
 int lift_ask(enum lift_kind kind, const struct lift_args *a, char **ret_id, struct err *err);

@@ -40,7 +40,7 @@ COMMANDS = {  # file with the option table: its commands
     "cmd/cmd_revoke.c cmd/cmd_approve.c": ["revoke"],  # of a run, or of a request
     "cmd/cmd_attach.c": ["attach"],
     "cmd/cmd_steer.c": ["pause", "resume", "stop"],
-    "cmd/cmd_lift.c": ["freeze start", "freeze lift", "freeze status", "exception request", "exception sign",
+    "cmd/cmd_freeze.c": ["freeze start", "freeze lift", "freeze status", "exception request", "exception sign",
                        "exception revoke", "exception list", "breakglass start", "breakglass confirm", "breakglass end",
                        "breakglass review", "breakglass list"],
     "cmd/cmd_log_verify.c": ["log verify"],
@@ -227,6 +227,13 @@ for argv, words in ((["approve", "x"], "approve needs --as PERSON"), (["deny"], 
                     (["freeze", "lift"], "freeze lift needs an ID"), (["breakglass", "start", "--target", "t"], "breakglass start needs --effects LIST")):
     r = run([CLI, *argv])
     tap.ok(r.returncode == 2 and words in r.stdout and "usage:" in r.stdout, "%s: %s" % (" ".join(argv), words), r.stdout)
+# What another verb of the same command has is not taken and passed over.
+for argv, words in ((["freeze", "start", "--rule", "x", "--reason", "x", "--as", "d"], 'freeze start: "--rule" is not an option here'),
+                    (["freeze", "status", "--as", "d"], 'freeze status: "--as" is not an option here'),
+                    (["exception", "request", "--json"], 'exception request: "--json" is not an option here'),
+                    (["breakglass", "end", "a", "b", "--as", "d"], 'breakglass end: "b" is a word too many')):
+    r = run([CLI, *argv])
+    tap.ok(r.returncode == 2 and words in r.stdout and "usage: cofferdam %s " % " ".join(argv[:2]) in r.stdout, words, r.stdout)
 for argv in (["show", "a", "b"], ["deny", "a", "--as", "x", "b"], ["invite", "a", "b", "--as", "x"], ["run-end", "a", "b"]):
     r = run([CLI, *argv])
     tap.ok(r.returncode == 2 and "usage:" in r.stdout and "needs" not in r.stdout, "%s: too much is no call" % " ".join(argv), r.stdout)
