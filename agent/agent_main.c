@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/log.h"
+#include "common/streams.h"
 #include "agent/agent_options.h"
 #include "agent/agent_run.h"
 #include "agent/keeper_run.h"
@@ -22,6 +23,7 @@ main(int argc, char **argv)
 	struct err e = {0};
 	int rc = 2;
 
+	streams_open();
 	log_init("cofferdam", LOG_INFO_);
 	(void)signal(SIGPIPE, SIG_IGN);
 	if (argc == 2 && strcmp(argv[1], "keep") == 0)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/log.h"
+#include "common/streams.h"
 #include "agent/e2b.h"
 
 #include "common/banned.h"
@@ -37,6 +38,7 @@ main(int argc, char **argv)
 	struct err e = {0};
 	int rc;
 
+	streams_open();
 	log_init("cofferdam-sandboxd", LOG_INFO_);
 	(void)signal(SIGPIPE, SIG_IGN);
 	if (argc == 2 && strcmp(argv[1], "--help") == 0) {

@@ -5,6 +5,7 @@
  * what a client says is said by an agent. Started by the `cofferdam` command.
  */
 #include "common/log.h"
+#include "common/streams.h"
 #include "common/xalloc.h"
 #include "agent/agent_hold.h"
 #include "agent/mcp_http.h"
@@ -124,6 +125,7 @@ main(int argc, char **argv)
 	struct err e = {0};
 	int rc = 2;
 
+	streams_open();
 	log_init("cofferdam mcp", LOG_INFO_);
 	if (mcp_options_parse(argc, argv, &o, &e) != 0 ||
 	    (!o.help && workspace_check(&o, &e) != 0)) {

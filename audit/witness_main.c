@@ -17,6 +17,7 @@
 #include "common/http.h"
 #include "common/log.h"
 #include "common/proc.h"
+#include "common/streams.h"
 #include "common/tls_server.h"
 #include "common/tlsio.h"
 
@@ -170,6 +171,7 @@ main(int argc, char **argv)
 	struct loop *loop;
 	int rc;
 
+	streams_open();
 	log_init("witness", LOG_INFO_);
 	(void)signal(SIGPIPE, SIG_IGN);
 	if (!args_read(argc, argv, &a)) {

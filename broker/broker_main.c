@@ -9,6 +9,7 @@
 #include "broker/broker_parent.h"
 
 #include "common/log.h"
+#include "common/streams.h"
 
 #include "common/banned.h"
 
@@ -36,6 +37,7 @@ main(int argc, char **argv)
 	const char *state = STATE_DEFAULT;
 	int c;
 
+	streams_open();
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		if (c == 's')
 			state = optarg;

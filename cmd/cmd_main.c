@@ -11,6 +11,7 @@
 #include "cmd/cmd.h"
 #include "cmd/cmd_help.h"
 #include "common/log.h"
+#include "common/streams.h"
 
 #include "common/banned.h"
 
@@ -84,6 +85,7 @@ print_help(int argc, char **argv)
 int
 main(int argc, char **argv)
 {
+	streams_open();
 	(void)signal(SIGPIPE, SIG_IGN);
 	log_init("cofferdam", LOG_WARN_);
 	if (argc < 2) {

@@ -9,6 +9,7 @@
 
 #include "common/log.h"
 #include "common/proc_paths.h"
+#include "common/streams.h"
 #include "common/xalloc.h"
 #include "agent/sandbox/cli.h"
 
@@ -33,6 +34,7 @@ main(int argc, char **argv)
 {
 	AUTO_FREE char *path = NULL;
 
+	streams_open();
 	log_init("cofferdam", LOG_WARN_);
 	if (argc > 1 && strcmp(argv[1], "sandbox") == 0)
 		return cli_sandbox(argc - 1, argv + 1);

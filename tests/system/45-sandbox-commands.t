@@ -101,6 +101,14 @@ def supervisors_kill(janitors=False):
         os.kill(pid, signal.SIGKILL)
 
 
+def removed(group):
+    try:
+        os.rmdir(group)
+    except OSError:
+        return not os.path.exists(group)
+    return True
+
+
 MOUNTS, FILES = mounts(), set(os.listdir("/tmp"))
 
 
@@ -160,7 +168,7 @@ def callers(c):
     c.ok(wait_for(lambda: not ours(), 10) and sorted(c.left()) == ["three.lock", "three.sock"],
          "its janitor killed with it: these two are left", (ours(), c.left()))
     for d in reversed(groups()):
-        os.rmdir(d)
+        wait_for(lambda: removed(d))  # a process that is ending has no command line any more, but is in its group
     c.ok(wait_for(lambda: c("list", "--json").stdout == "[]\n" and not c.left(), 10, 0.5),
          "and list clears away what a dead one left", c.left())
     c.create("three")
@@ -535,6 +543,10 @@ def one_shot(c):
     p = subprocess.run("%s | head -1; echo ${PIPESTATUS[0]}" % " ".join(c.argv(["exec", *c.base, "--", "yes"])),
                        shell=True, executable="/bin/bash", stdout=subprocess.PIPE, env=c.env, text=True, timeout=30)
     c.eq(p.stdout, "y\n141\n", "nobody reads: ended, as by SIGPIPE")
+    for closed, code in (("<&-", "cat"), (">&-", "echo x"), ("2>&-", "echo x >&2"), ("<&- >&- 2>&-", "cat; echo x; echo x >&2")):
+        p = subprocess.run(["sh", "-c", 'exec "$@" ' + closed, "sh", *c.argv(["exec", *c.base, "--", "sh", "-c", code + "; exit 3"])], env=c.env,
+                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60)
+        c.eq(p.returncode, 3, "%s: a stream that is closed is /dev/null, and no file of ours" % closed)
     r = x("--explain", "--", "python3", "-c", "import ctypes\nl=ctypes.CDLL(None)\nfor i in range(3): l.syscall(321,0,0,0)")
     c.ok("refused: system call bpf (321) by python3, 3 times" in r.stderr, "--explain names what was refused", r.all)
     r = x("--explain", "--", "true")
