@@ -887,16 +887,19 @@ def first_there(path):
 
 
 def read_log(path, keys, pins, witnesses):
-    """From the beginning again as often as it was pruned meanwhile: each time fewer segments are there."""
+    """From the beginning again when something that was listed is gone: it was pruned meanwhile, or a start opens a segment
+    again that had been closed. Each prune leaves fewer segments."""
+    tries = 100
     while True:
-        before, log = first_there(path), None
         try:
+            before = first_there(path)
             log = Log(path, dict(keys), pins, witnesses)
-        except FileNotFoundError:
             if first_there(path) == before:
+                return log
+        except FileNotFoundError:
+            tries -= 1
+            if tries == 0:
                 raise
-        if first_there(path) == before:
-            return log
 
 
 def main(argv):

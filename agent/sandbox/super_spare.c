@@ -166,10 +166,10 @@ give(struct super_conn *c, uint32_t tag, uint32_t seconds)
 	c->kind = SUPER_WHOLE;
 	s->created_ms = super_wall_ms();
 	s->deadline = super_clock(s) + s->spec.limits.wall_s * INT64_C(1000);
+	super_listener_close(s); /* before anybody knows */
 	buf_lz(&b, s->level);
 	if (!super_conn_send(c, CALL_CREATED, tag, &b, s->box.listeners, s->box.nlisteners))
 		super_conn_drop(c);
-	super_listener_close(s);
 	loop_timer_del(s->spare->later);
 	s->spare->later = loop_timer_add(s->loop, LONG_MS, on_later, s);
 }
