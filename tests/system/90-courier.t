@@ -204,14 +204,14 @@ tap.ok("&lt;!channel&gt; &amp; 'all' &lt;https" in text and "<!" not in text and
 tap.ok("webhook-signature" not in [n for n, _ in slack[0].headers], "Slack gets no signature without a secret")
 
 # === a dead endpoint holds up nobody ==================================================================================
-tap.ok(all_there(siem) and all_there(chat), "all of it arrives, though one webhook is stuck and two cannot be reached")
+tap.ok(all_there(siem) and all_there(chat), "AUD-04: all of it arrives, though one webhook is stuck and two cannot be reached")
 tap.ok(wait_for(lambda: status("stuck")["lag"] > 0 and "2 s" in status("stuck")["error"], 20), "the stuck one says so", status("stuck"))
 tap.has(status("private")["error"], "loopback", "an address that is not public is not connected to")
 tap.has(status("stranger")["error"], "certificate", "nor a server that another CA vouches for")
 tap.ok("topsecretpath" not in st.cli("status", "--json").stdout and "topsecretpath" not in open(st.broker_log).read(), "an address that is a secret is shown nowhere")
 tap.has(st.cli("status").stdout, "webhook  stuck, 127.0.0.1:", "status shows it to people")
 n = len([1 for _ in range(20) if hr.psql(pg, "SELECT count(*) FROM secret_plans").stdout.strip() == "50"])
-tap.eq(n, 20, "psql goes on through the broker meanwhile")
+tap.eq(n, 20, "AUD-04: psql goes on through the broker meanwhile")
 stalled.set()
 st.stop()
 o.on("/stall", lambda req, c: c.reply(200))
