@@ -21,8 +21,9 @@ int pruned_next(struct pruned *p, uint64_t k, struct hash *ret_leaf, struct reco
 uint64_t pruned_segment(const struct pruned *p); /* first seq of the one being read */
 
 /*
- * The digest of what was kept, in pieces: SHA-256 over, for each file of kept lines from <= number < to, ascending: the number (8 bytes,
- * big-endian) and the SHA-256 of its content. kept_sum_more: 1 there is more; 0: *ret is it.
+ * The digest of what was kept, in pieces: SHA-256 over, for each file of kept lines from <= number
+ * < to, ascending: the number (8 bytes, big-endian) and the SHA-256 of its content. kept_sum_more:
+ * 1 there is more; 0: *ret is it.
  */
 struct kept_sum;
 int kept_sum_new(int logdir, uint64_t from, uint64_t to, struct kept_sum **ret, struct err *err);

@@ -105,7 +105,7 @@ look_into(struct files_search *s, int fd, const struct waiting *w)
 		if (str_is_utf8(str_z(l.v[i])))
 			wait_add(s,
 			    w->path[0] != '\0' ? xasprintf("%s/%s", w->path, l.v[i])
-						: xstrdup(l.v[i]),
+					       : xstrdup(l.v[i]),
 			    w->depth + 1);
 		else
 			s->left_out++; /* no path could spell it */

@@ -321,7 +321,8 @@ static const struct help {
 	"Order the oldest segments to be taken away: the broker does it, running or when it\n"
 	"starts, on the record; each record's hash stays, and all proofs hold. Without --yes it\n"
 	"only says what would go, and what stays.",
-	"  --before TIME       whose records are all older: 2026-11-29T00:00:00Z, 2026-11-29, 7d ago\n"
+	"  --before TIME       whose records are all older: 2026-11-29T00:00:00Z, 2026-11-29, 7d "
+	"ago\n"
 	"  --keep-days N       the same: older than so many days\n"
 	"  --before-seq SEQ    whose records all have lower numbers\n"
 	"  --reason TEXT       why, up to 256 bytes; recorded\n"

@@ -298,12 +298,10 @@ check_signature(struct deep *d, const struct record *r, const struct asked *a, c
 		bad = "the person is none of the policy";
 	else
 		bad = wrong(sign, buf_str(&bytes), q, &why);
-	if (bad != NULL && p == NULL && bad == why.msg) /* a browser's names no key */
+	if (p == NULL && (bad == NULL || bad == why.msg)) /* a browser's names no key */
 		left(&d->unproved, d->unproved_why, unknown);
 	else if (bad != NULL)
 		found(d, LOG_KIND_SIGNATURE, r->seq, "%.150s", bad);
-	else if (p == NULL)
-		left(&d->unproved, d->unproved_why, unknown);
 	else
 		d->signatures++;
 }

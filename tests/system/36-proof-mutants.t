@@ -90,7 +90,7 @@ X = sha(b"x")
 for name, data, rc in (
         ("proof", PROOF, 0), ("signed_proof", signed(BODIES[0], 0, 2, node(leaf(BODIES[0]), X), X), 0),
         ("another_version", PROOF.replace(b"@v1", b"@v2", 1), 1), ("extra_word", PROOF.replace(b"extra ", b"extrb ", 1), 1),
-        ("index_word", PROOF.replace(b"index ", b"indes ", 1), 1),
+        ("index_word", PROOF.replace(b"index ", b"indeX ", 1), 1),
         ("another_body", b"\n".join(EIGHTEEN[:3] + LINES[3:]), 1),
         ("hash_longer", PROOF.replace(LINES[3], base64.b64encode(base64.b64decode(LINES[3]) + b"\0"), 1), 1),
         ("hash_longer_signed", signed(BODIES[0], 0, 2, node(leaf(BODIES[0]), X + b"\0"), X + b"\0"), 1),
