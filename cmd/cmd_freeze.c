@@ -122,7 +122,7 @@ act(const struct verb *v, struct lift_args *a, struct err *err)
 		return rc;
 	if (v->decision != LIFT_NOTHING)
 		return lift_sign(v->kind, v->decision, id, a, err);
-	if (!(v->group & ASKS) != 0)
+	if ((v->group & ASKS) == 0)
 		return lift_list(v->kind, a, err);
 	(void)printf("%s\n", id);
 	return 0;
