@@ -1,5 +1,6 @@
 """libpq through ctypes: the real client library, both protocols, no further package."""
 import ctypes as C
+import re
 
 _l = C.CDLL("libpq.so.5")
 _l.PQconnectdb.restype = C.c_void_p
@@ -92,3 +93,9 @@ class Conn:
         if self.c:
             _l.PQfinish(self.c)
             self.c = None
+
+
+def request_of(r):
+    """The id of the request that a refusal names; None: none."""
+    m = re.search(r"request ([a-z2-7]{26})", r.hint or "")
+    return m.group(1) if m else None

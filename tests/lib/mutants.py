@@ -1,4 +1,5 @@
 """Programs and modules with one check taken out. A test whose table names them shows that it would see each of them missing."""
+import concurrent.futures
 import os
 import re
 import subprocess
@@ -48,3 +49,26 @@ def py_mutant(path, old, new):
     m = types.ModuleType("mutant")
     exec(compile(source.replace(old, new), "mutant", "exec"), m.__dict__)
     return m
+
+
+def each_is_seen(tap, rows, why, text):
+    """why(row): why nothing saw that its check is missing, or None. Two at a time."""
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        alive = [x for x in pool.map(why, rows) if x]
+    for x in alive:
+        print("# " + x)
+    tap.eq(len(alive), 0, text % len(rows))
+
+
+def py_seen(tap, path, rows, blind, text):
+    """The same of a module; blind(mutant, name): that scene looks as it does with the check."""
+    alive = []
+    for old, new, names in rows:
+        m = py_mutant(path, old, new)
+        if isinstance(m, str):
+            alive.append(m)
+        elif all(blind(m, x) for x in names.split()):
+            alive.append("without `%s`: %s is still seen" % (old, names))
+    for x in alive:
+        print("# " + x)
+    tap.eq(len(alive), 0, text % len(rows))

@@ -2,7 +2,6 @@
 """Mutation of what judges proofs, receipts, orders to prune and records of erasures, in the commands, in the writer and in the
 independent verifier: each check taken out makes the forgery it is there for pass, or be called something else."""
 import base64
-import concurrent.futures
 import contextlib
 import glob
 import hashlib
@@ -17,7 +16,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "../lib"), os.path.join(HERE, "..")]
 import verify_log  # noqa: E402
 from harness import BUILD, TOP, Tap, Temp  # noqa: E402
-from mutants import c_mutant, py_mutant, table  # noqa: E402
+from mutants import c_mutant, each_is_seen, py_seen, table  # noqa: E402
 from notes import Key  # noqa: E402
 
 tap, temp = Tap(), Temp("proof-mutants")
@@ -266,11 +265,7 @@ def mutant(n):
     return None if red else "%s without `%s`: %s is still seen" % (path, old, names)
 
 
-with concurrent.futures.ThreadPoolExecutor(2) as pool:
-    alive = [x for x in pool.map(mutant, range(len(C))) if x]
-for x in alive:
-    print("# " + x)
-tap.eq(len(alive), 0, "each of %d checks taken out of the commands and the writer makes its forgery pass" % len(C))
+each_is_seen(tap, range(len(C)), mutant, "each of %d checks taken out of the commands and the writer makes its forgery pass")
 
 PY = table(r"""
 rb"c2sp\.org/tlog-proof@v1 ~ rb"c2sp\.org/tlog-proof@v[12] ~ another_version
@@ -300,14 +295,6 @@ if isinstance(x, str) and ~ if ~ erasures
 and re.fullmatch(FORMS["run"], x)} ~ } ~ erasures
  if isinstance(runs, list) else set() ~ ~ erasures
 """, "                ")
-alive = []
-for old, new, names in PY:
-    m = py_mutant(TOP + "/tests/verify_log.py", old, new)
-    if isinstance(m, str):
-        alive.append(m)
-    elif all(py_says(m, x) == SCENES[x][2] for x in names.split()):
-        alive.append("without `%s`: %s is still seen" % (old, names))
-for x in alive:
-    print("# " + x)
-tap.eq(len(alive), 0, "each of %d checks taken out of the independent verifier makes its forgery pass" % len(PY))
+py_seen(tap, TOP + "/tests/verify_log.py", PY, lambda m, x: py_says(m, x) == SCENES[x][2],
+        "each of %d checks taken out of the independent verifier makes its forgery pass")
 tap.done()

@@ -3,7 +3,6 @@
 the attack it is there for go unseen, or be called something else. A check without such an attack
 beside it would be one that nobody tests."""
 import base64
-import concurrent.futures
 import contextlib
 import hashlib
 import io
@@ -18,7 +17,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "../lib"), os.path.join(HERE, "..")]
 import verify_log as v  # noqa: E402
 from harness import BUILD, TOP, Tap, Temp  # noqa: E402
-from mutants import c_mutant, py_mutant, table  # noqa: E402
+from mutants import c_mutant, each_is_seen, py_seen, table  # noqa: E402
 from notes import Key, handover  # noqa: E402
 
 tap, temp = Tap(), Temp("mutants")
@@ -596,11 +595,7 @@ def mutant(n):
     return None if red else "%s without `%s`: %s is still seen" % (path, old, names)
 
 
-with concurrent.futures.ThreadPoolExecutor(2) as pool:
-    alive = [x for x in pool.map(mutant, range(len(C))) if x]
-for x in alive:
-    print("# " + x)
-tap.eq(len(alive), 0, "each of %d checks taken out of the C verifier makes its attack red" % len(C))
+each_is_seen(tap, range(len(C)), mutant, "each of %d checks taken out of the C verifier makes its attack red")
 
 PY = table(r"""
 or line[-67:-3] != leaf.hex().encode(): ~ : ~ hash_of_the_line
@@ -659,14 +654,6 @@ if sha(b"".join(parts)).hex() != digest: ~ if False: ~ kept_line_gone
 if head[0] != n: ~ if False: ~ handover_under_another_number
 or lines[0] != b"cofferdam-log-key/1": ~ : ~ handover_of_another_kind
 """, "    ")
-alive = []
-for old, new, names in PY:
-    m = py_mutant(TOP + "/tests/verify_log.py", old, new)
-    if isinstance(m, str):
-        alive.append(m)
-    elif all(py_says(m, x) == (ATTACKS[x][2], ATTACKS[x][3]) for x in names.split()):
-        alive.append("without `%s`: %s is still seen" % (old, names))
-for x in alive:
-    print("# " + x)
-tap.eq(len(alive), 0, "each of %d checks taken out of the independent verifier makes its attack red" % len(PY))
+py_seen(tap, TOP + "/tests/verify_log.py", PY, lambda m, x: py_says(m, x) == (ATTACKS[x][2], ATTACKS[x][3]),
+        "each of %d checks taken out of the independent verifier makes its attack red")
 tap.done()

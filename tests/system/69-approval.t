@@ -16,7 +16,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from authenticator import UP, UV, SecurityKey
 from harness import CLI, HostRun, Pg, Stack, Tap, Temp, must, run, wait_for
-from libpq import Conn
+from libpq import Conn, request_of
 
 tap = Tap()
 temp = Temp("approval")
@@ -58,11 +58,6 @@ hr = HostRun(st)
 
 def connect(target="crm-db"):
     return Conn(hr.dsn(pg, target=target))
-
-
-def request_of(r):
-    m = re.search(r"request ([a-z2-7]{26})", r.hint or "")
-    return m.group(1) if m else None
 
 
 def shown(rid):

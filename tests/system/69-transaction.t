@@ -13,7 +13,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from harness import PGBIN, HostRun, Pg, Stack, Tap, Temp, run, wait_for
-from libpq import INERROR, INTRANS, Conn
+from libpq import INERROR, INTRANS, Conn, request_of
 
 tap, temp = Tap(), Temp("transaction")
 pg = Pg(temp)
@@ -59,11 +59,6 @@ def there(table, i):
 
 def connect(target="crm-db"):
     return Conn(hr.dsn(pg, target=target))
-
-
-def request_of(r):
-    m = re.search(r"request ([a-z2-7]{26})", r.hint or "")
-    return m.group(1) if m else None
 
 
 def shown(rid):
