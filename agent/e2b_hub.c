@@ -12,7 +12,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -48,16 +47,6 @@ hub_find(struct e2b_hub *h, struct str id)
 	return NULL;
 }
 
-/* Workers have copies of what was open when they were forked: a close alone would not take it out.
- */
-static void
-fd_close(struct e2b_hub *h, int *fd)
-{
-	if (*fd >= 0)
-		(void)epoll_ctl(h->epoll, EPOLL_CTL_DEL, *fd, NULL);
-	cleanup_close_fd(fd);
-}
-
 void
 hub_drop(struct e2b_hub *h, struct sandbox_entry *s)
 {
@@ -69,7 +58,8 @@ hub_drop(struct e2b_hub *h, struct sandbox_entry *s)
 	if (h->last == &s->next)
 		h->last = at;
 	h->n--;
-	fd_close(h, &s->keeper);
+	loop_io_del(s->keeper_io);
+	cleanup_close_fd(&s->keeper);
 	e2b_entry_free(&s->e);
 	free(s);
 }
@@ -111,78 +101,79 @@ hub_random(size_t bytes)
  */
 
 static void
-caller_gone(struct e2b_hub *h, size_t i)
+caller_free(struct hub_caller *c)
 {
-	int fd = h->callers[i];
-
-	for (struct sandbox_entry *s = h->first, *next; s != NULL; s = next) {
-		next = s->next;
-		if (s->caller == fd)
-			abandon(h, s);
-	}
-	fd_close(h, &h->callers[i]);
-	h->callers[i] = h->callers[--h->ncallers];
+	LIST_REMOVE(c, link);
+	c->hub->ncallers--;
+	loop_io_del(c->io);
+	cleanup_close_fd(&c->fd);
+	free(c);
 }
 
 static void
-caller_turn(struct e2b_hub *h, size_t i)
+caller_gone(struct hub_caller *c)
 {
+	for (struct sandbox_entry *s = c->hub->first, *next; s != NULL; s = next) {
+		next = s->next;
+		if (s->caller == c->fd)
+			abandon(c->hub, s);
+	}
+	caller_free(c);
+}
+
+static void
+on_caller(void *arg, uint32_t events UNUSED)
+{
+	struct hub_caller *c = arg;
 	uint8_t room[HUB_MESSAGE_MAX];
-	ssize_t n = recv(h->callers[i], room, sizeof(room), MSG_DONTWAIT | MSG_TRUNC);
+	ssize_t n = recv(c->fd, room, sizeof(room), MSG_DONTWAIT | MSG_TRUNC);
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0 || (size_t)n > sizeof(room))
-		caller_gone(h, i);
+		caller_gone(c);
 	else
-		hub_answer(h, h->callers[i], str_mem(room, (size_t)n));
+		hub_answer(c->hub, c->fd, str_mem(room, (size_t)n));
 }
 
 static void
-accept_one(struct e2b_hub *h)
+on_accept(void *arg, int fd)
 {
-	struct epoll_event ev = {.events = EPOLLIN};
-	int fd = accept4(h->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct e2b_hub *h = arg;
+	struct hub_caller *c;
 
-	if (fd < 0)
-		return;
-	ev.data.fd = fd;
-	if (!keeper_peer_is_ours(fd) || h->ncallers == CALLERS_MAX ||
-	    epoll_ctl(h->epoll, EPOLL_CTL_ADD, fd, &ev) != 0)
+	if (!keeper_peer_is_ours(fd) || h->ncallers == CALLERS_MAX) {
 		(void)close(fd);
-	else
-		h->callers[h->ncallers++] = fd;
-}
-
-static void
-fd_turn(struct e2b_hub *h, int fd)
-{
-	if (fd == h->listener) {
-		accept_one(h);
 		return;
 	}
-	for (size_t i = 0; i < h->ncallers; i++)
-		if (h->callers[i] == fd) {
-			caller_turn(h, i);
-			return;
-		}
-	/* A keeper says nothing unasked: it is gone. */
-	for (struct sandbox_entry *s = h->first; s != NULL; s = s->next)
-		if (s->keeper == fd) {
-			hub_drop(h, s);
-			return;
-		}
+	c = xcalloc(1, sizeof(*c));
+	*c = (struct hub_caller){.hub = h, .fd = fd};
+	c->io = loop_io_add(h->loop, fd, EPOLLIN, on_caller, c);
+	LIST_INSERT_HEAD(&h->callers, c, link);
+	h->ncallers++;
+}
+
+/* A keeper says nothing unasked: it is gone. */
+static void
+on_keeper(void *arg, uint32_t events UNUSED)
+{
+	struct sandbox_entry *s = arg;
+
+	hub_drop(s->hub, s);
+}
+
+void
+hub_keeper_watch(struct sandbox_entry *s)
+{
+	s->keeper_io = loop_io_add(s->hub->loop, s->keeper, EPOLLIN | EPOLLRDHUP, on_keeper, s);
 }
 
 static void
 ready(void *arg)
 {
 	struct e2b_hub *h = arg;
-	struct epoll_event ev;
 
-	/* One at a time: what it closes may be another's number by the next. */
-	if (epoll_wait(h->epoll, &ev, 1, 0) == 1)
-		fd_turn(h, ev.data.fd);
+	(void)loop_turn(h->loop);
 }
 
 /* --- its life
@@ -191,7 +182,6 @@ ready(void *arg)
 static int
 listener_open(struct e2b_hub *h, struct err *err)
 {
-	struct epoll_event ev = {.events = EPOLLIN};
 	AUTO_FREE char *name = hub_random(10);
 	struct sockaddr_un a;
 	socklen_t n;
@@ -199,11 +189,10 @@ listener_open(struct e2b_hub *h, struct err *err)
 	(void)snprintf(h->c->hub, sizeof(h->c->hub), "cofferdam-sandboxd-%s", name);
 	n = e2b_hub_address(h->c, &a);
 	h->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	ev.data.fd = h->listener;
 	if (h->listener < 0 || bind(h->listener, (const struct sockaddr *)&a, n) != 0 ||
-	    listen(h->listener, 128) != 0 ||
-	    epoll_ctl(h->epoll, EPOLL_CTL_ADD, h->listener, &ev) != 0)
+	    listen(h->listener, 128) != 0)
 		return err_sys(err, ERR_SYSTEM, errno, "the hub's socket");
+	h->acceptor = acceptor_new(h->loop, h->listener, "hub", on_accept, h);
 	return 0;
 }
 
@@ -217,12 +206,13 @@ e2b_hub_open(struct e2b_config *c, struct e2b_hub **ret, struct err *err)
 	h->c = c;
 	h->last = &h->first;
 	h->listener = h->life = -1;
-	h->epoll = epoll_create1(EPOLL_CLOEXEC);
-	if (h->epoll < 0 || pipe2(life, O_CLOEXEC) != 0)
+	LIST_INIT(&h->callers);
+	h->loop = loop_new();
+	if (pipe2(life, O_CLOEXEC) != 0)
 		return err_sys(err, ERR_SYSTEM, errno, "the hub's descriptors");
 	c->life = life[0];
 	h->life = life[1];
-	h->hook = (struct serve_hook){.fd = h->epoll, .ready = ready, .arg = h};
+	h->hook = (struct serve_hook){.fd = loop_fd(h->loop), .ready = ready, .arg = h};
 	return listener_open(h, err);
 }
 
@@ -235,12 +225,14 @@ e2b_hub_hook(struct e2b_hub *h)
 void
 e2b_hub_leave(struct e2b_hub *h)
 {
+	struct hub_caller *c;
+
 	for (struct sandbox_entry *s = h->first; s != NULL; s = s->next)
 		cleanup_close_fd(&s->keeper);
-	while (h->ncallers != 0)
-		(void)close(h->callers[--h->ncallers]);
+	LIST_FOREACH (c, &h->callers, link)
+		cleanup_close_fd(&c->fd);
 	cleanup_close_fd(&h->listener);
-	cleanup_close_fd(&h->epoll);
+	loop_forget(h->loop);
 	cleanup_close_fd(&h->life);
 }
 
@@ -251,10 +243,11 @@ e2b_hub_close(struct e2b_hub *h)
 		return;
 	while (h->first != NULL)
 		hub_drop(h, h->first);
-	while (h->ncallers != 0)
-		(void)close(h->callers[--h->ncallers]);
+	while (!LIST_EMPTY(&h->callers))
+		caller_free(LIST_FIRST(&h->callers));
+	acceptor_free(h->acceptor);
 	cleanup_close_fd(&h->listener);
-	cleanup_close_fd(&h->epoll);
+	loop_free(h->loop);
 	cleanup_close_fd(&h->life);
 	cleanup_close_fd(&h->c->life);
 	free(h);

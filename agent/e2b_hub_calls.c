@@ -5,7 +5,6 @@
 #include "agent/e2b_hub_int.h"
 
 #include <string.h>
-#include <sys/epoll.h>
 #include <time.h>
 
 #include "common/hash.h"
@@ -105,6 +104,7 @@ on_reserve(struct call *q, struct err *err)
 	s->e.serial = ++q->h->serial;
 	s->e.started_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 	s->keeper = -1;
+	s->hub = q->h;
 	s->caller = q->caller;
 	*q->h->last = s;
 	q->h->last = &s->next;
@@ -128,7 +128,6 @@ static int
 on_commit(struct call *q, struct err *err)
 {
 	struct sandbox_entry *s = own_reserved(q, err);
-	struct epoll_event ev = {.events = EPOLLIN | EPOLLRDHUP};
 	struct sockaddr_un a;
 	socklen_t n;
 
@@ -141,8 +140,7 @@ on_commit(struct call *q, struct err *err)
 		hub_drop(q->h, s);
 		return err_set(err, ERR_UNAVAILABLE, "the sandbox is gone already");
 	}
-	ev.data.fd = s->keeper;
-	(void)epoll_ctl(q->h->epoll, EPOLL_CTL_ADD, s->keeper, &ev);
+	hub_keeper_watch(s);
 	s->caller = -1;
 	return 0;
 }

@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 
 #include "agent/mcp_wire.h"
+#include "common/acceptor.h"
 #include "common/hash.h"
 #include "common/log.h"
 #include "common/xalloc.h"
@@ -342,15 +343,11 @@ on_frame(void *arg, enum mcp_frame type, struct str body)
 /* --- the hub ---------------------------------------------------------------------------- */
 
 static void
-on_accept(void *arg, uint32_t events UNUSED)
+on_accept(void *arg, int fd)
 {
 	struct hub *h = arg;
-	int fd = accept4(h->listen, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	struct exchange *x;
+	struct exchange *x = xcalloc(1, sizeof(*x));
 
-	if (fd < 0)
-		return;
-	x = xcalloc(1, sizeof(*x));
 	x->hub = h;
 	x->wire = mcp_wire_new(h->loop, fd, on_frame, x);
 	TAILQ_INSERT_TAIL(&h->exchanges, x, link);
@@ -376,6 +373,6 @@ mcp_http_hub(const struct mcp_http_config *config, int listen_fd)
 	TAILQ_INIT(&h.exchanges);
 	(void)signal(SIGPIPE, SIG_IGN);
 	loop_signal_add(h.loop, SIGTERM, on_end, &h);
-	(void)loop_io_add(h.loop, listen_fd, EPOLLIN, on_accept, &h);
+	(void)acceptor_new(h.loop, listen_fd, "sessions", on_accept, &h);
 	_exit(loop_run(h.loop));
 }

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/acceptor.h"
 #include "common/clock.h"
 #include "common/http.h"
 #include "common/log.h"
@@ -25,8 +26,6 @@
 #define IN_MAX (HEAD_MAX + COSIGN_REQUEST_MAX)
 #define DEADLINE_MS 20000 /* of a request, and of the wait for one */
 #define READS_A_TURN 4
-#define ACCEPTS_A_TURN 8
-#define REST_MS 1000
 
 struct conn {
 	TAILQ_ENTRY(conn) link;
@@ -44,8 +43,7 @@ struct witness_server {
 	struct loop *loop;
 	struct witness *w;
 	int listen_fd;
-	struct loop_io *listen_io;
-	struct loop_timer *rest;
+	struct acceptor *acceptor;
 	SSL_CTX *ctx;
 	TAILQ_HEAD(conns, conn) conns;
 	size_t n;
@@ -287,8 +285,9 @@ on_event(void *arg, uint32_t events UNUSED)
 }
 
 static void
-conn_new(struct witness_server *s, int fd)
+conn_new(void *server, int fd)
 {
+	struct witness_server *s = server;
 	struct conn *c = xcalloc(1, sizeof(*c));
 
 	if (s->n == CONNS_MAX)
@@ -312,33 +311,6 @@ conn_new(struct witness_server *s, int fd)
 	deadline(c);
 }
 
-static void
-rested(void *arg)
-{
-	struct witness_server *s = arg;
-
-	s->rest = NULL;
-	loop_io_events(s->listen_io, EPOLLIN);
-}
-
-static void
-on_accept(void *arg, uint32_t events UNUSED)
-{
-	struct witness_server *s = arg;
-
-	for (int i = 0; i < ACCEPTS_A_TURN; i++) {
-		int fd = accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-
-		if (fd < 0 && errno != EAGAIN && errno != ECONNABORTED && errno != EINTR) {
-			loop_io_events(s->listen_io, 0);
-			s->rest = loop_timer_add(s->loop, REST_MS, rested, s);
-		}
-		if (fd < 0)
-			return;
-		conn_new(s, fd);
-	}
-}
-
 struct witness_server *
 witness_serve(struct loop *loop, struct witness *w, int listen_fd, struct ssl_ctx_st *ctx)
 {
@@ -349,7 +321,7 @@ witness_serve(struct loop *loop, struct witness *w, int listen_fd, struct ssl_ct
 	s->ctx = ctx;
 	s->listen_fd = listen_fd;
 	TAILQ_INIT(&s->conns);
-	s->listen_io = loop_io_add(loop, listen_fd, EPOLLIN, on_accept, s);
+	s->acceptor = acceptor_new(loop, listen_fd, "witness", conn_new, s);
 	return s;
 }
 
@@ -360,8 +332,7 @@ witness_server_free(struct witness_server *s)
 		return;
 	while (!TAILQ_EMPTY(&s->conns))
 		conn_end(TAILQ_FIRST(&s->conns));
-	loop_io_del(s->listen_io);
-	loop_timer_del(s->rest);
+	acceptor_free(s->acceptor);
 	cleanup_close_fd(&s->listen_fd);
 	SSL_CTX_free(s->ctx);
 	free(s);

@@ -109,7 +109,7 @@ struct console {
 	struct buf key;		/* PEM, until its certificate comes */
 	bool clear;		/* no certificate is meant to come */
 	int listen_fd;
-	struct loop_io *listen_io;
+	struct acceptor *acceptor;
 	struct loop_timer *rest; /* no descriptors: accepting pauses */
 	struct console_conns conns;
 	size_t nconns, nstreams;

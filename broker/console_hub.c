@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "common/acceptor.h"
 #include "common/log.h"
 #include "common/proc.h"
 #include "common/xalloc.h"
@@ -37,8 +38,7 @@ console_free(struct console *k)
 		return;
 	console_conn_free_all(k);
 	loop_timer_del(k->tell);
-	loop_timer_del(k->rest);
-	loop_io_del(k->listen_io);
+	acceptor_free(k->acceptor);
 	if (k->listen_fd >= 0)
 		(void)close(k->listen_fd);
 	ipc_free(k->core);

@@ -237,7 +237,7 @@ struct core {
 	char *origin;
 	uid_t uid;
 	int control_fd, agent_fd, blobkeys_fd, passwd_fd, vault_fd;
-	struct loop_io *control_io, *agent_io;
+	struct acceptor *control_acceptor, *agent_acceptor;
 	bool serving;  /* confined */
 	bool live;     /* the writer has told its live records: its wire takes appends */
 	bool was_live; /* once at least: this process knows what it did not send */

@@ -29,6 +29,7 @@
 #include "broker/core_run.h"
 #include "broker/core_sign.h"
 #include "broker/core_table.h"
+#include "common/acceptor.h"
 #include "common/log.h"
 #include "common/xalloc.h"
 
@@ -101,8 +102,8 @@ core_free(struct core *c)
 	core_record_free_all(c);
 	core_wires_free(c);
 	core_desk_free(c->desk);
-	loop_io_del(c->control_io);
-	loop_io_del(c->agent_io);
+	acceptor_free(c->control_acceptor);
+	acceptor_free(c->agent_acceptor);
 	fd_close(&c->control_fd);
 	fd_close(&c->agent_fd);
 	fd_close(&c->blobkeys_fd);
@@ -314,9 +315,9 @@ core_boot_stop(void *arg)
 {
 	struct core *c = arg;
 
-	loop_io_del(c->control_io);
-	loop_io_del(c->agent_io);
-	c->control_io = c->agent_io = NULL;
+	acceptor_free(c->control_acceptor);
+	acceptor_free(c->agent_acceptor);
+	c->control_acceptor = c->agent_acceptor = NULL;
 	c->serving = false;
 	stopping(c);
 }

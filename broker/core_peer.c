@@ -4,7 +4,6 @@
  */
 #include "broker/core_peer.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -12,12 +11,11 @@
 #include "broker/core_login.h"
 #include "broker/core_run.h"
 #include "broker/core_table.h"
+#include "common/acceptor.h"
 #include "common/log.h"
 #include "common/xalloc.h"
 
 #include "common/banned.h"
-
-#define ACCEPTS_A_TURN 16
 
 static bool
 is_agent(const struct core_peer *p)
@@ -120,42 +118,35 @@ core_peer_new(struct core *c, enum ipc_role role, int fd, uid_t uid)
 }
 
 static void
-accept_from(struct core *c, int listener, enum ipc_role role, size_t *count, size_t max)
+take(struct core *c, int accepted, enum ipc_role role, size_t count, size_t max)
 {
-	for (int i = 0; i < ACCEPTS_A_TURN; i++) {
-		AUTO_FD int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-		struct ucred cred;
-		socklen_t n = sizeof(cred);
+	AUTO_FD int fd = accepted;
+	struct ucred cred;
+	socklen_t n = sizeof(cred);
 
-		if (fd < 0)
-			return;
-		if (*count >= max) {
-			log_warn("%zu %s connections, the limit: one more is closed", *count,
-			    ipc_role_name(role));
-			continue;
-		}
-		if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &n) != 0 || n != sizeof(cred))
-			continue;
-		(void)core_peer_new(c, role, TAKE_FD(fd), cred.uid);
+	if (count >= max) {
+		log_warn("%zu %s connections, the limit: one more is closed", count,
+		    ipc_role_name(role));
+		return;
 	}
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &n) == 0 && n == sizeof(cred))
+		(void)core_peer_new(c, role, TAKE_FD(fd), cred.uid);
 }
 
 static void
-on_control(void *arg, uint32_t events)
+on_control(void *arg, int fd)
 {
 	struct core *c = arg;
 
-	(void)events;
-	accept_from(c, c->control_fd, IPC_ROLE_CLI, &c->npeople, CORE_CONTROL_MAX);
+	take(c, fd, IPC_ROLE_CLI, c->npeople, CORE_CONTROL_MAX);
 }
 
 static void
-on_agent(void *arg, uint32_t events)
+on_agent(void *arg, int fd)
 {
 	struct core *c = arg;
 
-	(void)events;
-	accept_from(c, c->agent_fd, IPC_ROLE_AGENT, &c->nagents, CORE_AGENTS_MAX);
+	take(c, fd, IPC_ROLE_AGENT, c->nagents, CORE_AGENTS_MAX);
 }
 
 void
@@ -163,8 +154,9 @@ core_peer_listen(struct core *c)
 {
 	if (!c->serving)
 		return;
-	if (c->control_io == NULL && c->control_fd >= 0)
-		c->control_io = loop_io_add(c->loop, c->control_fd, EPOLLIN, on_control, c);
-	if (c->agent_io == NULL && c->agent_fd >= 0 && c->live && c->policy_next == NULL)
-		c->agent_io = loop_io_add(c->loop, c->agent_fd, EPOLLIN, on_agent, c);
+	if (c->control_acceptor == NULL && c->control_fd >= 0)
+		c->control_acceptor =
+		    acceptor_new(c->loop, c->control_fd, "control", on_control, c);
+	if (c->agent_acceptor == NULL && c->agent_fd >= 0 && c->live && c->policy_next == NULL)
+		c->agent_acceptor = acceptor_new(c->loop, c->agent_fd, "agents", on_agent, c);
 }

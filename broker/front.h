@@ -117,8 +117,7 @@ struct front_listener {
 	char *run, *target, *host;
 	uint16_t port;
 	int fd;
-	struct loop_io *io;
-	struct loop_timer *rest; /* no descriptors left: accepting pauses */
+	struct acceptor *acceptor;
 	size_t sockets, sessions, spooled;
 	uint64_t cancels_since; /* PostgreSQL: cancel requests in the second from then */
 	unsigned cancels;

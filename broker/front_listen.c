@@ -12,15 +12,10 @@
 
 #include "broker/front_http.h"
 #include "broker/front_pg.h"
-#include "common/log.h"
+#include "common/acceptor.h"
 #include "common/xalloc.h"
 
 #include "common/banned.h"
-
-#define ACCEPTS_PER_TURN 64
-#define REST_MS 200
-
-static void on_ready(void *arg, uint32_t events);
 
 static size_t
 run_total(const struct front_listener *l, bool sockets)
@@ -87,45 +82,17 @@ front_listen_find(struct front_hub *h, uint32_t id)
 /* --- accepting ------------------------------------------------------------------- */
 
 static void
-rested(void *arg)
+on_accept(void *arg, int fd)
 {
 	struct front_listener *l = arg;
+	int one = 1;
 
-	l->rest = NULL;
-	l->io = loop_io_add(l->hub->loop, l->fd, EPOLLIN, on_ready, l);
-}
-
-/* A socket that stays ready and cannot be accepted would keep the loop turning. */
-static void
-rest(struct front_listener *l, int errnum)
-{
-	log_error("run %s, target %s: accept: %s", l->run, l->target, strerror(errnum));
-	loop_io_del(TAKE_PTR(l->io));
-	l->rest = loop_timer_add(l->hub->loop, REST_MS, rested, l);
-}
-
-static void
-on_ready(void *arg, uint32_t events)
-{
-	struct front_listener *l = arg;
-
-	(void)events;
-	for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
-		int one = 1, fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-
-		if (fd < 0) {
-			if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
-			    errno == ENOMEM)
-				rest(l, errno);
-			return; /* EAGAIN, or that client has gone already */
-		}
-		if (run_total(l, true) >= FRONT_SOCKETS_MAX) {
-			(void)close(fd);
-			continue;
-		}
-		(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-		front_conn_new(l, fd);
+	if (run_total(l, true) >= FRONT_SOCKETS_MAX) {
+		(void)close(fd);
+		return;
 	}
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	front_conn_new(l, fd);
 }
 
 /* --- life ------------------------------------------------------------------------ */
@@ -133,8 +100,7 @@ on_ready(void *arg, uint32_t events)
 static void
 listener_free(struct front_listener *l)
 {
-	loop_io_del(l->io);
-	loop_timer_del(l->rest);
+	acceptor_free(l->acceptor);
 	(void)close(l->fd);
 	LIST_REMOVE(l, link);
 	l->hub->nlisteners--;
@@ -191,7 +157,7 @@ front_listen_add(struct front_hub *h, const struct front_listener_spec *s, int f
 	l->host = str_dup(s->host);
 	l->port = s->port;
 	l->fd = TAKE_FD(owned);
-	l->io = loop_io_add(h->loop, l->fd, EPOLLIN, on_ready, l);
+	l->acceptor = acceptor_new(h->loop, l->fd, l->target, on_accept, l);
 	LIST_INSERT_HEAD(&h->listeners, l, link);
 	h->nlisteners++;
 	return 0;

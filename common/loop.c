@@ -382,6 +382,15 @@ loop_free(struct loop *l)
 }
 
 void
+loop_forget(struct loop *l)
+{
+	(void)close(l->epfd);
+	(void)close(l->timerfd);
+	if (l->sigfd >= 0)
+		(void)close(l->sigfd);
+}
+
+void
 loop_before_sleep(struct loop *l, loop_fn *fn, void *arg)
 {
 	assert(l->before_n < BEFORE_MAX);

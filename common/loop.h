@@ -24,6 +24,9 @@ typedef void loop_child_fn(void *arg, pid_t pid, int status); /* status as of wa
 
 struct loop *loop_new(void); /* dies when the kernel gives no descriptor */
 void loop_free(struct loop *l);
+/* In a child that was forked: lets go of the parent's loop, which shares its kernel side, without
+ * touching what is watched there. Nothing else may be called on it then. */
+void loop_forget(struct loop *l);
 /* Runs until loop_stop; returns the value given there. */
 int loop_run(struct loop *l);
 void loop_stop(struct loop *l, int rc);
