@@ -3,11 +3,10 @@
  * which of the known ways of tampering it is. Runs in the writer at each start and in every
  * verifier. Trusts nothing on disk; does not look at signatures (verify.c and recovery do).
  */
-#include "audit/chain.h"
+#include "audit/chain_int.h"
 
 #include <assert.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 
 #include "audit/canon.h"
@@ -15,23 +14,6 @@
 #include "common/xalloc.h"
 
 #include "common/banned.h"
-
-struct chain {
-	int logdir, segdir;
-	uint64_t newest;
-	struct log_files files;
-	size_t file; /* index of the segment being read, plus one */
-	struct segment *seg;
-	struct tree_range tree;
-	struct hash head;
-	uint64_t batch, offset;
-	struct log_fault fault;
-	bool ended;
-	struct pruned *pruned; /* while what is left of pruned records is read */
-	uint64_t gone, said;   /* records that are not there, and that records say were pruned */
-	chain_gone_fn *on_gone;
-	void *on_gone_arg;
-};
 
 const char *
 log_kind_name(enum log_kind k)
@@ -149,109 +131,7 @@ chain_fault(const struct chain *c)
 	return &c->fault;
 }
 
-/* --- lines across segments ------------------------------------------------------------ */
-
-static int
-self_valid(struct str line, struct record *r, struct hash *leaf, struct err *err)
-{
-	struct str body;
-
-	if (record_parse_line(line, &body, leaf, err) != 0)
-		return ERR_TAMPER;
-	return record_parse(body, r, err);
-}
-
-/* The first line of segment number i. False: it has none that is valid in itself. */
-static bool
-first_seq(struct chain *c, size_t i, uint64_t *ret)
-{
-	struct segment *s = NULL;
-	struct record r;
-	struct str line;
-	struct hash leaf;
-	uint64_t off;
-	bool ok;
-
-	if (segment_open(c->segdir, c->files.number[0][i], &s, NULL) != 0)
-		return false;
-	ok = segment_next(s, &line, &off, NULL) == SEGMENT_LINE &&
-	     self_valid(line, &r, &leaf, NULL) == 0;
-	if (ok)
-		*ret = r.seq;
-	segment_free(s);
-	return ok;
-}
-
-/* Is there, behind the current line, one that is valid in itself and fits? Ends the reading. */
-typedef bool match_fn(const struct record *r, uint64_t want);
-
-static int
-any_later(struct chain *c, match_fn *match, uint64_t want, bool *ret, struct err *err)
-{
-	*ret = false;
-	for (;;) {
-		struct record r;
-		struct str line;
-		struct hash leaf;
-		uint64_t off;
-		int k = segment_next(c->seg, &line, &off, err);
-
-		if (k < 0)
-			return k;
-		if (k == SEGMENT_LINE && self_valid(line, &r, &leaf, NULL) == 0 &&
-		    match(&r, want)) {
-			*ret = true;
-			return 0;
-		}
-		if (k != SEGMENT_END)
-			continue;
-		if (c->file == c->files.n[0])
-			return 0;
-		segment_free(TAKE_PTR(c->seg));
-		k = segment_open(c->segdir, c->files.number[0][c->file++], &c->seg, err);
-		if (k != 0)
-			return k;
-	}
-}
-
-static bool
-has_seq(const struct record *r, uint64_t want)
-{
-	return r->seq == want;
-}
-
-static bool
-batch_after(const struct record *r, uint64_t want)
-{
-	return r->batch > want;
-}
-
-/* The leaf of a record before the one that stopped us: all those lines were good. */
-static bool
-leaf_before(struct chain *c, uint64_t seq, struct hash *ret)
-{
-	struct segment *s = NULL;
-	struct str line, body;
-	uint64_t off, at;
-	size_t i = 0;
-	bool ok = true;
-
-	while (i + 1 < c->files.n[0] && c->files.number[0][i + 1] <= seq)
-		i++;
-	if (c->files.n[0] == 0 || c->files.number[0][i] > seq ||
-	    segment_open(c->segdir, c->files.number[0][i], &s, NULL) != 0)
-		return false;
-	for (at = c->files.number[0][i]; ok && at <= seq; at++)
-		ok = segment_next(s, &line, &off, NULL) == SEGMENT_LINE &&
-		     record_parse_line(line, &body, ret, NULL) == 0;
-	segment_free(s);
-	return ok;
-}
-
 /* --- pruned records ------------------------------------------------------------------------ */
-
-static void PRINTF_LIKE(5, 6)
-    fault(struct chain *c, enum log_kind kind, uint64_t seq, uint64_t last, const char *fmt, ...);
 
 /* What nobody signed does not say that anything was pruned. */
 static void
@@ -275,7 +155,7 @@ take_pruned(struct chain *c, struct record *ret, struct hash *ret_leaf, struct e
 		int r = pruned_next(c->pruned, k, ret_leaf, ret, &kept, &why);
 
 		if (r == ERR_TAMPER)
-			fault(c, LOG_KIND_KEPT, k, k, "%.150s", why.msg);
+			chain_set_fault(c, LOG_KIND_KEPT, k, k, "%.150s", why.msg);
 		if (r == 0)
 			pruned_free(TAKE_PTR(c->pruned));
 		if (r < 0 && r != ERR_TAMPER)
@@ -297,109 +177,14 @@ bool
 chain_pruned_ok(struct chain *c)
 {
 	if (c->gone > c->said && (c->fault.kind == LOG_KIND_NONE || c->fault.kind == LOG_KIND_TORN))
-		fault(c, LOG_KIND_MISSING, c->said, c->gone - 1,
+		chain_set_fault(c, LOG_KIND_MISSING, c->said, c->gone - 1,
 		    "records %" PRIu64 " to %" PRIu64
 		    " are not there, and no signed record says that they were pruned",
 		    c->said, c->gone - 1);
 	return c->fault.kind == LOG_KIND_NONE;
 }
 
-/* --- classification -------------------------------------------------------------------- */
-
-static void PRINTF_LIKE(5, 6)
-    fault(struct chain *c, enum log_kind kind, uint64_t seq, uint64_t last, const char *fmt, ...)
-{
-	va_list ap;
-
-	c->fault.kind = kind;
-	c->fault.seq = seq;
-	c->fault.last = last;
-	va_start(ap, fmt);
-	(void)vsnprintf(c->fault.text, sizeof(c->fault.text), fmt, ap);
-	va_end(ap);
-}
-
-/*
- * A line that is not valid in itself. Torn only if it is the end of the last segment that
- * broke: no whole batch follows, no more bytes than one batch, nothing of it was signed.
- */
-static int
-bad_line(struct chain *c, int how, const char *why, struct err *err)
-{
-	uint64_t k = c->tree.size, rest = segment_size(c->seg) - c->fault.off;
-	bool last = c->file == c->files.n[0], later = false;
-	struct record r;
-	struct str line;
-	struct hash leaf;
-	uint64_t off;
-	int n;
-
-	if (last && how == SEGMENT_PART && k < c->newest) {
-		fault(c, LOG_KIND_CUT, k, c->newest - 1,
-		    "the log ends within record %" PRIu64 ", signed are %" PRIu64, k, c->newest);
-		return 0;
-	}
-	/* The next line decides between a record that was changed and one pushed in before it. */
-	n = segment_next(c->seg, &line, &off, err);
-	if (n < 0)
-		return n;
-	if (n == SEGMENT_LINE && self_valid(line, &r, &leaf, NULL) == 0) {
-		later = r.batch > k;
-		if (r.seq == k && hash_eq(&r.prev, &c->head))
-			fault(c, LOG_KIND_INSERTED, k, k, "before record %" PRIu64 ": %s", k, why);
-	}
-	if (c->fault.kind == LOG_KIND_NONE)
-		fault(c, LOG_KIND_CHANGED, k, k, "record %" PRIu64 ": %s", k, why);
-	if (!last || rest > TORN_MAX || k < c->newest)
-		return 0;
-	if (!later && (n = any_later(c, batch_after, k, &later, err)) != 0)
-		return n;
-	if (!later) {
-		c->fault.bytes = rest;
-		fault(c, LOG_KIND_TORN, k, k, "%" PRIu64 " bytes of an unfinished write", rest);
-	}
-	return 0;
-}
-
-/* A line that is valid in itself, but not the next one. */
-static int
-wrong_record(struct chain *c, const struct record *r, const struct hash *leaf, struct err *err)
-{
-	uint64_t k = c->tree.size, seq = r->seq;
-	struct hash old;
-	bool later;
-	int n;
-
-	if (seq == k && !hash_eq(&r->prev, &c->head)) {
-		fault(c, LOG_KIND_CHANGED, k != 0 ? k - 1 : 0, k,
-		    "record %" PRIu64 " follows another record than the one before it", k);
-		return 0;
-	}
-	if (seq == k) {
-		fault(c, LOG_KIND_CHANGED, k, k, "record %" PRIu64 ": batch %" PRIu64 " cannot be",
-		    k, r->batch);
-		return 0;
-	}
-	if (seq < k) {
-		if (leaf_before(c, seq, &old) && hash_eq(&old, leaf))
-			fault(c, LOG_KIND_DUPLICATED, seq, seq,
-			    "record %" PRIu64 " stands again before record %" PRIu64, seq, k);
-		else
-			fault(c, LOG_KIND_INSERTED, k, k,
-			    "a record with number %" PRIu64 " stands before record %" PRIu64, seq,
-			    k);
-		return 0;
-	}
-	if ((n = any_later(c, has_seq, k, &later, err)) != 0)
-		return n;
-	if (later)
-		fault(c, LOG_KIND_REORDERED, k, seq,
-		    "record %" PRIu64 " stands before record %" PRIu64, seq, k);
-	else
-		fault(c, LOG_KIND_MISSING, k, seq - 1,
-		    "record %" PRIu64 " is followed by record %" PRIu64, k != 0 ? k - 1 : 0, seq);
-	return 0;
-}
+/* --- lines and segments ---------------------------------------------------------------- */
 
 /* The segment due was there when files were listed. If it was pruned since, its rest is read. */
 static int
@@ -433,14 +218,14 @@ next_segment(struct chain *c, struct err *err)
 		return r;
 	}
 	c->fault.segment = name;
-	if (first_seq(c, c->file, &first) && first == k)
-		fault(c, LOG_KIND_MISPLACED, k, k,
+	if (chain_first_seq(c, c->file, &first) && first == k)
+		chain_set_fault(c, LOG_KIND_MISPLACED, k, k,
 		    "the segment of record %" PRIu64 " is named %" PRIu64, k, name);
 	else if (name > k)
-		fault(c, LOG_KIND_MISSING, k, name - 1,
+		chain_set_fault(c, LOG_KIND_MISSING, k, name - 1,
 		    "no segment holds records %" PRIu64 " to %" PRIu64, k, name - 1);
 	else
-		fault(c, LOG_KIND_INSERTED, k, k,
+		chain_set_fault(c, LOG_KIND_INSERTED, k, k,
 		    "segment %" PRIu64 " stands where record %" PRIu64 " is due", name, k);
 	return 0;
 }
@@ -450,17 +235,17 @@ take_line(struct chain *c, int how, struct str line, struct record *ret, struct 
     struct err *err)
 {
 	if (how != SEGMENT_LINE)
-		return bad_line(
+		return chain_bad_line(
 		    c, how, how == SEGMENT_LONG ? "line too long" : "line does not end", err);
-	if (self_valid(line, ret, ret_leaf, NULL) != 0) {
+	if (chain_self_valid(line, ret, ret_leaf, NULL) != 0) {
 		struct err why = {0}; /* not cleared for each good record: it is large */
 
-		(void)self_valid(line, ret, ret_leaf, &why);
-		return bad_line(c, how, why.msg, err);
+		(void)chain_self_valid(line, ret, ret_leaf, &why);
+		return chain_bad_line(c, how, why.msg, err);
 	}
 	if (ret->seq != c->tree.size || !hash_eq(&ret->prev, &c->head) ||
 	    (ret->batch != c->batch && ret->batch != ret->seq))
-		return wrong_record(c, ret, ret_leaf, err);
+		return chain_wrong_record(c, ret, ret_leaf, err);
 	tree_push(&c->tree, ret_leaf);
 	note_prune(c, ret);
 	c->head = *ret_leaf;

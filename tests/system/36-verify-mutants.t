@@ -531,16 +531,16 @@ audit/chain.c ~ if (ret->seq != c->tree.size || ~ if ( ~ number_skipped
 audit/chain.c ~ !hash_eq(&ret->prev, &c->head) || ~ ~ follows_another
 audit/chain.c ~ (ret->batch != c->batch && ret->batch != ret->seq)) ~ false) ~ batch_cannot_be
 audit/chain.c ~ if (name == k) { ~ if (true) { ~ misplaced segment_gone
-audit/chain.c ~ rest > TORN_MAX || ~ ~ more_than_a_write
-audit/chain.c ~ if (!last || rest > TORN_MAX || k < c->newest) ~ if (!last || rest > TORN_MAX) ~ end_zeroed
-audit/chain.c ~ if (last && how == SEGMENT_PART && k < c->newest) ~ if (false) ~ cut_within
-audit/chain.c ~ if (!later && (n = any_later(c, batch_after, k, &later, err)) != 0) ~ if (false) ~ batch_behind_damage
-audit/chain.c ~ later = r.batch > k; ~ later = false; ~ batch_right_behind_damage
-audit/chain.c ~ if (r.seq == k && hash_eq(&r.prev, &c->head)) ~ if (false) ~ pushed_in
-audit/chain.c ~ if (leaf_before(c, seq, &old) && hash_eq(&old, leaf)) ~ if (false) ~ twice
-audit/chain.c ~ if (later)
-		fault(c, LOG_KIND_REORDERED ~ if (false)
-		fault(c, LOG_KIND_REORDERED ~ exchanged
+audit/chain_fault.c ~ rest > TORN_MAX || ~ ~ more_than_a_write
+audit/chain_fault.c ~ if (!last || rest > TORN_MAX || k < c->newest) ~ if (!last || rest > TORN_MAX) ~ end_zeroed
+audit/chain_fault.c ~ if (last && how == SEGMENT_PART && k < c->newest) ~ if (false) ~ cut_within
+audit/chain_fault.c ~ if (!later && (n = any_later(c, batch_after, k, &later, err)) != 0) ~ if (false) ~ batch_behind_damage
+audit/chain_fault.c ~ later = r.batch > k; ~ later = false; ~ batch_right_behind_damage
+audit/chain_fault.c ~ if (r.seq == k && hash_eq(&r.prev, &c->head)) ~ if (false) ~ pushed_in
+audit/chain_fault.c ~ if (leaf_before(c, seq, &old) && hash_eq(&old, leaf)) ~ if (false) ~ twice
+audit/chain_fault.c ~ if (later)
+		chain_set_fault(c, LOG_KIND_REORDERED ~ if (false)
+		chain_set_fault(c, LOG_KIND_REORDERED ~ exchanged
 audit/segment.c ~ if (!is_type(e, DT_REG)) ~ if (false) ~ link
 audit/verify.c ~ if (!hash_eq(&h->root, &root)) { ~ if (false) { ~ rewritten
 audit/verify.c ~ && numbered && cp.size != number) ~ && false) ~ another_size_than_its_name
