@@ -131,6 +131,21 @@ chain_fault(const struct chain *c)
 	return &c->fault;
 }
 
+/* The next leaf. False: with it the tree is not the one that a head is said to have signed. */
+static bool
+push(struct chain *c, const struct hash *leaf)
+{
+	struct hash root;
+
+	tree_push(&c->tree, leaf);
+	c->head = *leaf;
+	if (c->tree.size != c->sure.size)
+		return true;
+	root = tree_root(&c->tree);
+	c->unlike = c->ended = !hash_eq(&root, &c->sure.root);
+	return !c->unlike;
+}
+
 /* --- pruned records ------------------------------------------------------------------------ */
 
 /* What nobody signed does not say that anything was pruned. */
@@ -162,8 +177,8 @@ take_pruned(struct chain *c, struct record *ret, struct hash *ret_leaf, struct e
 			return err_set(err, r, "%s", why.msg);
 		if (r <= 0)
 			return 0;
-		tree_push(&c->tree, ret_leaf);
-		c->head = *ret_leaf;
+		if (!push(c, ret_leaf))
+			return 0;
 		if (kept) {
 			note_prune(c, ret);
 			return 1;
@@ -231,7 +246,7 @@ next_segment(struct chain *c, struct err *err)
 }
 
 static int
-take_line(struct chain *c, int how, struct str line, struct record *ret, struct hash *ret_leaf,
+judge_line(struct chain *c, int how, struct str line, struct record *ret, struct hash *ret_leaf,
     struct err *err)
 {
 	if (how != SEGMENT_LINE)
@@ -246,9 +261,21 @@ take_line(struct chain *c, int how, struct str line, struct record *ret, struct 
 	if (ret->seq != c->tree.size || !hash_eq(&ret->prev, &c->head) ||
 	    (ret->batch != c->batch && ret->batch != ret->seq))
 		return chain_wrong_record(c, ret, ret_leaf, err);
-	tree_push(&c->tree, ret_leaf);
+	return 1;
+}
+
+static int
+take_line(struct chain *c, int how, struct str line, struct record *ret, struct hash *ret_leaf,
+    struct err *err)
+{
+	int r = c->tree.size < c->sure.size ? chain_signed_line(c, how, line, ret, ret_leaf)
+					    : judge_line(c, how, line, ret, ret_leaf, err);
+
+	if (r != 1)
+		return r;
+	if (!push(c, ret_leaf))
+		return 0;
 	note_prune(c, ret);
-	c->head = *ret_leaf;
 	c->batch = ret->batch;
 	c->offset += line.n;
 	return 1;
@@ -263,7 +290,7 @@ chain_next(struct chain *c, struct record *ret, struct hash *ret_leaf, struct er
 
 		if (r != 0)
 			return r;
-		if (c->fault.kind != LOG_KIND_NONE)
+		if (c->fault.kind != LOG_KIND_NONE || c->unlike)
 			break;
 		r = c->seg != NULL ? segment_next(c->seg, &line, &c->fault.off, err) : SEGMENT_END;
 

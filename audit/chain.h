@@ -61,6 +61,24 @@ struct chain_from {
 int chain_open(int logdir, uint64_t newest, struct chain **ret, struct err *err);
 /* Go on from there, before the first chain_next; false: no segment begins at it. */
 bool chain_skip(struct chain *c, const struct chain_from *from);
+/*
+ * Records before `size` are taken as signed: this is the root of a head of that size, and a reading
+ * before this one judged them. Their lines are read and held against their hashes, and at `size`
+ * against the root; the form of what chain_heeds() is not true of is not judged again.
+ */
+struct chain_signed {
+	uint64_t size;
+	struct hash root;
+};
+/* Before the first chain_next, which gives of such a record `seq` and `body` alone: `data` is {},
+ * texts are empty. The last one before `size` is given whole. */
+void chain_as_signed(struct chain *c, const struct chain_signed *s);
+/* At the end. False: up to `size` it is not what was signed. What else the chain says is void then.
+ */
+bool chain_signed_fits(const struct chain *c);
+/* False: if this BODY is a record, it says nothing that counts for a log beyond its place: its type
+ * is neither log.* nor erasure, and it names no sealed content. */
+bool chain_heeds(struct str body);
 /* Called for each pruned record whose line was not kept, with the log's tree right behind it. */
 typedef void chain_gone_fn(void *arg, const struct tree_range *tree);
 void chain_on_gone(struct chain *c, chain_gone_fn *fn, void *arg);

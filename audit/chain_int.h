@@ -17,9 +17,16 @@ struct chain {
 	bool ended;
 	struct pruned *pruned; /* while what is left of pruned records is read */
 	uint64_t gone, said;   /* records that are not there, and that records say were pruned */
+	struct chain_signed sure;
+	bool unlike; /* what stands before sure.size is not that */
 	chain_gone_fn *on_gone;
 	void *on_gone_arg;
 };
+
+/* --- chain_signed.c ------------------------------------------------------------------ */
+/* A line before sure.size. 1: *ret is what is read of it; 0: it is not what was signed. */
+int chain_signed_line(
+    struct chain *c, int how, struct str line, struct record *ret, struct hash *ret_leaf);
 
 /* --- chain_fault.c: which of the known ways it is -------------------------------------- */
 void PRINTF_LIKE(5, 6) chain_set_fault(

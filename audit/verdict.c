@@ -74,6 +74,12 @@ verdict_adopted(struct verdict *v, const struct record *r)
 		    (struct adopted){.seq = r->seq, .first = r->batch - n, .n = n};
 }
 
+bool
+verdict_clean(const struct verdict *v)
+{
+	return v->nfaults == 0 && v->config[0] == '\0';
+}
+
 int
 verdict_status(const struct verdict *v)
 {
@@ -150,9 +156,26 @@ put_witnessed(struct buf *out, const struct verdict *v)
 	}
 }
 
+static void
+put_resumed(struct buf *out, const struct verdict *v)
+{
+	if (v->resumed != 0)
+		buf_printf(out,
+		    "resumed at %" PRIu64 ": the form of records 0 to %" PRIu64
+		    " was judged by the run that kept that head; their bytes are as signed\n",
+		    v->resumed, v->resumed - 1);
+	if (v->unlike != 0)
+		buf_printf(out,
+		    "not resumed at %" PRIu64
+		    ": what stands before it does not fit that head, or was pruned meanwhile; all "
+		    "was read from record 0\n",
+		    v->unlike);
+}
+
 void
 verdict_put(struct buf *out, const struct verdict *v)
 {
+	put_resumed(out, v);
 	for (size_t i = 0; i < v->nfaults; i++) {
 		const struct log_fault *f = &v->faults[i];
 

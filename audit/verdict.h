@@ -25,6 +25,9 @@ struct verdict {
 	char origin[ORIGIN_MAX + 1];
 	struct hash root;     /* at `verified` */
 	char time[32];	      /* of the last record covered; empty if none */
+	uint64_t newest;      /* the largest size that was signed, as far as can be told */
+	uint64_t resumed;     /* the size of the head from which it went on; 0: from none */
+	uint64_t unlike;      /* of one from which it was to go on, where that could not be */
 	uint64_t torn;	      /* bytes of an unfinished write behind the last record */
 	uint64_t heads;	      /* checkpoints that hold */
 	uint64_t blobs;	      /* referenced and there */
@@ -54,8 +57,12 @@ void PRINTF_LIKE(5, 6) verdict_found(
 void verdict_foreign(struct verdict *v, const char *sub, const struct log_files *f);
 /* What a log.open says: of adopted records and of witnesses. Of other records nothing. */
 void verdict_adopted(struct verdict *v, const struct record *r);
+/* Nothing was found, and each checkpoint is by a key that was given. */
+bool verdict_clean(const struct verdict *v);
 /* 0 verified, 1 tamper, 2 configuration, 3 whole but with an unsigned or torn end. */
 int verdict_status(const struct verdict *v);
 void verdict_put(struct buf *out, const struct verdict *v);
+/* All of it as one line of JSON, with what was said of a deep look (lines; may be empty). */
+void verdict_put_json(struct buf *out, const struct verdict *v, struct str deep);
 
 #endif

@@ -22,16 +22,21 @@
 #include "common/banned.h"
 
 #define TOLD_RECORDS 50000
+#define STOPPED 1 /* beside 0 and errors; also what blobs_check() says */
+#define UNLIKE 2  /* not as signed, up to the head where it was to go on */
 
 struct head {
 	uint64_t size;
 	struct hash root;
 	char name[48];
 	char origin[ORIGIN_MAX + 1];
+	enum head_from { HEAD_LOG, HEAD_CP, HEAD_RESUME } from;
 };
 
 struct verify {
 	int logdir;
+	const struct verify_ask *ask;
+	bool whole;	   /* from record 0, whatever is asked */
 	struct vkeys keys; /* those given, and whom they handed over to */
 	struct verdict v;
 	struct head *head; /* ascending by size */
@@ -45,8 +50,6 @@ struct verify {
 	bool leaves_open, leaves_bad;
 	struct shape shape;
 	struct erasures *erased;
-	verify_progress_fn *told;
-	void *told_arg;
 	struct prunes prunes;
 	uint64_t gone; /* pruned records of which there is but the hash */
 };
@@ -61,13 +64,13 @@ room(void *p, size_t n, size_t size)
 /* --- heads --------------------------------------------------------------------------- */
 
 static void
-add_head(struct verify *y, const struct checkpoint *cp, const char *name)
+add_head(struct verify *y, const struct checkpoint *cp, const char *name, enum head_from from)
 {
 	struct head *h;
 
 	y->head = room(y->head, y->nheads, sizeof(*y->head));
 	h = &y->head[y->nheads++];
-	*h = (struct head){.size = cp->size, .root = cp->root};
+	*h = (struct head){.size = cp->size, .root = cp->root, .from = from};
 	(void)snprintf(h->name, sizeof(h->name), "%s", name);
 	(void)snprintf(h->origin, sizeof(h->origin), "%s", cp->origin);
 }
@@ -88,7 +91,8 @@ read_head(
 	if (r == 0 && numbered && cp.size != number)
 		r = err_set(&why, ERR_TAMPER, "is for size %" PRIu64, cp.size);
 	if (r == 0)
-		add_head(y, &cp, shown);
+		add_head(y, &cp, shown,
+		    numbered && str_has_prefix(str_z(shown), LOG_CP "/") ? HEAD_CP : HEAD_LOG);
 	else if (r == ERR_CONFIG)
 		(void)snprintf(y->v.config, sizeof(y->v.config), "%s: %s", shown, why.msg);
 	else
@@ -100,7 +104,9 @@ head_cmp(const void *a, const void *b)
 {
 	const struct head *x = a, *y = b;
 
-	return (x->size > y->size) - (x->size < y->size);
+	if (x->size != y->size)
+		return x->size > y->size ? 1 : -1;
+	return (x->from == HEAD_RESUME) - (y->from == HEAD_RESUME); /* the log's own are named */
 }
 
 /* A handover names a head: that is one more to hold. */
@@ -112,7 +118,7 @@ take_handover(void *arg, uint64_t number, const struct handover *h, const struct
 
 	(void)snprintf(shown, sizeof(shown), LOG_KEY "/%020" PRIu64, number);
 	if (h != NULL)
-		add_head(y, &h->at, shown);
+		add_head(y, &h->at, shown, HEAD_LOG);
 	else
 		verdict_found(&y->v, LOG_KIND_KEY, number, number, "%s: %s", shown, why->msg);
 }
@@ -152,8 +158,9 @@ read_heads_in(struct verify *y, const char *sub, struct err *err)
 }
 
 static int
-read_heads(struct verify *y, const struct pin *pins, size_t npins, struct err *err)
+read_heads(struct verify *y, struct err *err)
 {
+	const struct verify_ask *ask = y->ask;
 	AUTO_LOG_FILES struct log_files root = {0};
 	int r = read_keys(y, err);
 
@@ -168,17 +175,29 @@ read_heads(struct verify *y, const struct pin *pins, size_t npins, struct err *e
 	verdict_foreign(&y->v, "the log directory", &root);
 	if (faccessat(y->logdir, LOG_CHECKPOINT, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 		read_head(y, y->logdir, LOG_CHECKPOINT, LOG_CHECKPOINT, 0, false);
-	for (size_t i = 0; i < npins; i++)
-		add_head(y, &pins[i].cp, pins[i].name);
+	for (size_t i = 0; i < ask->npins; i++)
+		add_head(y, &ask->pins[i].cp, ask->pins[i].name, HEAD_LOG);
+	if (ask->resume != NULL)
+		add_head(y, &ask->resume->cp, ask->resume->name, HEAD_RESUME);
 	if (y->nheads != 0)
 		qsort(y->head, y->nheads, sizeof(*y->head), head_cmp);
 	return 0;
+}
+
+static void
+tell_held(const struct verify *y, const struct head *h)
+{
+	struct checkpoint cp = {.size = h->size, .root = h->root};
+
+	memcpy(cp.origin, h->origin, sizeof(cp.origin));
+	y->ask->held(y->ask->arg, h->name, &cp);
 }
 
 /* All heads of the size that has been reached. */
 static void
 check_heads(struct verify *y, uint64_t size, const struct tree_range *tree, struct str time)
 {
+	const struct head *held = NULL;
 	struct hash root;
 
 	if (y->next == y->nheads || y->head[y->next].size != size)
@@ -196,12 +215,16 @@ check_heads(struct verify *y, uint64_t size, const struct tree_range *tree, stru
 			    h->name, size);
 			continue;
 		}
-		y->v.heads++;
+		y->v.heads += h->from != HEAD_RESUME;
 		y->v.verified = size;
 		y->v.root = root;
 		memcpy(y->v.origin, h->origin, sizeof(y->v.origin));
 		(void)snprintf(y->v.time, sizeof(y->v.time), "%.*s", STR_ARG(time));
+		if (h->from == HEAD_CP)
+			held = h;
 	}
+	if (held != NULL && y->ask->held != NULL && verdict_clean(&y->v))
+		tell_held(y, held);
 }
 
 /* --- leaves files ---------------------------------------------------------------------- */
@@ -278,9 +301,8 @@ static void
 chain_end(struct verify *y, const struct chain *c)
 {
 	const struct log_fault *f = chain_fault(c);
-	uint64_t newest = y->nheads != 0 ? y->head[y->nheads - 1].size : 0;
+	uint64_t newest = y->v.newest;
 
-	y->v.size = chain_size(c);
 	if (f->kind == LOG_KIND_TORN)
 		y->v.torn = f->bytes;
 	else if (f->kind != LOG_KIND_NONE)
@@ -300,7 +322,7 @@ tell(const struct verify *y, const struct chain *c)
 
 	while (at < f->n[0] && f->number[0][at] <= chain_segment(c))
 		at++;
-	y->told(y->told_arg, chain_size(c), at, f->n[0]);
+	y->ask->told(y->ask->arg, chain_size(c), at, f->n[0]);
 }
 
 static void
@@ -324,7 +346,7 @@ take(struct verify *y, const struct chain *c, const struct record *rec, const st
 		check_shape(y, rec, chain_segment(c));
 	}
 	check_heads(y, chain_size(c), chain_tree(c), rec->time);
-	if (y->told != NULL && rec->seq % TOLD_RECORDS == 0)
+	if (y->ask->told != NULL && rec->seq % TOLD_RECORDS == 0)
 		tell(y, c);
 }
 
@@ -342,22 +364,45 @@ read_rest(struct verify *y, const struct log_files *seg, struct err *err)
 	return r;
 }
 
+/* Up to the end, a stop, or the first that does not fit before the head where we go on. */
+static int
+read_chain(struct verify *y, struct chain *c, const struct chain_signed *sure, struct err *err)
+{
+	size_t found = y->v.nfaults + y->v.more;
+	struct record rec;
+	struct hash leaf;
+	int r;
+
+	while ((r = chain_next(c, &rec, &leaf, err)) == 1) {
+		take(y, c, &rec, &leaf);
+		if (y->ask->stop != NULL && *y->ask->stop != 0)
+			break; /* r is STOPPED */
+		if (chain_size(c) <= sure->size && y->v.nfaults + y->v.more != found)
+			return UNLIKE;
+	}
+	y->v.size = chain_size(c);
+	return r == 0 && !chain_signed_fits(c) ? UNLIKE : r;
+}
+
 static int
 read_records(struct verify *y, struct err *err)
 {
-	uint64_t newest = y->nheads != 0 ? y->head[y->nheads - 1].size : 0;
+	struct chain_signed sure = {.size = 0};
 	struct chain *c = NULL;
-	struct record rec;
-	struct hash leaf;
-	int r = chain_open(y->logdir, newest, &c, err);
+	int r;
 
-	if (r != 0)
+	y->v.newest = y->nheads != 0 ? y->head[y->nheads - 1].size : 0;
+	if ((r = chain_open(y->logdir, y->v.newest, &c, err)) != 0)
 		return r;
+	if (!y->whole && y->ask->resume != NULL) {
+		sure.size = y->v.resumed = y->ask->resume->cp.size;
+		sure.root = y->ask->resume->cp.root;
+	}
+	chain_as_signed(c, &sure);
 	verdict_foreign(&y->v, LOG_SEG, chain_files(c));
 	chain_on_gone(c, gone, y);
 	check_heads(y, 0, chain_tree(c), STR(""));
-	while ((r = chain_next(c, &rec, &leaf, err)) == 1)
-		take(y, c, &rec, &leaf);
+	r = read_chain(y, c, &sure, err);
 	if (r == 0)
 		chain_end(y, c);
 	if (r == 0)
@@ -367,17 +412,18 @@ read_records(struct verify *y, struct err *err)
 }
 
 static int
-verify_once(int logdir, const struct vkeys *keys, const struct pin *pins, size_t npins,
-    verify_progress_fn *fn, void *arg, struct verdict *ret, struct err *err)
+verify_once(int logdir, const struct vkeys *keys, const struct verify_ask *ask, bool whole,
+    struct verdict *ret, struct err *err)
 {
 	struct verify y = {.logdir = logdir,
-	    .told = fn,
-	    .told_arg = arg,
+	    .ask = ask,
+	    .whole = whole,
 	    .keys = *keys,
 	    .erased = erasures_new(),
 	    .leaves = BUF((size_t)256 << 20),
+	    .blobs = {.stop = ask->stop},
 	    .shape = {.logdir = logdir}};
-	int r = read_heads(&y, pins, npins, err);
+	int r = read_heads(&y, err);
 
 	if (r == 0)
 		r = read_records(&y, err);
@@ -388,7 +434,7 @@ verify_once(int logdir, const struct vkeys *keys, const struct pin *pins, size_t
 	free(y.head);
 	blobs_free(&y.blobs);
 	prunes_free(&y.prunes);
-	if (r == 0)
+	if (r == 0 || r == STOPPED)
 		*ret = y.v;
 	return r;
 }
@@ -406,20 +452,26 @@ first_there(int logdir)
 
 /*
  * The heads that are read first may be older than the record of a prune that takes segments away
- * while they are read: then all is read again. Each time fewer segments are there, so it ends.
+ * while they are read: then all is read again. Each time fewer segments are there, so it ends. What
+ * was to go on at a head, and does not fit before it, is read from the beginning, once.
  */
 int
-verify_log_told(int logdir, const struct vkeys *keys, const struct pin *pins, size_t npins,
-    verify_progress_fn *fn, void *arg, struct verdict *ret, struct err *err)
+verify_log_asked(int logdir, const struct vkeys *keys, const struct verify_ask *ask,
+    struct verdict *ret, struct err *err)
 {
 	uint64_t before, after = first_there(logdir);
+	bool whole = ask->resume == NULL, again;
 	int r;
 
 	do {
 		err_clear(err);
 		before = after;
-		r = verify_once(logdir, keys, pins, npins, fn, arg, ret, err);
+		r = verify_once(logdir, keys, ask, whole, ret, err);
 		after = first_there(logdir);
-	} while (after > before);
+		again = r == UNLIKE || (r != STOPPED && after > before);
+		whole |= again;
+	} while (again);
+	if (r >= 0 && ask->resume != NULL && whole)
+		ret->unlike = ask->resume->cp.size;
 	return r;
 }

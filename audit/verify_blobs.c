@@ -85,7 +85,7 @@ read_pack(struct blobs *b, int logdir, uint64_t number, uint64_t last_seg, struc
 
 	while (r == 0 && (r = pack_next(p, &frame, &ct, err)) == 1) {
 		junk |= mark_blob(b, &ct) && pack_skipped(p, &off);
-		r = 0;
+		r = b->stop != NULL && *b->stop != 0; /* packs may be larger than all segments */
 	}
 	if (r == 0 && pack_skipped(p, &off) && (junk || number < last_seg))
 		verdict_found(v, LOG_KIND_JUNK, number, number,

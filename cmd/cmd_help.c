@@ -255,13 +255,17 @@ static const struct help {
 	"  --question N        only if it asks that still, as `cofferdam pending` numbers "
 	"it\n" VIA},
     {"run-end", "RUN", "End a run now: nothing more of it passes.", VIA},
-    {"log verify", "[DIR] [--keys FILE] [--pin CHECKPOINT]... [--deep] [--progress]",
+    {"log verify",
+	"[DIR] [--keys FILE] [--pin CHECKPOINT]... [--deep | --resume FILE] [--json] [--progress]",
 	"Check the whole log. Ends with 0 verified, 1 tampered with, 2 usage or keys, 3 whole but\n"
 	"with an unsigned or torn end, or not all looked into that --deep asks for.",
-	LOG_KEYS "  --pin CHECKPOINT    a file with a checkpoint kept elsewhere; up to 32\n"
+	LOG_KEYS "  --pin CHECKPOINT    a file with a checkpoint kept elsewhere; up to 64\n"
 		 "  --deep              open what is sealed, and hold people's signatures against "
 		 "statements\n"
 		 "                      built anew from the records\n"
+		 "  --resume FILE       keep in FILE how far it came, and go on there if it was "
+		 "ended\n"
+		 "  --json              the verdict as JSON\n"
 		 "  --progress          tell how far it is, as on a terminal\n" LOG_DIR},
     {"log show", "[DIR] [--run RUN] [--type TYPE] [--json]", "Print records.",
 	"  --run RUN           of this run only\n"

@@ -3,93 +3,60 @@
  * wants to know; needs read access to the log and public keys, nothing else.
  */
 #include <fcntl.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "audit/verify.h"
 #include "audit/verify_witness.h"
 #include "cmd/cmd.h"
-#include "cmd/cmd_help.h"
+#include "cmd/cmd_args.h"
 #include "cmd/cmd_log.h"
 #include "cmd/cmd_log_deep.h"
+#include "cmd/cmd_log_resume.h"
 #include "cmd/cmd_place.h"
 
 #include "common/banned.h"
 
-#define PINS_MAX 32
-
 struct verify_args {
-	const char *state, *dir, *vkey;
-	const char *pin[PINS_MAX];
-	size_t npins;
-	bool deep, progress;
+	const char *state, *dir, *vkey, *resume;
+	struct arg_many pin;
+	bool deep, json, progress;
 };
 
-static bool
-verify_args_read(int argc, char **argv, struct verify_args *a)
-{
-	static const struct option options[] = {
-	    {"state", required_argument, NULL, 's'},
-	    {"vkey", required_argument, NULL, 'k'},
-	    {"keys", required_argument, NULL, 'k'},
-	    {"pin", required_argument, NULL, 'p'},
-	    {"deep", no_argument, NULL, 'd'},
-	    {"progress", no_argument, NULL, 'g'},
-	    {NULL, 0, NULL, 0},
-	};
-	int c;
+#define AT(f) offsetof(struct verify_args, f)
+#define PINS_MAX ARRAY_LEN(((struct arg_many *)NULL)->v)
 
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		if (c == 's')
-			a->state = optarg;
-		else if (c == 'k')
-			a->vkey = optarg;
-		else if (c == 'p' && a->npins < PINS_MAX)
-			a->pin[a->npins++] = optarg;
-		else if (c == 'd')
-			a->deep = true;
-		else if (c == 'g')
-			a->progress = true;
-		else
-			return false;
-	}
-	if (optind < argc)
-		a->dir = argv[optind++];
-	return optind == argc;
-}
+static const struct option_row rows[] = {
+    {"DIR", OPTION_TEXT | OPTION_WORD, AT(dir), 0, 0, NULL, NULL},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", NULL},
+    {"--keys", OPTION_TEXT, AT(vkey), 0, 0, "FILE", NULL},
+    {"--vkey", OPTION_TEXT, AT(vkey), 0, 0, "FILE", NULL},
+    {"--pin", ARG_MANY, AT(pin), 0, 0, "CHECKPOINT", NULL},
+    {"--resume", OPTION_TEXT, AT(resume), 0, 0, "FILE", NULL},
+    {"--deep", OPTION_FLAG, AT(deep), 0, 0, NULL, NULL},
+    {"--json", OPTION_FLAG, AT(json), 0, 0, NULL, NULL},
+    {"--progress", OPTION_FLAG, AT(progress), 0, 0, NULL, NULL},
+};
 
 static int
 open_pins(const struct verify_args *a, const struct vkeys *keys, struct pin pins[PINS_MAX],
     struct err *err)
 {
-	for (size_t i = 0; i < a->npins; i++) {
+	for (size_t i = 0; i < a->pin.n; i++) {
 		AUTO_BUF struct buf note = BUF(CHECKPOINT_MAX);
 		const struct vkey *key;
-		int r = file_read(AT_FDCWD, a->pin[i], &note, err);
+		int r = file_read(AT_FDCWD, a->pin.v[i], &note, err);
 
 		if (r != 0)
 			return r;
-		pins[i].name = a->pin[i];
+		pins[i].name = a->pin.v[i];
 		if (checkpoint_open(buf_str(&note), keys, &pins[i].cp, &key, err) != 0) {
-			(void)err_wrap(err, "%s", a->pin[i]);
+			(void)err_wrap(err, "%s", a->pin.v[i]);
 			err->code = ERR_CONFIG; /* a bad pin says nothing about the log */
 			return ERR_CONFIG;
 		}
 	}
 	return 0;
-}
-
-/* On a line of its own that is written over and cleared at the end. */
-static void
-told(void *arg, uint64_t records, size_t segment, size_t segments)
-{
-	bool *any = arg;
-
-	*any = true;
-	(void)fprintf(
-	    stderr, "\r%" PRIu64 " records, segment %zu of %zu", records, segment, segments);
 }
 
 static void
@@ -112,45 +79,114 @@ read_witnesses(const struct verify_args *a, struct cosigners *ret, struct err *e
 	return r != 0 ? r : cosigners_parse(buf_str(&text), a->vkey, ret, err);
 }
 
+/* What is told while it reads: how far it is, and each head that holds. */
+struct telling {
+	struct log_resume *resume;
+	bool any; /* a line about progress stands there */
+};
+
+/* On a line of its own that is written over and cleared at the end. */
+static void
+told(void *arg, uint64_t records, size_t segment, size_t segments)
+{
+	struct telling *t = arg;
+
+	t->any = true;
+	(void)fprintf(
+	    stderr, "\r%" PRIu64 " records, segment %zu of %zu", records, segment, segments);
+}
+
+static void
+held(void *arg, const char *name, const struct checkpoint *cp)
+{
+	struct telling *t = arg;
+
+	log_resume_held(t->resume, name, cp);
+}
+
+/* 1: by a signal it was stopped. */
 static int
 judge(const struct cmd_place *place, const struct vkeys *keys, const struct pin *pins,
-    const struct cosigners *who, const struct verify_args *a, struct verdict *v, struct err *err)
+    const struct cosigners *who, const struct verify_args *a, struct log_resume *resume,
+    struct verdict *v, struct err *err)
 {
-	bool any = false;
-	int r = verify_log_told(place->logdir, keys, pins, a->npins,
-	    a->progress || isatty(2) == 1 ? told : NULL, &any, v, err);
+	struct telling t = {.resume = resume};
+	struct verify_ask ask = {.pins = pins,
+	    .npins = a->pin.n,
+	    .told = a->progress || isatty(2) == 1 ? told : NULL,
+	    .arg = &t};
+	int r;
 
-	if (any)
+	if (a->resume != NULL) {
+		ask.resume = resume->pin.cp.size != 0 ? &resume->pin : NULL;
+		ask.held = held;
+		ask.stop = log_resume_signals();
+	}
+	r = verify_log_asked(place->logdir, keys, &ask, v, err);
+	if (t.any)
 		(void)fprintf(stderr, "\r%60s\r", "");
 	return r != 0 ? r : verify_witnesses(place->logdir, keys, who, v, err);
+}
+
+static int
+open_resume(const struct verify_args *a, const struct cmd_place *place, const struct vkeys *keys,
+    struct log_resume *ret, struct err *err)
+{
+	int r = a->resume != NULL ? log_resume_open(a->resume, place, keys, ret, err) : 0;
+
+	if (r == 0 && a->resume != NULL && ret->pin.cp.size == 0)
+		(void)fprintf(
+		    stderr, "cofferdam: %s is not there: begins at record 0\n", a->resume);
+	return r;
+}
+
+static void
+print(const struct verify_args *a, const struct verdict *v, const struct buf *deep)
+{
+	AUTO_BUF struct buf out = BUF((size_t)1 << 20);
+
+	if (a->json) {
+		verdict_put_json(&out, v, buf_str(deep));
+	} else {
+		buf_put_str(&out, buf_str(deep));
+		verdict_put(&out, v);
+	}
+	(void)fwrite(out.p, 1, out.n, stdout);
 }
 
 int
 cmd_log_verify(int argc, char **argv)
 {
 	AUTO_PLACE struct cmd_place place = {-1, -1};
-	AUTO_BUF struct buf out = BUF(65536);
+	AUTO_LOG_RESUME struct log_resume resume = {.dir = -1};
+	AUTO_BUF struct buf deep = BUF(65536);
 	struct verify_args a = {0};
 	struct pin pins[PINS_MAX];
 	struct cosigners who;
 	struct verdict v;
 	struct vkeys keys;
 	struct err err = {0};
+	bool kept = true;
+	int r;
 
-	if (!verify_args_read(argc, argv, &a)) {
-		(void)cmd_usage("log verify");
-		(void)fprintf(stderr, "It ends with 0 verified, 1 tampered with, 2 usage or keys, "
-				      "3 whole but with an\nunsigned or torn end, or "
-				      "not all looked into that --deep asks for.\n");
+	if (!ARGS_READ("log verify", rows, argc, argv, &a))
 		return CMD_USAGE;
-	}
+	if (a.deep && a.resume != NULL)
+		return args_wrong("log verify",
+		    "--deep opens and builds anew all there is each time, so it cannot go on from "
+		    "--resume \"%s\": give one of them",
+		    a.resume);
 	if (cmd_place_open(a.state, a.dir, &place, &err) != 0 ||
 	    cmd_place_keys(&place, a.vkey, &keys, &err) != 0 ||
 	    read_witnesses(&a, &who, &err) != 0 || open_pins(&a, &keys, pins, &err) != 0 ||
-	    judge(&place, &keys, pins, &who, &a, &v, &err) != 0 ||
-	    (a.deep && log_deep(&place, v.size, found, &v, &out, &v.unread, &err) != 0))
+	    open_resume(&a, &place, &keys, &resume, &err) != 0 ||
+	    (r = judge(&place, &keys, pins, &who, &a, &resume, &v, &err)) < 0 ||
+	    (a.deep && log_deep(&place, v.size, found, &v, &deep, &v.unread, &err) != 0))
 		return log_fail(&err);
-	verdict_put(&out, &v);
-	(void)fwrite(out.p, 1, out.n, stdout);
-	return verdict_status(&v);
+	if (r != 0)
+		return log_resume_stopped(&resume, &v);
+	if (a.resume != NULL)
+		kept = log_resume_end(&resume, &v);
+	print(&a, &v, &deep);
+	return kept || verdict_status(&v) == CMD_FAILED ? verdict_status(&v) : CMD_USAGE;
 }
