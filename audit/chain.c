@@ -268,7 +268,7 @@ static int
 take_line(struct chain *c, int how, struct str line, struct record *ret, struct hash *ret_leaf,
     struct err *err)
 {
-	int r = c->tree.size < c->sure.size ? chain_signed_line(c, how, line, ret, ret_leaf)
+	int r = c->tree.size < c->sure.size ? chain_signed_line(c, line, ret, ret_leaf)
 					    : judge_line(c, how, line, ret, ret_leaf, err);
 
 	if (r != 1)

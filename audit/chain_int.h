@@ -25,8 +25,7 @@ struct chain {
 
 /* --- chain_signed.c ------------------------------------------------------------------ */
 /* A line before sure.size. 1: *ret is what is read of it; 0: it is not what was signed. */
-int chain_signed_line(
-    struct chain *c, int how, struct str line, struct record *ret, struct hash *ret_leaf);
+int chain_signed_line(struct chain *c, struct str line, struct record *ret, struct hash *ret_leaf);
 
 /* --- chain_fault.c: which of the known ways it is -------------------------------------- */
 void PRINTF_LIKE(5, 6) chain_set_fault(

@@ -69,13 +69,12 @@ is_next(const struct chain *c, struct str body, struct record *ret)
 }
 
 int
-chain_signed_line(
-    struct chain *c, int how, struct str line, struct record *ret, struct hash *ret_leaf)
+chain_signed_line(struct chain *c, struct str line, struct record *ret, struct hash *ret_leaf)
 {
 	struct str body;
 
 	c->unlike = c->ended = true;
-	if (how != SEGMENT_LINE || record_parse_line(line, &body, ret_leaf, NULL) != 0)
+	if (record_parse_line(line, &body, ret_leaf, NULL) != 0)
 		return 0;
 	*ret = (struct record){.body = body,
 	    .seq = c->tree.size,

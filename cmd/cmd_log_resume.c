@@ -24,19 +24,12 @@
 
 /* --- what is there ----------------------------------------------------------------------- */
 
-static const char *
-kind(mode_t mode)
-{
-	if (S_ISLNK(mode))
-		return "a symbolic link";
-	return S_ISDIR(mode) ? "a directory" : "no regular file";
-}
-
 static int
 check_place(const struct log_resume *r, const struct stat *st, struct err *err)
 {
 	if (!S_ISREG(st->st_mode))
-		return err_set(err, ERR_CONFIG, "%s is %s, %s", r->file, kind(st->st_mode), WANTED);
+		return err_set(err, ERR_CONFIG, "%s is %s, %s", r->file,
+		    S_ISDIR(st->st_mode) ? "a directory" : "no regular file", WANTED);
 	if (st->st_uid != geteuid())
 		return err_set(err, ERR_CONFIG,
 		    "%s belongs to uid %u, must be of uid %u: its owner decides which records are "
@@ -69,16 +62,16 @@ check_origin(const struct log_resume *r, struct err *err)
 static int
 read_file(struct log_resume *r, struct err *err)
 {
+	/* O_NONBLOCK: a fifo must not hold us. */
+	AUTO_FD int fd = openat(r->dir, r->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	const struct vkey *key;
-	AUTO_FD int fd = -1;
 	struct stat st;
 	int rc;
 
-	if (fstatat(r->dir, r->name, &st, AT_SYMLINK_NOFOLLOW) != 0)
-		return errno == ENOENT ? 0 : err_sys(err, ERR_CONFIG, errno, "%s", r->file);
-	if ((rc = check_place(r, &st, err)) != 0)
-		return rc;
-	fd = openat(r->dir, r->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0 && errno == ENOENT)
+		return 0;
+	if (fd < 0 && errno == ELOOP)
+		return err_set(err, ERR_CONFIG, "%s is a symbolic link, %s", r->file, WANTED);
 	if (fd < 0 || fstat(fd, &st) != 0)
 		return err_sys(err, ERR_CONFIG, errno, "%s", r->file);
 	if ((rc = check_place(r, &st, err)) != 0 ||

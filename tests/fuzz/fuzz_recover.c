@@ -2,11 +2,13 @@
  * A log directory whose end was changed at will: the last segment's bytes, the newest checkpoint,
  * the last pack. A start and the verifier, which know nothing of each other, must say the same:
  * what one refuses the other calls tampered with. What stood before the damage is there afterwards;
- * of what was refused nothing is changed.
+ * of what was refused nothing is changed. A run of the verifier that goes on at a head that was
+ * signed before says the same as one from the beginning.
  */
 #include "tests/fuzz/log_dir.h"
 
 #include "audit/verify.h"
+#include "tests/fuzz/resume_same.h"
 
 #include "common/banned.h"
 
@@ -146,6 +148,22 @@ look(struct verdict *v)
 	assert(verify_log(dir_.fd, &dir_.keys, NULL, 0, v, NULL) == 0);
 }
 
+static void
+go_on(struct image *was)
+{
+	const struct image_file *f[] = {
+	    image_find(was, LOG_CHECKPOINT), image_find(was, LOG_CP "/00000000000000000001")};
+
+	for (size_t i = 0; i < ARRAY_LEN(f); i++) {
+		struct pin at = {.name = "resume"};
+		const struct vkey *key;
+		bool resumed;
+
+		assert(checkpoint_open(buf_str(&f[i]->bytes), &dir_.keys, &at.cp, &key, NULL) == 0);
+		assert(resume_differs(dir_.fd, &dir_.keys, &at, &resumed) == NULL);
+	}
+}
+
 /* Of the records that stood before the damage none is another or gone. */
 static void
 nothing_lost(struct image *was, const char *seg, size_t same)
@@ -169,6 +187,7 @@ start(struct image *was, const char *seg, size_t same)
 
 	image_take(&before);
 	look(&v);
+	go_on(was);
 	rc = dir_open(NULL, &err);
 	if (rc != 0) {
 		assert(v.nfaults != 0 || v.config[0] != '\0');

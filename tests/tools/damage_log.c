@@ -3,11 +3,13 @@
  * each. Verifies in this process, so that all bits of whole segments take seconds. Run by
  * tests/system/30-log-damage.t, on a copy that nothing else uses.
  *
- *	damage_log LOGDIR KEYFILE OP
+ *	damage_log LOGDIR KEYFILE OP [CHECKPOINT...]
  *
  * OP: flip (each bit), zero, remove, insert (each byte), cut (at each byte), sector (512 zeros).
  * Prints for each file `FILE TRIED VERIFIED TAMPER CONFIG UNSIGNED`, as often as each status, and
- * before it `FILE AT STATUS` for each damage that was called verified or unsigned.
+ * before it `FILE AT STATUS` for each damage that was called verified or unsigned. With checkpoints
+ * of the log (up to 4), which were taken before, a run that goes on at each must say the same of
+ * each damage as one from the beginning; at the end it prints how many did go on.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,6 +21,7 @@
 #include "audit/segment.h"
 #include "audit/verify.h"
 #include "common/log.h"
+#include "tests/fuzz/resume_same.h"
 
 #include "common/banned.h"
 
@@ -27,6 +30,9 @@
 
 static int logdir;
 static struct vkeys keys;
+static struct pin at[4];
+static size_t nat;
+static uint64_t went_on, began_anew;
 
 struct damaged {
 	const char *name;
@@ -63,14 +69,29 @@ status(void)
 }
 
 static void
-judge(struct damaged *d, size_t at)
+go_on(const struct damaged *d, size_t place)
+{
+	for (size_t i = 0; i < nat; i++) {
+		bool resumed;
+		AUTO_FREE char *why = resume_differs(logdir, &keys, &at[i], &resumed);
+
+		if (why != NULL)
+			fatal("%s %zu: %s", d->name, place, why);
+		went_on += resumed;
+		began_anew += !resumed;
+	}
+}
+
+static void
+judge(struct damaged *d, size_t place)
 {
 	unsigned s = status();
 
 	d->tried++;
 	d->status[s]++;
 	if (s == 0 || s == 3)
-		(void)printf("%s %zu %u\n", d->name, at, s);
+		(void)printf("%s %zu %u\n", d->name, place, s);
+	go_on(d, place);
 }
 
 /* --- damages ------------------------------------------------------------------------------ */
@@ -206,17 +227,35 @@ read_keys(const char *path)
 		fatal_err(&err);
 }
 
+static void
+read_checkpoint(const char *path)
+{
+	AUTO_BUF struct buf note = BUF(CHECKPOINT_MAX);
+	const struct vkey *key;
+	struct err err = {0};
+
+	if (nat == ARRAY_LEN(at))
+		fatal("%s: one checkpoint too many", path);
+	at[nat].name = path;
+	if (log_read_file(AT_FDCWD, path, &note, &err) != 0 ||
+	    checkpoint_open(buf_str(&note), &keys, &at[nat++].cp, &key, &err) != 0)
+		fatal_err(&err);
+}
+
 int
 main(int argc, char **argv)
 {
 	void (*fn)(struct damaged * d) = NULL;
 
-	for (size_t i = 0; argc == 4 && i < ARRAY_LEN(ops); i++)
+	for (size_t i = 0; argc >= 4 && i < ARRAY_LEN(ops); i++)
 		if (strcmp(argv[3], ops[i].name) == 0)
 			fn = ops[i].fn;
 	if (fn == NULL || (logdir = open(argv[1], O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
-		fatal("usage: damage_log LOGDIR KEYFILE flip|zero|remove|insert|cut|sector");
+		fatal("usage: damage_log LOGDIR KEYFILE flip|zero|remove|insert|cut|sector "
+		      "[CHECKPOINT...]");
 	read_keys(argv[2]);
+	for (int i = 4; i < argc; i++)
+		read_checkpoint(argv[i]);
 	if (status() != 0)
 		fatal("%s does not verify before any damage", argv[1]);
 	one_dir(LOG_SEG, LOG_LINES, LOG_LEAVES, fn);
@@ -227,5 +266,7 @@ main(int argc, char **argv)
 	one_file(LOG_CHECKPOINT, fn);
 	if (status() != 0)
 		fatal("%s does not verify any more", argv[1]);
+	if (nat != 0)
+		(void)printf("%" PRIu64 " %" PRIu64 "\n", went_on, began_anew);
 	return 0;
 }
