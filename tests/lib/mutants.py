@@ -26,8 +26,8 @@ def table(text, indent):
             for line in text.strip().replace("\n" + indent, "\0").split("\n")]
 
 
-def c_mutant(at, path, old, new, main=BUILD + "/cmd/cmd_main.o", program="cofferdam-cmd"):
-    """The program with `new` for `old` (white space as it comes) in one of its files, built as `at`; or why not."""
+def c_mutant(at, path, old, new, main=BUILD + "/cmd/cmd_main.o", program="cofferdam-cmd", *more):
+    """The program (linked with `more`, too) with `new` for `old` (white space as it comes) in one of its files, built as `at`; or why not."""
     pattern = r"\s+".join(map(re.escape, old.split()))
     source = read(TOP + "/" + path)
     found = len(re.findall(pattern, source))
@@ -37,7 +37,7 @@ def c_mutant(at, path, old, new, main=BUILD + "/cmd/cmd_main.o", program="coffer
         f.write(re.sub(pattern, lambda _: new, source))
     libs = ["%s/lib%s.a" % (BUILD, x) for x in linked("USE", program)]
     r = subprocess.run(CC + ["-std=gnu17", "-D_GNU_SOURCE", "-w", "-O0", "-I" + TOP, "-I" + BUILD, *FLAGS, "-o", at, at + ".c", main,
-                             "-Wl,--start-group", *libs, "-Wl,--end-group", *linked("EXT", program)], capture_output=True, text=True)
+                             "-Wl,--start-group", *libs, "-Wl,--end-group", *linked("EXT", program), *more], capture_output=True, text=True)
     return "%s does not build: %s" % (path, r.stderr[-200:]) if r.returncode else None
 
 

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "audit/pack.h"
+#include "audit/verify_blobs.h"
 #include "tests/fuzz/log_dir.h"
 #include "tests/fuzz/resume_same.h"
 
@@ -274,13 +275,13 @@ each_head_that_holds_is_told_up_to_the_first_finding(void **state)
 {
 	struct pin pin = head_of(image_last(&log_, LOG_CP "/", ""));
 	struct told t = {0}, all = {0};
-	struct verify_ask ask = {.held = held, .arg = &all};
+	struct verify_ask ask = {.held = held, .arg = &all, .pins = &pin, .npins = 1};
 	AUTO_BUF struct buf leaves = BUF(65536);
 	struct verdict v = verify(&ask, 0);
 	const struct image_file *f = image_find(&log_, LOG_SEG "/00000000000000000000" LOG_LEAVES);
 
 	(void)state;
-	assert_true(all.n > 10 && all.n < v.heads && all.last == v.size);
+	assert_true(all.n > 10 && all.n < v.heads && all.last == v.size); /* a pin is none */
 	assert_non_null(f);
 	buf_put_str(&leaves, buf_str(&f->bytes));
 	leaves.p[8 * HASH_LEN] ^= 1; /* of record 8 */
@@ -294,8 +295,6 @@ each_head_that_holds_is_told_up_to_the_first_finding(void **state)
 	image_put(&log_);
 	t = (struct told){0};
 	pin.cp.root.b[0] ^= 1;
-	ask.pins = &pin;
-	ask.npins = 1;
 	v = verify(&ask, 0);
 	assert_int_equal(v.faults[0].kind, LOG_KIND_REWRITTEN);
 	assert_true(t.n == all.n - 1 && t.last < pin.cp.size);
@@ -330,6 +329,23 @@ it_stops_when_it_is_told_and_says_how_far_it_is(void **state)
 	assert_int_equal(verdict_status(&whole), 0);
 }
 
+static void
+packs_are_not_read_on_when_it_is_stopped(void **state)
+{
+	static const volatile sig_atomic_t no = 0, yes = 1;
+	AUTO_BUF struct buf frame = BUF(4096);
+	struct blobs b = {.stop = &no};
+	struct verdict v = {0};
+	struct blob_ref ref;
+
+	(void)state;
+	assert_int_equal(blob_seal(dir_.seed, STR("r"), "t", STR("x"), &frame, &ref, NULL), 0);
+	dir_put(LOG_BLOB "/00000000000000000000" LOG_PACK, buf_str(&frame));
+	assert_int_equal(blobs_check(&b, dir_.fd, 0, &v, NULL), 0);
+	b.stop = &yes;
+	assert_int_equal(blobs_check(&b, dir_.fd, 0, &v, NULL), 1);
+}
+
 int
 main(void)
 {
@@ -344,6 +360,7 @@ main(void)
 	    T(each_head_that_holds_is_told_up_to_the_first_finding),
 	    T(of_a_log_in_which_something_is_found_at_once_none_is_told),
 	    T(it_stops_when_it_is_told_and_says_how_far_it_is),
+	    T(packs_are_not_read_on_when_it_is_stopped),
 	};
 
 	if (sodium_init() < 0)
