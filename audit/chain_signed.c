@@ -14,8 +14,9 @@
  * The type at the end of a BODY; false: it is no record.
  *
  * record_parse() takes a BODY only if its last members are `"type":"TYPE","v":1` and a brace, with
- * nothing behind it, and TYPE is of [a-z0-9_.] alone. So the bytes END stand last, TYPE before
- * them, and before TYPE a quote, the last one there.
+ * nothing behind it, and TYPE is of [a-z0-9_.] alone: it compares these names with the bytes as
+ * they are. So the bytes END stand last, TYPE before them, and before TYPE a quote, the last one
+ * there. That some text ends so as well does not matter: nothing stands behind the brace.
  */
 static bool
 type_at_end(struct str body, struct str *ret)

@@ -82,6 +82,9 @@ read_file(struct log_resume *r, struct err *err)
 		err->code = ERR_CONFIG; /* it says nothing about the log */
 		return ERR_CONFIG;
 	}
+	if (r->pin.cp.size == 0)
+		return err_set(
+		    err, ERR_CONFIG, "%s is a checkpoint of no record, %s", r->file, WANTED);
 	r->size = r->pin.cp.size;
 	return check_origin(r, err);
 }

@@ -306,6 +306,7 @@ WRONG = {
                         "broker.example/test does not hold" % MUST),
     "by_another_key": (of(a.Key(bytes([9]) * 32, a.NAME).note(GOOD[:GOOD.index(b"\n\n") + 1])), "{}, which %s: no signature by a key that is trusted here" % MUST),
     "of_another_log": (of(signed(LEAVES, 10, OTHER)), "{} is of the log other.example/test, this one is broker.example/test; " + MUST),
+    "of_no_record": (of(signed(LEAVES, 0)), "{} is a checkpoint of no record, " + MUST),
     "too_large": (of(GOOD + b"x" * 16384), "{} is larger than 16384 bytes"),
     "link": (made(lambda p: os.symlink(put(p + "-good", GOOD), p)), "{} is a symbolic link, " + MUST),
     "link_to_nothing": (made(lambda p: os.symlink(p + "-none", p)), "{} is a symbolic link, " + MUST),

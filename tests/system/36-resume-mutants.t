@@ -39,6 +39,7 @@ cmd/cmd_log_resume.c ~ O_RDONLY | O_NOFOLLOW | O_NONBLOCK ~ O_RDONLY | O_NONBLOC
 cmd/cmd_log_resume.c ~ O_NOFOLLOW | O_NONBLOCK | ~ O_NOFOLLOW | ~ file_fifo
 cmd/cmd_log_resume.c ~ if (fd < 0 && errno == ENOENT) ~ if (fd < 0) ~ file_socket
 cmd/cmd_log_resume.c ~ if (checkpoint_open(buf_str(&r->before), r->keys, &r->pin.cp, &key, err) != 0) { ~ if (checkpoint_open(buf_str(&r->before), r->keys, &r->pin.cp, &key, err) > 0) { ~ file_empty
+cmd/cmd_log_resume.c ~ if (r->pin.cp.size == 0) ~ if (false) ~ file_of_no_record
 cmd/cmd_log_resume.c ~ (rc = file_read_fd(fd, r->file, &r->before, err)) != 0) ~ (file_read_fd(fd, r->file, &r->before, err), false)) ~ file_too_large
 cmd/cmd_log_resume.c ~ (at[0].st_dev == log.st_dev && at[0].st_ino == log.st_ino) || ~ ~ in_the_log
 cmd/cmd_log_resume.c ~ || (at[1].st_dev == log.st_dev && at[1].st_ino == log.st_ino); ~ ; ~ in_a_directory_of_the_log
