@@ -256,7 +256,7 @@ tap.eq((got[:2], got[2], whole[1]["pruned"]["to"] > 60000), (whole[:2], (at, Fal
 # --- every byte ------------------------------------------------------------------------------------------------------------------
 d = T + "/bytes"
 must([TOOL, d, "4", "batch=3", "cp=2", "seg=1300"])
-ops = os.environ.get("RESUME_DAMAGE", "sector cut" if SANITIZED else "sector zero").split()
+ops = os.environ.get("RESUME_DAMAGE", "sector" if SANITIZED else "sector zero").split()
 with ThreadPoolExecutor(2) as pool:
     def damage(op):
         mine = shutil.copytree(d, d + "-" + op)
@@ -265,5 +265,5 @@ with ThreadPoolExecutor(2) as pool:
     keys_of_bytes = d + "/keys/log/vkey"
     for op, (rc, out) in zip(ops, pool.map(damage, ops)):
         went, anew = map(int, out.splitlines()[-1].split()) if rc == 0 else (0, 0)
-        tap.ok(rc == 0 and went > 5 and anew > 5, "%s, at each place of a log: on from a head in its midst (%d) or from the beginning (%d) the verdict is the same" % (op, went, anew), out[-2000:])
+        tap.ok(rc == 0 and min(went, anew) > 2, "%s, at each place of a log: on from a head in its midst (%d) or from the beginning (%d) the verdict is the same" % (op, went, anew), out[-2000:])
 tap.done()
