@@ -168,7 +168,7 @@ struct core_run {
 	struct core_asks asks;	     /* statements at the parser, or waiting for it */
 	struct secret *key;	     /* of its blobs */
 	struct core_target *targets; /* CORE_SLOTS_MAX, for connections point at them */
-	size_t ntargets, nconns, nhttps, npending, nended;
+	size_t ntargets, nconns, nhttps, npending, nended, nstreams;
 	bool all;  /* it asked for every target that the policy has, else for these */
 	bool loop; /* and for the models */
 	char **names;
@@ -223,6 +223,7 @@ struct core_kept {
 TAILQ_HEAD(core_tickets, core_ticket);
 LIST_HEAD(core_conns, core_conn);
 LIST_HEAD(core_https, core_http);
+LIST_HEAD(core_streams, core_stream);
 #define CORE_CONN_BUCKETS 1024
 
 struct core {
@@ -282,6 +283,8 @@ struct core {
 	struct core_conns conns[CORE_CONN_BUCKETS];
 	struct core_https https[CORE_CONN_BUCKETS];
 	size_t nhttps;
+	struct core_streams streams; /* behind a 101, or to be; core_http_stream.c */
+	struct loop_timer *streams_timer;
 	uint64_t held; /* bytes of HTTP bodies in hand */
 	uint32_t last_listener;
 	uint64_t last_ask;

@@ -87,6 +87,7 @@ core_http_free(struct core_http *h)
 	h->from.run->nhttps--;
 	h->from.run->core->nhttps--;
 	core_http_drop(h);
+	core_http_stream_free(h);
 	core_record_forget(h->ticket);
 	if (h->request != NULL)
 		core_approve_forget(h->request);
@@ -194,12 +195,35 @@ cut_off(struct core_http *h)
 void
 core_http_end(struct core_run *run, const struct core_target *target)
 {
+	const char *why = target != NULL ? "target" : "run";
+
 	for (size_t i = 0; run->nhttps != 0 && i < CORE_CONN_BUCKETS; i++) {
 		struct core_http *h, *next;
 
 		for (h = LIST_FIRST(&run->core->https[i]); h != NULL; h = next) {
 			next = LIST_NEXT(h, link);
-			if (h->from.run == run && (target == NULL || h->from.target == target))
+			if (h->from.run != run || (target != NULL && h->from.target != target))
+				continue;
+			if (h->stream == NULL || h->phase != CORE_HTTP_SENT) {
+				cut_off(h);
+				continue;
+			}
+			core_http_stream_cut(h, why);
+			if (target != NULL)
+				h->from.target = NULL; /* its place is another's soon */
+		}
+	}
+}
+
+void
+core_http_end_now(struct core_run *run)
+{
+	for (size_t i = 0; run->nhttps != 0 && i < CORE_CONN_BUCKETS; i++) {
+		struct core_http *h, *next;
+
+		for (h = LIST_FIRST(&run->core->https[i]); h != NULL; h = next) {
+			next = LIST_NEXT(h, link);
+			if (h->from.run == run)
 				cut_off(h);
 		}
 	}
@@ -227,6 +251,17 @@ closing_timeout(void *arg)
 	lost(h);
 }
 
+void
+core_http_cut(struct core_http *h)
+{
+	tell_abort(h);
+	h->gone = true;
+	if (h->timer != NULL)
+		return;
+	core_http_abort(h);
+	h->timer = loop_timer_add(h->from.run->core->loop, CLOSING_MS, closing_timeout, h);
+}
+
 /* Nobody waits for the answer any more. */
 static void
 client_gone(struct core_http *h)
@@ -239,11 +274,8 @@ client_gone(struct core_http *h)
 		core_http_step(h);
 		return;
 	case CORE_HTTP_SENT:
-		if (h->timer == NULL) {
-			core_http_abort(h);
-			h->timer =
-			    loop_timer_add(h->from.run->core->loop, CLOSING_MS, closing_timeout, h);
-		}
+		core_http_stream_gone(h, "client");
+		core_http_cut(h);
 		return;
 	case CORE_HTTP_FACTS:
 	case CORE_HTTP_LOOK:

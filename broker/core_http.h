@@ -106,7 +106,8 @@ struct core_http {
 	struct buf answer; /* of a refusal */
 	size_t receipt_at; /* where in it a receipt goes */
 	uint64_t sent_us;
-	uint8_t done; /* status of UH_DONE */
+	uint8_t done;		    /* status of UH_DONE */
+	struct core_stream *stream; /* leased with an upgrade; NULL: it was not */
 	struct loop_timer *timer;
 };
 
@@ -118,7 +119,11 @@ struct core_http *core_http_by_id(
     const struct core *c, uint64_t conn, uint64_t act); /* NULL: none */
 /* An action of that id is with upstream now. */
 bool core_http_in_flight(const struct core *c, const char *action);
-void core_http_end(struct core_run *run, const struct core_target *target); /* NULL: all */
+/* NULL: all. Streams end, too, but stay until their account has come: core_http_end_now(). */
+void core_http_end(struct core_run *run, const struct core_target *target);
+void core_http_end_now(struct core_run *run); /* whatever is left of the run's */
+/* Both sides are told; its account is waited for, not for ever. */
+void core_http_cut(struct core_http *h);
 void core_http_front_gone(struct core *c);
 void core_http_upstream_gone(struct core *c);
 int core_http_on_connect(
@@ -129,6 +134,15 @@ int core_http_on_hashed(
     struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
 int core_http_on_close(
     struct core_peer *p, struct rd *body, int *fds, size_t nfds, struct err *err);
+
+/* --- core_http_stream.c: what follows a 101 (docs/architecture.md) */
+/* It was leased: from here on it is looked at whether it may go on. Its head must stay. */
+void core_http_stream_begin(struct core_http *h);
+/* Core ends it; `why`: a word of the record, static. Once. */
+void core_http_stream_cut(struct core_http *h, const char *why);
+void core_http_stream_gone(struct core_http *h, const char *why); /* somebody else did */
+const char *core_http_stream_why(const struct core_http *h);	  /* NULL: nobody here did */
+void core_http_stream_free(struct core_http *h);		  /* nothing is fine */
 
 /* --- core_http_target.c: where it goes */
 /* Fills from.target, credential; refuses what names disagree on or the run may not reach. */

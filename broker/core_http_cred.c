@@ -169,6 +169,25 @@ names_talk(const struct scan *s, struct str name)
 	return s->h->model && http_name_is(name, "X-Session-Id");
 }
 
+/*
+ * Of an upgrade: extensions would change the frames, in which the run's secrets are looked for; and
+ * a subprotocol by that name is a bearer token, as browsers bring it to Kubernetes.
+ */
+static bool
+upgrade_field(struct scan *s, const struct http_field *f)
+{
+	static const char bearer[] = "base64url.bearer.";
+
+	if (http_name_is(f->name, "Sec-WebSocket-Extensions"))
+		return false;
+	if (http_name_is(f->name, "Sec-WebSocket-Protocol") && f->value.n != 0 &&
+	    memmem(f->value.p, f->value.n, bearer, sizeof(bearer) - 1) != NULL) {
+		carrier(s->h, "field", f->name, f->value);
+		return false;
+	}
+	return true;
+}
+
 /* False: it does not go out. */
 static bool
 field_scan(struct scan *s, const struct http_field *f)
@@ -198,6 +217,8 @@ field_scan(struct scan *s, const struct http_field *f)
 		carrier(s->h, "field", f->name, f->value);
 		return false;
 	}
+	if (s->h->view.upgrade && !upgrade_field(s, f))
+		return false;
 	look(s->h, "field", f->name, f->value);
 	look(s->h, "field name", STR(""), f->name);
 	if (http_name_is(f->name, HTTP_RECEIPT)) /* only the broker gives those */
@@ -210,14 +231,18 @@ static void
 fields_scan(struct scan *s)
 {
 	struct core_http *h = s->h;
+	struct str protocol;
 
-	h->fields = xcalloc(h->req->nfields + 3, sizeof(*h->fields)); /* and what a look adds */
+	h->fields = xcalloc(h->req->nfields + 4, sizeof(*h->fields)); /* and what a look adds */
 	for (size_t i = 0; i < h->req->nfields; i++)
 		if (field_scan(s, &h->req->fields[i]))
 			h->fields[h->nfields++] = h->req->fields[i];
 	if (s->searched)
 		h->fields[h->nfields++] =
 		    (struct http_field){STR("Accept-Encoding"), STR("identity")};
+	/* The one field of a connection that goes out: what people sign, and what was leased. */
+	if (h->view.upgrade && http_upgrade_asks(h->req, &protocol))
+		h->fields[h->nfields++] = (struct http_field){STR("Upgrade"), protocol};
 }
 
 /* --- target ---------------------------------------------------------------------- */

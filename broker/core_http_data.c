@@ -137,6 +137,7 @@ core_http_data_request(const struct core_http *h, struct jcs *j)
 {
 	const struct policy_target *t = core_http_policy(h);
 	struct hash query = {0};
+	struct str protocol;
 
 	jcs_open(j, "http");
 	jcs_str_lossy(j, "authority", str_z(h->from.address));
@@ -164,6 +165,8 @@ core_http_data_request(const struct core_http *h, struct jcs *j)
 		jcs_int(j, "status", h->status);
 	put_raw_target(h, j);
 	put_text(j, "title", h->title);
+	if (h->view.upgrade && http_upgrade_asks(h->req, &protocol))
+		jcs_str(j, "upgrade", protocol);
 	if (t != NULL && t->via.n != 0)
 		jcs_str(j, "upstream_proxy", t->via);
 	jcs_z(j, "via", via_name(h->via));
@@ -195,6 +198,18 @@ put_condition(const struct core_http *h, const struct core_http_done *d, struct 
 		jcs_z(j, "condition", "held");
 }
 
+/* Why a stream ended: what core knows of it goes before what upstream saw. */
+static void
+put_ended(const struct core_http *h, const struct core_http_done *d, struct jcs *j)
+{
+	static const char *const words[CORE_ENDED_COUNT] = {
+	    "", "server", "client", "silent", "limit", "protocol", "broker", "lost"};
+	const char *why = core_http_stream_why(h);
+
+	if (d->ended != CORE_ENDED_NONE && d->ended < CORE_ENDED_COUNT)
+		jcs_z(j, "ended", why != NULL ? why : words[d->ended]);
+}
+
 void
 core_http_data_outcome(const struct core_http *h, const struct core_http_done *d, struct buf *out)
 {
@@ -210,12 +225,13 @@ core_http_data_outcome(const struct core_http *h, const struct core_http_done *d
 	put_count(&j, "answer_bytes", d->answer_bytes);
 	if (d->http_status != 0)
 		put_hash(&j, "answer_sha256", &d->answer_sha);
-	if (sent && h->body != CORE_BODY_NONE) {
+	if (sent && (h->body != CORE_BODY_NONE || d->ended != CORE_ENDED_NONE)) {
 		put_count(&j, "body_bytes", d->body_bytes);
 		put_hash(&j, "body_sha256", &d->body_sha);
 	}
 	put_condition(h, d, &j);
 	put_count(&j, "duration_us", clock_boot_us() - h->sent_us);
+	put_ended(h, d, &j);
 	if (d->http_status != 0)
 		jcs_int(&j, "http_status", d->http_status);
 	if (d->message.n != 0)

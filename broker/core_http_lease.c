@@ -13,7 +13,8 @@
 
 #include "common/banned.h"
 
-enum { LEASE_NONE, LEASE_INLINE, LEASE_SEALED, LEASE_LENGTH, LEASE_STREAMED }; /* of UH_SEND */
+/* Of UH_SEND. */
+enum { LEASE_NONE, LEASE_INLINE, LEASE_SEALED, LEASE_LENGTH, LEASE_STREAMED, LEASE_UPGRADE };
 
 struct request {
 	uint64_t bit; /* CORE_LOOK_BIT, or 0 */
@@ -32,6 +33,8 @@ name_put(struct buf *b, const struct core_http *h)
 static uint8_t
 body_kind(const struct core_http *h)
 {
+	if (h->view.upgrade)
+		return LEASE_UPGRADE;
 	if (h->body == CORE_BODY_NONE)
 		return LEASE_NONE;
 	if (h->body == CORE_BODY_INLINE)
@@ -44,7 +47,7 @@ body_kind(const struct core_http *h)
 static uint64_t
 most(const struct core_http *h, const struct policy_target *t)
 {
-	if (h->body == CORE_BODY_LENGTH || h->bound)
+	if (!h->view.upgrade && (h->body == CORE_BODY_LENGTH || h->bound))
 		return h->length;
 	return t->max_body != 0 ? t->max_body : CORE_HTTP_BODY_MAX;
 }
@@ -93,10 +96,10 @@ body_put(struct buf *b, const struct core_http *h, const struct policy_target *t
 {
 	static const struct hash none;
 	uint8_t kind = body_kind(h);
-	bool streamed = kind >= LEASE_LENGTH;
+	bool streamed = kind == LEASE_LENGTH || kind == LEASE_STREAMED;
 
 	buf_u8(b, kind);
-	buf_u64(b, streamed ? most(h, t) : h->length);
+	buf_u64(b, kind >= LEASE_LENGTH ? most(h, t) : h->length);
 	buf_lstr(b, kind == LEASE_INLINE ? h->bytes : STR(""));
 	buf_u8(b, streamed && h->expect && !h->start ? 1 : 0); /* it was asked for */
 	buf_u8(b, h->bound ? 1 : 0);
@@ -209,10 +212,11 @@ static void
 go_send(const struct core_http *h, const struct policy_target *t, bool beyond)
 {
 	AUTO_BUF struct buf b = BUF(1024), receipt = BUF(RECEIPT_MAX);
-	bool streamed = body_kind(h) >= LEASE_LENGTH;
+	uint8_t kind = body_kind(h);
+	bool streamed = kind >= LEASE_LENGTH;
 
 	name_put(&b, h);
-	buf_u8(&b, streamed ? 1 : 0);
+	buf_u8(&b, kind == LEASE_UPGRADE ? 2 : streamed ? 1 : 0);
 	buf_u64(&b, streamed ? most(h, t) : 0);
 	buf_u8(&b, beyond ? 1 : 0);
 	core_receipt_put(h->from.run->core, &h->a->receipt, &receipt);
@@ -245,7 +249,7 @@ lease_put(struct buf *b, struct core_http *h, const struct request *r,
 		body_put(b, h, t);
 	credential_put(b, h, e);
 	others_put(b, h, &others);
-	buf_u8(b, !look && (h->a->effects & ~EFFECT_SET_DATA) != 0 ? 1 : 0);
+	buf_u8(b, !look && (h->view.upgrade || (h->a->effects & ~EFFECT_SET_DATA) != 0) ? 1 : 0);
 	seal_put(b, h, look);
 	via_put(b, t, via);
 	*ret_t = t;

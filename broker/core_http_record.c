@@ -8,6 +8,7 @@
 #include "broker/core_attempt.h"
 #include "broker/core_data.h"
 #include "broker/core_receipt.h"
+#include "broker/core_run.h"
 #include "broker/core_witness.h"
 #include "common/httplease.h"
 #include "common/log.h"
@@ -52,7 +53,10 @@ send(struct core_http *h)
 	if (core_http_look_bind_body(h, &err) == 0 && core_http_lease(h, &err) == 0) {
 		h->phase = CORE_HTTP_SENT;
 		h->sent_us = clock_boot_us();
-		core_http_drop(h);
+		if (h->view.upgrade)
+			core_http_stream_begin(h);
+		else
+			core_http_drop(h);
 		return;
 	}
 	log_warn("action %s is not sent: %s", h->a->id, err.msg);
@@ -267,6 +271,7 @@ outcome(struct core_http *h, struct core_http_done *d)
 	struct core_run *run = h->from.run;
 	AUTO_BUF struct buf b = BUF(CORE_RECORD_DATA_MAX);
 	struct blob_ref ref;
+	bool stream;
 
 	d->answer = answer_ref(h, d, &ref);
 	h->phase = CORE_HTTP_OUTCOME;
@@ -274,6 +279,8 @@ outcome(struct core_http *h, struct core_http_done *d)
 	if (is_failed(d->status))
 		answer_failed(h, d);
 	core_http_data_outcome(h, d, &b);
+	stream = h->stream != NULL;
+	core_http_stream_free(h);
 	h->ticket = core_record(run->core, &(struct core_append){.type = "outcome",
 					       .run = run->id,
 					       .data = &b,
@@ -289,6 +296,8 @@ outcome(struct core_http *h, struct core_http_done *d)
 		h->ticket = NULL;
 		finished(h, 0);
 	}
+	if (stream)
+		core_run_stream_ended(run);
 }
 
 /* --- UH_DONE --------------------------------------------------------------------- */
@@ -315,9 +324,11 @@ done_read(struct rd *r, struct core_http_done *d, struct err *err)
 	d->peer = rd_lstr(r);
 	d->peer_cert = rd_lstr(r);
 	d->reflected = rd_u32(r);
+	d->ended = rd_u8(r);
 	d->message = rd_lstr(r);
 	d->blob = rd_lstr(r);
-	if (!rd_end(r) || d->status < 1 || d->status > 5 || d->http_status > 999)
+	if (!rd_end(r) || d->status < 1 || d->status > 5 || d->http_status > 999 ||
+	    d->ended >= CORE_ENDED_COUNT)
 		return err_set(err, ERR_PROTOCOL, "UH_DONE is malformed");
 	return 0;
 }

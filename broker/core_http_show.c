@@ -133,6 +133,10 @@ core_http_show(const struct core_http *h)
 		else
 			enc_percent(&b, f->value);
 	}
+	if (h->view.upgrade)
+		buf_put_z(&b,
+		    "\n\n(it asks to switch protocols: what passes then, in both directions, is "
+		    "neither shown nor judged)");
 	body_show(&b, h);
 	return buf_dup_z(&b);
 }
@@ -160,7 +164,8 @@ changes(struct str name)
 {
 	static const char *const names[] = {"Date", "X-Request-Id", "Request-Id",
 	    "X-Correlation-Id", "Traceparent", "Tracestate", "X-Amzn-Trace-Id", "X-B3-TraceId",
-	    "X-B3-SpanId", "X-B3-ParentSpanId", "X-B3-Sampled", "X-B3-Flags", "Kubectl-Session"};
+	    "X-B3-SpanId", "X-B3-ParentSpanId", "X-B3-Sampled", "X-B3-Flags", "Kubectl-Session",
+	    HTTP_WEBSOCKET_KEY};
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
 		if (http_name_is(name, names[i]))

@@ -31,6 +31,8 @@
 
 #include "common/banned.h"
 
+#define STREAMS_MS 300
+
 struct core_run *
 core_run_find(const struct core *c, struct str id)
 {
@@ -194,7 +196,7 @@ core_run_free(struct core_run *run)
 	TAILQ_REMOVE(&run->core->runs, run, link);
 	run->core->nruns--;
 	core_pg_end(run, NULL, "the run has ended");
-	core_http_end(run, NULL);
+	core_http_end_now(run);
 	core_facts_drop(run);
 	core_approve_free_all(run);
 	core_run_parser_gone(run);
@@ -334,11 +336,11 @@ kill_agent(struct core_run *run, struct str text)
 }
 
 static void
-end_record(struct core_run *run, struct str text)
+end_record(struct core_run *run)
 {
 	AUTO_BUF struct buf b = BUF(16384);
 
-	core_data_run_end(&b, run->end_status, text, run->spent);
+	core_data_run_end(&b, run->end_status, str_z(run->end_text), run->spent);
 	run->ticket = core_record(run->core, &(struct core_append){.type = "run.end",
 						 .run = run->id,
 						 .flags = CORE_REC_CHECKPOINT,
@@ -349,6 +351,17 @@ end_record(struct core_run *run, struct str text)
 		tell_agent(run, ERR_UNAVAILABLE);
 		core_run_free(run);
 	}
+}
+
+/* The accounts of its streams should stand before its end; they are not waited for for long. */
+static void
+streams_late(void *arg)
+{
+	struct core_run *run = arg;
+
+	run->until = NULL;
+	core_http_end_now(run);
+	end_record(run);
 }
 
 void
@@ -398,7 +411,20 @@ core_run_end(struct core_run *run, const char *status, struct str text, bool by_
 	core_run_parser_gone(run);
 	free(run->end_status);
 	run->end_status = xstrdup(status);
-	end_record(run, text);
+	run->end_text = str_dup(text);
+	if (run->nstreams != 0)
+		run->until = loop_timer_add(c->loop, STREAMS_MS, streams_late, run);
+	else
+		end_record(run);
+}
+
+void
+core_run_stream_ended(struct core_run *run)
+{
+	if (run->state != CORE_RUN_ENDING || run->nstreams != 0 || run->until == NULL)
+		return;
+	loop_timer_del(TAKE_PTR(run->until));
+	end_record(run);
 }
 
 void

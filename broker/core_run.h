@@ -39,6 +39,8 @@ void core_run_serve(struct core_run *run);
 void core_run_end(struct core_run *run, const char *status, struct str text, bool by_agent);
 /* The same by a person, who is on the record with the reason. */
 void core_run_revoke(struct core_run *run, const char *by, struct str reason);
+/* One of its streams has its outcome: of a run that ends it was waited for. */
+void core_run_stream_ended(struct core_run *run);
 void core_run_parser_gone(struct core_run *run);
 
 /* Peers come and go. */

@@ -58,6 +58,8 @@ struct front_proto {
 	bool (*reads)(const struct front_conn *c);
 	/* Takes what it can of front_conn_in(), by c->in_at. */
 	void (*input)(struct front_conn *c);
+	/* The client sends no more; false, or NULL: it is gone. */
+	bool (*eof)(struct front_conn *c);
 	/* TLS stands. */
 	void (*secured)(struct front_conn *c);
 	/* Says why as far as the stream allows, then the end. */
@@ -145,6 +147,7 @@ struct front_conn {
 	bool queued;  /* in hub->dirty */
 	bool blocked; /* reading has stopped: `in` is full */
 	bool stalled; /* waits for a wire to drain */
+	bool ended;   /* the client sends no more */
 	bool shut;    /* our half of the stream is closed */
 	bool counted; /* in listener->sessions */
 	bool paused;  /* proto->pause told */

@@ -177,7 +177,7 @@ reads(const struct front_conn *c)
 	switch (c->phase) {
 	case FRONT_HANDSHAKE:
 	case FRONT_CLOSING: return true;
-	case FRONT_OPEN: return !c->blocked && c->proto->reads(c);
+	case FRONT_OPEN: return !c->blocked && !c->ended && c->proto->reads(c);
 	case FRONT_LEAF:
 	case FRONT_CLEAR:
 	case FRONT_DEAD: break;
@@ -352,6 +352,11 @@ read_more(struct front_conn *c)
 		c->in.n -= room - (n > 0 ? (size_t)n : 0);
 		if (n == TLSIO_AGAIN)
 			break;
+		if (n == 0 && c->proto->eof != NULL && c->proto->eof(c)) {
+			c->ended = true;
+			feed(c);
+			break;
+		}
 		if (n <= 0) {
 			front_conn_end(c);
 			break;

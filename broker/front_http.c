@@ -264,6 +264,7 @@ const struct front_proto front_http_proto = {
     .free = http_free,
     .reads = reads,
     .input = input,
+    .eof = front_http_stream_eof,
     .secured = secured,
     .over = over,
     .timeout = timeout,

@@ -38,6 +38,9 @@ struct front_exchange {
 	bool faulty;
 	bool go;	 /* H_GO came */
 	bool hold, done; /* H_GO's; H_DONE came */
+	bool upgrade;	 /* H_GO's: a 101 may come, and a stream behind it */
+	bool stream;	 /* it came */
+	bool eof;	 /* of the stream: no more comes than what is here */
 	bool last;	 /* the connection ends behind the answer */
 	struct buf ask;	 /* H_ACT as far as it is known */
 	size_t head_at;	 /* in it, up to its end, as long as no body is there */
@@ -116,6 +119,16 @@ bool front_http_stream(struct front_conn *c, uint64_t most);
 /* UF_MORE. */
 void front_http_more(struct front_conn *c, uint32_t bytes);
 
+
+/* --- front_http_stream.c: behind a 101 */
+/* UF_HEAD: notes that the stream begins; false: that could not be. *ret borrowed from f. */
+bool front_http_stream_head(
+    struct front_conn *c, const struct http_field *f, size_t n, struct str *ret_protocol);
+/* Both have spoken: the client is read. */
+void front_http_stream_begin(struct front_conn *c);
+/* The client sends no more; false: then it is gone. */
+bool front_http_stream_eof(struct front_conn *c);
+
 /* --- front_http_answer.c: what the client is told */
 struct front_answer {
 	uint64_t act; /* 0: of CONNECT */
@@ -132,7 +145,8 @@ void front_http_problem(struct front_conn *c, unsigned status, const char *detai
 /* The answer breaks off here, and the client can tell. */
 void front_http_cut(struct front_conn *c);
 /* H_GO; false: core is out of step. */
-bool front_http_go(struct front_conn *c, bool body, uint64_t most, bool hold, struct str receipt);
+bool front_http_go(
+    struct front_conn *c, uint8_t body, uint64_t most, bool hold, struct str receipt);
 void front_http_done(struct front_conn *c);
 /* Of upstream: false when it is none that could follow what came before. */
 bool front_http_head(struct front_conn *c, unsigned status, const struct http_field *f, size_t n);

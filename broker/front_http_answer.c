@@ -172,7 +172,7 @@ put_piece(struct front_conn *c, struct str s)
 {
 	struct front_exchange *x = &c->http->x;
 
-	if (x->go && !x->hold) {
+	if (x->go && (!x->hold || x->stream)) {
 		x->begun = true;
 		front_conn_put(c, s);
 		return true;
@@ -190,7 +190,7 @@ finish(struct front_conn *c)
 {
 	struct front_exchange *x = &c->http->x;
 
-	if (!x->go || !x->ended || (x->hold && !x->done))
+	if (!x->go || !x->ended || (x->hold && !x->done && !x->stream))
 		return;
 	let_go(c, x->held.n);
 	if (x->framing == HTTP_BODY_CHUNKED && !x->answered)
@@ -239,14 +239,39 @@ interim(struct front_conn *c, unsigned status, const struct http_field *f, size_
 	front_conn_put(c, buf_str(&b));
 }
 
+/* In one piece; what the server sends right behind it follows in the same write. */
+static bool
+switched(struct front_conn *c, const struct http_field *f, size_t n)
+{
+	struct front_exchange *x = &c->http->x;
+	AUTO_BUF struct buf b = BUF(ANSWER_MAX);
+	struct str protocol;
+
+	if (!front_http_stream_head(c, f, n, &protocol))
+		return false;
+	http_put_status(&b, 101);
+	put_receipt(x, &b);
+	put_fields(&b, f, n, false);
+	http_put_field(&b, STR("Upgrade"), protocol);
+	http_put_field(&b, STR("Connection"), STR("Upgrade"));
+	http_put_end(&b);
+	if (buf_over(&b) || !put_piece(c, buf_str(&b)))
+		return false;
+	if (x->go)
+		front_http_stream_begin(c);
+	return true;
+}
+
 bool
 front_http_head(struct front_conn *c, unsigned status, const struct http_field *f, size_t n)
 {
 	struct front_exchange *x = &c->http->x;
 	AUTO_BUF struct buf b = BUF(ANSWER_MAX);
 
-	if (x->headed || status < 100 || status > 999 || status == 101 || !lawful(f, n))
+	if (x->headed || status < 100 || status > 999 || !lawful(f, n))
 		return false;
+	if (status == 101)
+		return switched(c, f, n);
 	if (status < 200) {
 		interim(c, status, f, n);
 		return true;
@@ -314,21 +339,27 @@ front_http_end(struct front_conn *c, bool whole)
 /* --- core's word ---------------------------------------------------------------------- */
 
 bool
-front_http_go(struct front_conn *c, bool body, uint64_t most, bool hold, struct str receipt)
+front_http_go(struct front_conn *c, uint8_t body, uint64_t most, bool hold, struct str receipt)
 {
 	struct front_exchange *x = &c->http->x;
 
-	if (x->faulty || x->go || x->sink != FRONT_SINK_NONE || body == (x->whole && !x->started))
+	if (x->faulty || x->go || x->sink != FRONT_SINK_NONE ||
+	    (body == 1) == (x->whole && !x->started) || (x->stream && body != 2))
 		return false;
-	if (body && !front_http_stream(c, most))
+	if (body == 1 && !front_http_stream(c, most))
 		return true;
 	x->go = true;
 	x->hold = hold;
+	x->upgrade = body == 2;
+	if (x->upgrade)
+		x->most = most;
 	buf_put_str(&x->receipt, receipt);
 	put_receipt_late(x);
-	let_go(c, hold ? x->held_last : x->held.n);
+	let_go(c, hold && !x->stream ? x->held_last : x->held.n);
+	if (x->stream && !x->ended)
+		front_http_stream_begin(c);
 	finish(c);
-	if (body)
+	if (body == 1)
 		front_conn_kick(c);
 	return true;
 }

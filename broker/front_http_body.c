@@ -238,7 +238,7 @@ set_clock(struct front_conn *c)
 	    c->http->state == FRONT_HTTP_BODY ||
 	    (x->sink != FRONT_SINK_NONE && x->part.n < x->part.max && (!x->expect || x->continued));
 
-	if (c->phase == FRONT_OPEN)
+	if (c->phase == FRONT_OPEN && !x->stream) /* a stream may be silent */
 		front_conn_deadline(c, wants && !x->whole ? c->hub->clocks.body : 0);
 }
 
@@ -253,6 +253,7 @@ front_http_body(struct front_conn *c)
 		return;
 	while (advance(c))
 		;
+	x->whole |= x->eof && front_conn_in(c).n == 0;
 	if (x->sink == FRONT_SINK_STREAM)
 		send_part(c);
 	set_clock(c);

@@ -82,12 +82,12 @@ on_go(struct front_hub *h, struct rd *b, int *fds, struct err *err)
 	struct front_conn *c;
 
 	(void)fds;
-	if (!rd_end(b) || body > 1 || hold > 1 || !http_is_value(receipt))
+	if (!rd_end(b) || body > 2 || hold > 1 || !http_is_value(receipt))
 		return front_hub_malformed(err);
 	c = in_flight(h, id, act);
 	if (c == NULL)
 		return 0;
-	if (!front_http_go(c, body == 1, most, hold == 1, receipt))
+	if (!front_http_go(c, body, most, hold == 1, receipt))
 		return out_of_step(c, "H_GO");
 	return 0;
 }

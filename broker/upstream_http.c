@@ -17,7 +17,9 @@
 const char *const upstream_syscalls[] = {"socket", "connect", "setsockopt", "getsockname",
     "getpeername",
     /* directories of reference targets, which Landlock leaves alone */
-    "openat2", "getdents64", NULL};
+    "openat2", "getdents64",
+    /* what libcurl wakes itself by, in a multi of a stream's own */
+    "socketpair", NULL};
 
 static struct exchanges *
 bucket(struct upstream_http *h, uint64_t conn)
@@ -67,6 +69,7 @@ exchange_free(struct exchange *x)
 	free(x->proxy.host);
 	free(x->proxy.user);
 	free(x->method);
+	stream_free(x->stream);
 	explicit_bzero(x, sizeof(*x));
 	free(x);
 }
@@ -108,6 +111,7 @@ put_done(struct exchange *x, const char *why)
 	buf_lz(b, x->peer);
 	buf_lz(b, x->cert);
 	buf_u32(b, x->answer != NULL ? answer_replaced(x->answer) : 0);
+	buf_u8(b, stream_ended(x));
 	put_why(x, why, b);
 }
 
@@ -172,6 +176,8 @@ limit_of(const struct exchange *x)
 {
 	const struct upstream_http_times *t = &x->h->times;
 
+	if (x->stream != NULL && x->sent)
+		return stream_limit(x);
 	if (!x->sent)
 		return t->connect;
 	if (answer_status(x->answer) != 0 || (body_is_streamed(x->body) && !body_is_whole(x->body)))
@@ -198,6 +204,7 @@ on_tick(void *arg)
 		return;
 	}
 	x->tick = NULL;
+	x->silent = true;
 	why = xasprintf(!x->sent			? "no connection to %s:%u within %u ms"
 			: answer_status(x->answer) == 0 ? "no answer from %s:%u within %u ms"
 							: "%s:%u was silent for %u ms",
@@ -338,7 +345,9 @@ on_front_body(struct upstream_http *h, struct rd *b, int *fds, struct err *err)
 		*err = why;
 		return rc;
 	}
-	if (rc != 0)
+	if (rc != 0 && x->stream != NULL)
+		stream_over(x, why.msg);
+	else if (rc != 0)
 		exchange_end(x, END_BODY, why.msg);
 	else if (x->send_paused)
 		transfer_resume(x);

@@ -34,10 +34,19 @@ struct upstream_http_times {
 	unsigned idle;	  /* between bytes, while front takes them */
 	unsigned expect;  /* for 100 Continue; then the body is sent all the same */
 	unsigned keep;	  /* a connection that nobody uses */
+	unsigned stream;  /* without a byte of a stream behind a 101, in either direction */
+	unsigned half;	  /* the same once its client has ended */
+	unsigned settle;  /* that a stream's bytes wait for more, since they may begin a secret */
 };
-#define UPSTREAM_HTTP_TIMES            \
-	((struct upstream_http_times){ \
-	    .connect = 20000, .first = 600000, .idle = 300000, .expect = 1000, .keep = 30000})
+#define UPSTREAM_HTTP_TIMES                             \
+	((struct upstream_http_times){.connect = 20000, \
+	    .first = 600000,                            \
+	    .idle = 300000,                             \
+	    .expect = 1000,                             \
+	    .keep = 30000,                              \
+	    .stream = 3600000,                          \
+	    .half = 30000,                              \
+	    .settle = 50})
 
 /* Before confinement, once in a process. The hub must outlive it. */
 int upstream_http_new(

@@ -10,6 +10,8 @@
 
 #include "broker/upstream_scrub.h"
 #include "broker/upstream_unpack.h"
+#include "broker/upstream_upgrade.h"
+#include "broker/upstream_ws.h"
 #include "common/ipc.h"
 #include "common/log.h"
 #include "common/xalloc.h"
@@ -27,9 +29,13 @@ struct answer {
 	unsigned interim, status;
 	bool known; /* how much content there must be: left */
 	uint64_t left, bytes;
-	struct scrub *scrub;   /* NULL: there is no secret to look for */
-	struct unpack *unpack; /* NULL: the content is what it is */
-	struct buf out;	       /* settled content, behind room for a frame's head */
+	struct scrub *scrub;	 /* NULL: there is no secret to look for */
+	struct scrub_set *set;	 /* of the scrubber, which holds it */
+	struct unpack *unpack;	 /* NULL: the content is what it is */
+	struct upgrade_ask *ask; /* what was asked for; NULL: no other protocol */
+	struct ws *ws;		 /* it is WebSocket now */
+	enum http_body framing;
+	struct buf out; /* settled content, behind room for a frame's head */
 	struct hash_ctx *hash;
 	uint64_t seal_most;
 	struct buf seal;
@@ -61,10 +67,13 @@ answer_new(const struct upstream_lease *l, struct scrub_set *set, answer_send_fn
 	a->to_head = str_eqz(l->method, "HEAD");
 	a->hash = hash_begin();
 	buf_init(&a->head, HTTP_HEAD_MAX);
-	buf_init(&a->out, FRAME_HEAD + 5 * ANSWER_FRAME); /* the scrubber may let go of more */
+	buf_init(&a->out, FRAME_HEAD + 8 * ANSWER_FRAME); /* the scrubber may let go of more */
 	frame_begin(a);
 	if (set != NULL)
 		a->scrub = scrub_new(set);
+	a->set = set;
+	if (l->body == LEASE_UPGRADE)
+		a->ask = upgrade_ask_new(l->fields, l->nfields);
 	a->seal_most = l->seal < BLOB_PLAIN_MAX ? l->seal : BLOB_PLAIN_MAX;
 	buf_init(&a->seal, a->seal_most);
 	if (a->seal_most != 0) {
@@ -85,6 +94,8 @@ answer_free(struct answer *a)
 		(void)hash_end(a->hash);
 	scrub_free(a->scrub);
 	unpack_free(a->unpack);
+	upgrade_ask_free(a->ask);
+	ws_free(a->ws);
 	secret_free(a->key);
 	buf_free(&a->head);
 	buf_free(&a->out);
@@ -162,6 +173,12 @@ send_head(struct answer *a, const struct http_response *r)
 		put_field(a, &fields, f);
 		n++;
 	}
+	if (r->status == 101) {
+		struct http_field f = {STR("Upgrade"), upgrade_protocol(a->ask)};
+
+		put_field(a, &fields, &f);
+		n++;
+	}
 	buf_u64(&b, a->conn);
 	buf_u64(&b, a->act);
 	buf_u16(&b, (uint16_t)r->status);
@@ -199,8 +216,26 @@ final_head(struct answer *a, const struct http_response *r, struct err *err)
 		a->unpack = unpack_new(take_plain, a);
 	}
 	a->status = r->status;
+	a->framing = r->body;
 	a->known = r->body == HTTP_BODY_LENGTH || r->body == HTTP_BODY_NONE;
 	a->left = r->body == HTTP_BODY_LENGTH ? r->length : 0;
+	note_media(a, r);
+	send_head(a, r);
+	return 0;
+}
+
+/* What is searched after it: each message of a WebSocket, or the stream as one text. */
+static int
+switched(struct answer *a, const struct http_response *r, struct err *err)
+{
+	int rc = upgrade_check(a->ask, r, err);
+
+	if (rc != 0)
+		return rc;
+	a->status = r->status;
+	a->framing = HTTP_BODY_CLOSE;
+	if (str_ieqz(upgrade_protocol(a->ask), HTTP_WEBSOCKET))
+		a->ws = ws_new(a->set);
 	note_media(a, r);
 	send_head(a, r);
 	return 0;
@@ -216,10 +251,9 @@ head_done(struct answer *a, unsigned *ret_head, struct err *err)
 		(void)err_wrap(err, "the server's answer");
 		return err->code = ERR_UPSTREAM;
 	}
-	if (r.status == 101)
-		return err_set(
-		    err, ERR_UPSTREAM, "the server switches to a protocol that nobody asked for");
 	*ret_head = r.status;
+	if (r.status == 101)
+		return switched(a, &r, err);
 	if (r.status >= 200)
 		return final_head(a, &r, err);
 	if (++a->interim > ANSWER_INTERIM_MAX)
@@ -301,9 +335,30 @@ take_plain(void *arg, struct str bytes)
 	}
 }
 
+static int
+take_frames(struct answer *a, struct str bytes, struct err *err)
+{
+	int rc = 0;
+
+	while (rc == 0 && bytes.n != 0) {
+		struct str piece =
+		    str_mem(bytes.p, bytes.n < UPSTREAM_WS_PIECE ? bytes.n : UPSTREAM_WS_PIECE);
+
+		rc = ws_feed(a->ws, piece, &a->out, err);
+		if (buf_over(&a->out))
+			fatal("a stream does not fit its buffer");
+		bytes = str_mem(bytes.p + piece.n, bytes.n - piece.n);
+		while (a->out.n - FRAME_HEAD >= ANSWER_FRAME)
+			frame_send(a, ANSWER_FRAME);
+	}
+	return rc != 0 ? err->code = ERR_UPSTREAM : 0;
+}
+
 int
 answer_content(struct answer *a, struct str bytes, struct err *err)
 {
+	if (a->ws != NULL)
+		return take_frames(a, bytes, err);
 	a->left -= a->known && a->left >= bytes.n ? bytes.n : 0;
 	if (a->unpack != NULL)
 		return unpack_feed(a->unpack, bytes, err);
@@ -320,9 +375,9 @@ answer_end(struct answer *a, bool whole, struct err *err)
 	if (a->status == 0)
 		return 0;
 	/* What looked like the beginning of the secret was it not, or is all that came of it. */
-	if (a->scrub != NULL)
-		scrub_end(a->scrub, &a->out);
-	answer_flush(a);
+	if (a->ws != NULL)
+		ws_end(a->ws, &a->out);
+	answer_settle(a);
 	if (whole && a->known && a->left != 0)
 		rc = err_set(err, ERR_UPSTREAM, "%llu bytes of the answer are missing",
 		    (unsigned long long)a->left);
@@ -333,6 +388,35 @@ answer_end(struct answer *a, bool whole, struct err *err)
 	buf_u8(&b, whole && rc == 0 ? 1 : 0);
 	a->send(a->arg, MSG_UF_END, &b);
 	return rc;
+}
+
+/* --- read from the connection itself ------------------------------------------------ */
+
+bool
+answer_switched(const struct answer *a)
+{
+	return a->status == 101;
+}
+
+enum http_body
+answer_framing(const struct answer *a, uint64_t *ret_length)
+{
+	*ret_length = a->left;
+	return a->framing;
+}
+
+bool
+answer_waits(const struct answer *a)
+{
+	return a->ws == NULL && a->scrub != NULL && scrub_waits(a->scrub);
+}
+
+void
+answer_settle(struct answer *a)
+{
+	if (a->scrub != NULL)
+		scrub_end(a->scrub, &a->out);
+	answer_flush(a);
 }
 
 /* --- the account of it ----------------------------------------------------------- */
@@ -353,7 +437,9 @@ answer_sent(struct answer *a, struct hash *ret)
 uint32_t
 answer_replaced(const struct answer *a)
 {
-	return a->scrub != NULL ? scrub_count(a->scrub) : 0;
+	uint32_t n = a->scrub != NULL ? scrub_count(a->scrub) : 0;
+
+	return a->ws != NULL ? n + ws_replaced(a->ws) : n;
 }
 
 void

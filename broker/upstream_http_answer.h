@@ -38,6 +38,16 @@ void answer_flush(struct answer *a);
  */
 int answer_end(struct answer *a, bool whole, struct err *err);
 
+/*
+ * How the content of a final answer that is read from the connection itself ends. Of a 101 that was
+ * agreed to it never does: what follows is a stream, passed on as content by answer_content().
+ */
+bool answer_switched(const struct answer *a);
+enum http_body answer_framing(const struct answer *a, uint64_t *ret_length);
+/* Bytes of a stream are held back, since they may begin a secret; and they are let go of. */
+bool answer_waits(const struct answer *a);
+void answer_settle(struct answer *a);
+
 unsigned answer_status(const struct answer *a);		  /* of the final head; 0: none */
 uint64_t answer_sent(struct answer *a, struct hash *ret); /* content; call it once, last */
 uint32_t answer_replaced(const struct answer *a);

@@ -19,7 +19,7 @@
 
 struct body {
 	enum lease_body kind;
-	uint64_t length; /* of LEASE_CHUNKED: at most */
+	uint64_t length; /* of LEASE_CHUNKED, LEASE_UPGRADE: at most */
 	int fd;
 	struct buf data; /* inline, or what came from front and has not gone */
 	size_t at;
@@ -177,7 +177,7 @@ body_free(struct body *b)
 bool
 body_is_streamed(const struct body *b)
 {
-	return b->kind == LEASE_STREAM || b->kind == LEASE_CHUNKED;
+	return b->kind == LEASE_STREAM || b->kind == LEASE_CHUNKED || b->kind == LEASE_UPGRADE;
 }
 
 bool
@@ -191,6 +191,8 @@ body_is_whole(const struct body *b)
 uint64_t
 body_wire_length(const struct body *b)
 {
+	if (b->kind == LEASE_UPGRADE)
+		return 0;
 	return b->kind == LEASE_CHUNKED ? UINT64_MAX : b->length;
 }
 
@@ -363,5 +365,7 @@ body_read(struct body *b, void *to, size_t room, size_t *ret_n, struct err *err)
 	*ret_n = take_data(b, to, room);
 	if (*ret_n != 0)
 		return BODY_MORE;
+	if (b->kind == LEASE_UPGRADE)
+		return b->last ? BODY_END : BODY_WAIT;
 	return b->sent == b->length && (b->kind == LEASE_INLINE || b->last) ? BODY_END : BODY_WAIT;
 }

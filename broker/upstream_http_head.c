@@ -167,9 +167,13 @@ put_first(const struct upstream_lease *l, struct curl_slist **list, struct buf *
 	lease_authority(l, line);
 	if (l->body == LEASE_CHUNKED)
 		buf_put_z(line, "\r\nTransfer-Encoding: chunked");
+	else if (l->body == LEASE_UPGRADE)
+		buf_put_z(line, wants_length(l->method) ? "\r\nContent-Length: 0" : "");
 	else if (l->body != LEASE_NONE || wants_length(l->method))
 		buf_printf(line, "\r\nContent-Length: %llu", (unsigned long long)l->length);
-	if (l->body != LEASE_NONE && (streamed || l->length != 0))
+	if (l->body == LEASE_UPGRADE)
+		buf_put_z(line, "\r\nConnection: Upgrade");
+	else if (l->body != LEASE_NONE && (streamed || l->length != 0))
 		buf_put_z(line, "\r\nConnection: close");
 	if (streamed && l->expect)
 		buf_put_z(line, "\r\nExpect: 100-continue");
@@ -187,6 +191,26 @@ put_none(struct curl_slist **list, struct buf *line)
 		buf_put_z(line, names[i]);
 		append(list, line);
 	}
+}
+
+/* As head_make() has them for libcurl: "Name: value", "Name;" with nothing in it, "Name:" not. */
+void
+head_write(struct str method, const char *target, const struct curl_slist *f, struct buf *out)
+{
+	buf_printf(out, "%.*s %s HTTP/1.1\r\n", STR_ARG(method), target);
+	for (; f != NULL; f = f->next) {
+		struct str line = str_z(f->data), rest = line, name;
+		bool has_value = str_cut(&rest, ':', &name);
+
+		if (has_value && rest.n == 0)
+			continue;
+		if (has_value)
+			buf_put_str(out, line);
+		else
+			buf_printf(out, "%.*s:", (int)(line.n - 1), line.p);
+		buf_put_z(out, "\r\n");
+	}
+	buf_put_z(out, "\r\n");
 }
 
 int

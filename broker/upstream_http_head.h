@@ -12,5 +12,7 @@ struct curl_slist;
  */
 int head_make(const struct upstream_lease *l, struct buf *target, struct curl_slist **ret_fields,
     struct err *err);
+/* The whole head of such a request, where libcurl does not write it. */
+void head_write(struct str method, const char *target, const struct curl_slist *f, struct buf *out);
 
 #endif

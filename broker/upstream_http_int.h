@@ -61,6 +61,7 @@ struct exchange {
 	struct answer *answer;
 	struct look *look; /* NULL: its answer goes to front */
 
+	struct stream *stream; /* it asks to switch protocols; NULL: it does not */
 	struct files *files; /* it is answered from a directory, not by a server; NULL: it is not */
 	struct loop_timer *files_turn;
 
@@ -75,7 +76,8 @@ struct exchange {
 	bool dirty;		    /* the kept connection that was chosen is not fit */
 	int fd;			    /* dialled; -1: not, or noted */
 	bool hold, throttled, recv_paused, send_paused;
-	bool wake; /* sending goes on, or ends, when libcurl is not on the stack */
+	bool silent; /* its clock ended it */
+	bool wake;   /* sending goes on, or ends, when libcurl is not on the stack */
 	struct loop_timer *tick, *expect;
 	uint64_t active; /* ms, of the last byte */
 	char peer[64], cert[HASH_HEX_SIZE];
@@ -146,6 +148,23 @@ void exchange_open(struct upstream_http *h, const struct upstream_lease *l, int 
 void exchange_files_begin(struct exchange *x, const struct upstream_lease *l);
 void exchange_files_resume(struct exchange *x);
 void exchange_files_drop(struct exchange *x);
+
+/* --- upstream_http_stream.c: requests for another protocol, without libcurl's HTTP */
+struct stream *stream_new(void);
+void stream_free(struct stream *s); /* NULL is fine */
+/* Its own: libcurl would close a connection that it does not use itself for another transfer's sake.
+ * NULL: there is none. */
+struct multi *stream_multi(struct exchange *x);
+/* It is connected: the request goes out. */
+void stream_begin(struct exchange *x);
+/* Its socket is not looked at any more, before libcurl closes it. */
+void stream_drop(struct exchange *x);
+/* What waited for front goes on. */
+void stream_resume(struct exchange *x);
+/* Front sent what it may not. */
+void stream_over(struct exchange *x, const char *why);
+unsigned stream_limit(const struct exchange *x); /* ms that it may be silent now */
+uint8_t stream_ended(const struct exchange *x);	 /* as UH_DONE has it */
 
 /* --- upstream_http_look.c: answers for core alone */
 struct look *look_new(void);

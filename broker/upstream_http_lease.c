@@ -69,7 +69,7 @@ read_request(struct rd *b, struct upstream_lease *l)
 	l->method = rd_lstr(b);
 	l->target = rd_lstr(b);
 	read_fields(b, l);
-	l->body = (enum lease_body)rd_upto(b, LEASE_CHUNKED);
+	l->body = (enum lease_body)rd_upto(b, LEASE_UPGRADE);
 	l->length = rd_u64(b);
 	l->content = rd_lstr(b);
 	l->expect = rd_upto(b, 1) != 0;
@@ -230,6 +230,8 @@ is_ours(const struct upstream_lease *l, struct str name)
 static int
 check_head(const struct upstream_lease *l, struct err *err)
 {
+	unsigned protocols = 0;
+
 	if (!http_is_token(l->method) || l->method.n > HTTP_METHOD_MAX ||
 	    str_eqz(l->method, "CONNECT"))
 		return err_set(err, ERR_CONFIG, "method of %zu bytes is none to send", l->method.n);
@@ -243,10 +245,14 @@ check_head(const struct upstream_lease *l, struct err *err)
 		    str_trim(f->value).n != f->value.n)
 			return err_set(
 			    err, ERR_CONFIG, "field %zu is not of the form of one", i + 1);
-		if (is_ours(l, f->name))
+		if (l->body == LEASE_UPGRADE && http_name_is(f->name, "Upgrade"))
+			protocols += http_is_protocol(f->value) ? 1 : 2;
+		else if (is_ours(l, f->name))
 			return err_set(
 			    err, ERR_CONFIG, "field %.*s is not to be leased", STR_ARG(f->name));
 	}
+	if (protocols != (l->body == LEASE_UPGRADE ? 1u : 0u))
+		return err_set(err, ERR_CONFIG, "an upgrade is to exactly one protocol");
 	return 0;
 }
 
@@ -258,6 +264,8 @@ check_body(const struct upstream_lease *l, struct err *err)
 	    (l->body == LEASE_INLINE && l->content.n != l->length) || l->length > INT64_MAX)
 		return err_set(err, ERR_CONFIG, "body of kind %d: length %llu, %zu bytes inline",
 		    (int)l->body, (unsigned long long)l->length, l->content.n);
+	if (l->body == LEASE_UPGRADE && (l->bound || l->expect || str_eqz(l->method, "HEAD")))
+		return err_set(err, ERR_CONFIG, "an upgrade is asked for without a body");
 	if (l->body != LEASE_NONE && l->length != 0 && str_eqz(l->method, "HEAD"))
 		return err_set(err, ERR_UNSUPPORTED, "a HEAD request with a body");
 	return 0;

@@ -7,7 +7,15 @@
 #include "common/hash.h"
 #include "common/http.h"
 
-enum lease_body { LEASE_NONE = 0, LEASE_INLINE, LEASE_SEALED, LEASE_STREAM, LEASE_CHUNKED };
+/* LEASE_UPGRADE: none; behind a 101 a stream, of `length` bytes at most. */
+enum lease_body {
+	LEASE_NONE = 0,
+	LEASE_INLINE,
+	LEASE_SEALED,
+	LEASE_STREAM,
+	LEASE_CHUNKED,
+	LEASE_UPGRADE
+};
 enum lease_credential { LEASE_OPEN = 0, LEASE_BEARER, LEASE_BASIC, LEASE_HEADER, LEASE_QUERY };
 enum lease_via { LEASE_DIRECT = 0, LEASE_VIA_HTTP, LEASE_VIA_HTTPS, LEASE_VIA_FILES };
 

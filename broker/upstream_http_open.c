@@ -215,7 +215,9 @@ exchange_new(struct upstream_http *h, const struct upstream_lease *l)
 	x->port = (uint16_t)l->port;
 	x->tls = l->tls;
 	x->credential = l->credential != LEASE_OPEN;
-	x->fresh = l->fresh;
+	x->fresh = l->fresh || l->body == LEASE_UPGRADE;
+	if (l->body == LEASE_UPGRADE)
+		x->stream = stream_new();
 	x->waits = l->expect && (l->body == LEASE_STREAM || l->body == LEASE_CHUNKED);
 	buf_init(&x->target, HTTP_TARGET_MAX + 4 * UPSTREAM_SECRET_MAX);
 	buf_init(&x->done, 8192);

@@ -265,6 +265,10 @@ transfer_resume(struct exchange *x)
 
 	if (x->state == X_RUNNING && x->files != NULL)
 		exchange_files_resume(x);
+	if (x->state == X_RUNNING && x->stream != NULL) {
+		stream_resume(x);
+		return;
+	}
 	if (x->state != X_RUNNING || x->easy == NULL)
 		return;
 	x->wake = false;
@@ -309,11 +313,21 @@ explain(const struct exchange *x, CURLcode rc, struct buf *out)
 	}
 }
 
+static struct multi *
+multi_of(struct exchange *x)
+{
+	return x->stream != NULL ? stream_multi(x) : &x->h->multi;
+}
+
 static void
 easy_drop(struct exchange *x)
 {
 	if (x->easy != NULL) {
-		(void)curl_multi_remove_handle(x->h->multi.curl, x->easy);
+		const struct multi *m = multi_of(x);
+
+		stream_drop(x);
+		if (m != NULL)
+			(void)curl_multi_remove_handle(m->curl, x->easy);
 		curl_easy_cleanup(TAKE_PTR(x->easy));
 		sock_release(x);
 	}
@@ -347,6 +361,8 @@ transfer_done(struct exchange *x, CURLcode rc)
 		exchange_end(x, x->end, x->why.msg);
 	} else if (x->dirty && (!x->sent || may_repeat(x))) {
 		start_afresh(x);
+	} else if (rc == CURLE_OK && x->stream != NULL) {
+		stream_begin(x);
 	} else if (rc == CURLE_OK && answered_at_all) {
 		exchange_end(x, END_WHOLE, "");
 	} else {
@@ -420,8 +436,13 @@ set_tls(struct exchange *x)
 static bool
 set_request(struct exchange *x, uint64_t length)
 {
-	bool ok = SET(x, CURLOPT_HTTPHEADER, x->fields) &&
-		  SET(x, CURLOPT_REQUEST_TARGET, (const char *)x->target.p);
+	bool ok;
+
+	/* libcurl connects, with TLS and through the proxy; the rest is upstream_http_stream.c. */
+	if (x->stream != NULL)
+		return SET(x, CURLOPT_CONNECT_ONLY, 1L);
+	ok = SET(x, CURLOPT_HTTPHEADER, x->fields) &&
+	     SET(x, CURLOPT_REQUEST_TARGET, (const char *)x->target.p);
 
 	if (strcmp(x->method, "HEAD") == 0)
 		return ok && SET(x, CURLOPT_NOBODY, 1L);
@@ -487,7 +508,7 @@ transfer_start(struct exchange *x, struct err *err)
 	    !set_request(x, body_wire_length(x->body)) || !set_place(x))
 		return err_set(err, ERR_INTERNAL, "libcurl does not take the request");
 	x->state = X_RUNNING;
-	if (curl_multi_add_handle(x->h->multi.curl, x->easy) != CURLM_OK)
+	if (multi_of(x) == NULL || curl_multi_add_handle(multi_of(x)->curl, x->easy) != CURLM_OK)
 		return err_set(err, ERR_INTERNAL, "libcurl does not start the request");
 	return 0;
 }

@@ -16,6 +16,7 @@
 #define END_WHOLE 1
 #define END_BROKEN 3
 #define END_BODY 4
+#define END_UNSENT 5
 
 struct rerun_exchange {
 	struct rerun_exchange *next;
@@ -141,6 +142,7 @@ done_send(
 	buf_lz(&b, "");
 	buf_lz(&b, "");
 	buf_u32(&b, 0);
+	buf_u8(&b, 0);
 	buf_lz(&b, "");
 	buf_lz(&b, "");
 	if (h->core != NULL)
@@ -246,6 +248,11 @@ rerun_http_send(struct rerun_hub *h, struct rd *body, int *fds UNUSED, struct er
 	    .head = str_eqz(l->method, "HEAD"),
 	    .entry = rerun_answers_next(h->answers, RERUN_HTTP, l->host, l->port, is_it, &r)};
 	h->exchanges = x;
+	if (l->body == LEASE_UPGRADE) { /* of a stream there is nothing that could be played */
+		done_send(h, x, END_UNSENT, 0, STR_NONE);
+		drop(&h->exchanges);
+		return 0;
+	}
 	if (body_new(l, take_fd(h, l), &x->body, err) != 0) {
 		err_clear(err);
 		done_send(h, x, END_BODY, 0, STR_NONE);

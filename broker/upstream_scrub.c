@@ -412,6 +412,12 @@ scrub_text(struct scrub *s, struct str in, struct buf *out)
 	scrub_end(s, out);
 }
 
+bool
+scrub_waits(const struct scrub *s)
+{
+	return s->wait.n != 0;
+}
+
 uint32_t
 scrub_count(const struct scrub *s)
 {

@@ -25,6 +25,7 @@ void scrub_feed(struct scrub *s, struct str in, struct buf *out);
 void scrub_end(struct scrub *s, struct buf *out);
 /* One whole text, between others. */
 void scrub_text(struct scrub *s, struct str in, struct buf *out);
+bool scrub_waits(const struct scrub *s);     /* some bytes are held back */
 uint32_t scrub_count(const struct scrub *s); /* runs of bytes replaced so far */
 
 #endif

@@ -168,6 +168,13 @@ set_free(struct scrub_set *set)
 	free(set);
 }
 
+struct scrub_set *
+scrub_set_hold(struct scrub_set *set)
+{
+	set->held++;
+	return set;
+}
+
 void
 scrub_set_drop(struct scrub_set *set)
 {

@@ -25,7 +25,8 @@ struct scrub_secret {
 struct scrub_set;
 /* 1 to SCRUB_SECRETS_MAX of them, copied into guarded memory. The caller holds the set. */
 struct scrub_set *scrub_set_new(const struct scrub_secret *s, size_t n);
-void scrub_set_drop(struct scrub_set *set); /* NULL is fine */
+struct scrub_set *scrub_set_hold(struct scrub_set *set); /* once more, of one that is held */
+void scrub_set_drop(struct scrub_set *set);		 /* NULL is fine */
 
 struct scrub_sets;
 struct scrub_sets *scrub_sets_new(void);

@@ -16,6 +16,8 @@
 #define HTTP_HOST_MAX 253
 #define HTTP_RECEIPT "Cofferdam-Receipt" /* field of answers, from the broker alone */
 #define HTTP_HOST_SIZE 256		 /* host and NUL */
+#define HTTP_WEBSOCKET "websocket"	 /* RFC 6455 */
+#define HTTP_WEBSOCKET_KEY "Sec-WebSocket-Key"
 
 struct http_field {
 	struct str name, value; /* value without white space around it */
@@ -93,6 +95,21 @@ bool http_is_value(struct str s);
  * is 0 when none is given. ERR_SYNTAX.
  */
 int http_authority_parse(struct str s, char host[HTTP_HOST_SIZE], uint16_t *port, struct err *err);
+
+/*
+ * A protocol that may be switched to: "name" or "name/version", at most 32 bytes, and none by which
+ * HTTP or TLS would go on (h2c, TLS/1.0). Case is ignored where two are compared.
+ */
+bool http_is_protocol(struct str s);
+bool http_protocol_is(struct str a, struct str b);
+/*
+ * Does it ask for exactly one protocol, in a form that has one reading: HTTP/1.1, one Upgrade field
+ * with one protocol, Connection that names it, no content, no Expect, no HTTP2-Settings; of
+ * WebSocket GET, version 13 and a key of 16 bytes (RFC 6455 4.1)? *ret borrowed, as it was written.
+ */
+bool http_upgrade_asks(const struct http_request *r, struct str *ret);
+/* Do the fields of a 101 agree to that protocol and to nothing else? */
+bool http_upgrade_agreed(const struct http_field *f, size_t n, struct str asked);
 
 struct http_response {
 	unsigned status, minor;

@@ -10,6 +10,7 @@
 #include "policy/effects_http_path.h"
 #include "policy/effects_k8s.h"
 #include "policy/effects_mcp.h"
+#include "policy/effects_upgrade.h"
 #include "policy/facts.h"
 #include "policy/webform.h"
 
@@ -145,14 +146,13 @@ doubt_fields(const struct http_request *r, struct http_view *v)
 	    {"x-original-method", "a header names another method"},
 	    {"x-original-url", "a header names another path"},
 	    {"x-rewrite-url", "a header names another path"},
-	    {"upgrade", "it asks for another protocol"},
 	};
 
 	for (size_t i = 0; i < r->nfields; i++)
 		for (size_t k = 0; k < ARRAY_LEN(fields); k++)
 			if (field_is(r->fields[i].name, fields[k].name))
 				effects_http_doubt(v, EFFECT_opaque, fields[k].why);
-	if (r->upgrade)
+	if (r->upgrade && !v->upgrade)
 		effects_http_doubt(v, EFFECT_opaque, "it asks for another protocol");
 }
 
@@ -343,6 +343,20 @@ delete_is_bounded(const struct http_request *r)
 	return http_path_names_one(r->path) && !(r->has_query && r->query.n != 0) && !has_body(r);
 }
 
+/*
+ * Its method's effects, and beside them what the policy says of the stream. A server that answers
+ * without switching must not have been asked for more: GraphQL in the query is that.
+ */
+static void
+judge_upgrade(const struct policy_target *t, const struct http_request *r, struct http_view *v)
+{
+	if (is_get(r) && listed_alike(t->unsafe_gets, t->nunsafe_gets, r->path))
+		v->effects |= EFFECT_write;
+	if (is_graphql(t, r) && r->has_query && r->query.n != 0)
+		effects_http_doubt(
+		    v, EFFECT_opaque, "a GraphQL request that asks for another protocol");
+}
+
 static void
 judge_on_target(const struct policy_target *t, const struct http_request *r, struct http_view *v)
 {
@@ -375,7 +389,9 @@ judge_on_http(const struct policy_target *t, const struct http_request *r, struc
 	doubt_request(r, v);
 	if (v->fault == NULL && v->effects == EFFECT_delete && !delete_is_bounded(r))
 		v->effects |= EFFECT_bulk;
-	if (v->fault == NULL && t != NULL && r->form != HTTP_ASTERISK)
+	if (v->upgrade)
+		judge_upgrade(t, r, v);
+	else if (v->fault == NULL && t != NULL && r->form != HTTP_ASTERISK)
 		judge_on_target(t, r, v);
 }
 
@@ -404,7 +420,7 @@ judge_on_reference(const struct policy_target *t, const struct http_request *r, 
 static void
 judge_on_kind(const struct policy_target *t, const struct http_request *r, struct http_view *v)
 {
-	struct http_view doubts = {.effects = 0};
+	struct http_view doubts = {.effects = 0, .upgrade = v->upgrade};
 
 	doubt_request(r, &doubts);
 	v->fault = doubts.fault;
@@ -432,7 +448,8 @@ judge_on_kind(const struct policy_target *t, const struct http_request *r, struc
 void
 effects_http(const struct policy_target *t, const struct http_request *r, struct http_view *ret)
 {
-	struct http_view v = {.statements = 1};
+	const struct policy_upgrade *u = effects_upgrade(t, r);
+	struct http_view v = {.statements = 1, .upgrade = u != NULL};
 
 	if (t == NULL || t->kind == TARGET_HTTP)
 		judge_on_http(t, r, &v);
@@ -440,6 +457,8 @@ effects_http(const struct policy_target *t, const struct http_request *r, struct
 		judge_on_reference(t, r, &v);
 	else
 		judge_on_kind(t, r, &v);
+	if (u != NULL)
+		v.effects |= u->effects;
 	*ret = v;
 }
 

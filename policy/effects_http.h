@@ -37,6 +37,7 @@ struct http_view {
 	char claims[2][HTTP_CLAIM_MAX + 1]; /* of MCP: what headers say of the message; "" none */
 	uint32_t note; /* what the head says that the body is read by: each api has its own */
 	bool deferred; /* it acts later */
+	bool upgrade;  /* it asks for a protocol that the target lets pass */
 	struct resources resources;
 };
 /* Of X_ASK and X_BODY; 0: its requests have no facts. */

@@ -327,6 +327,19 @@ reads_only(const struct policy_target *t, const struct http_request *r)
 	return false;
 }
 
+/*
+ * A command, or a connection, inside a pod: what the policy says that such streams do stands in the
+ * place of exec and net, which no rule can permit.
+ */
+static bool
+is_stream(const struct k8s_path *p)
+{
+	return p->place == K8S_RESOURCE && p->group.n == 0 && str_eqz(p->resource, "pods") &&
+	       p->name.n != 0 &&
+	       (str_eqz(p->sub, "exec") || str_eqz(p->sub, "attach") ||
+		   str_eqz(p->sub, "portforward"));
+}
+
 void
 effects_k8s(const struct policy_target *t, const struct http_request *r, struct http_view *v)
 {
@@ -355,6 +368,8 @@ effects_k8s(const struct policy_target *t, const struct http_request *r, struct 
 	} else {
 		v->fault = "it is no path of the Kubernetes API";
 	}
+	if (v->upgrade && is_stream(&p))
+		v->effects &= ~(uint32_t)(EXEC | NET);
 	headers(r, v);
 	want_body(&p, r, verb, v);
 }

@@ -147,6 +147,12 @@ struct policy_tool {
 	uint32_t effects;
 };
 
+/* A protocol that a connection may be switched to, and what passes over it then. */
+struct policy_upgrade {
+	struct str protocol;
+	uint32_t effects;
+};
+
 struct policy_target {
 	struct str id, env, host, database, user, credential;
 	struct str address; /* "address": numeric, where `host` really is; empty: resolve host */
@@ -185,6 +191,9 @@ struct policy_target {
 	const struct str *graphql_paths; /* besides any with a segment that says so */
 	const struct policy_graphql_field *graphql_fields; /* sorted by name */
 	const struct policy_persisted *persisted;	   /* sorted by hash */
+	size_t nupgrades, nupgrade_paths;
+	const struct policy_upgrade *upgrades; /* sorted by protocol */
+	const struct str *upgrade_paths;       /* exact paths; none: on all of them */
 };
 size_t policy_target_count(const struct policy *p);
 const struct policy_target *policy_target_at(const struct policy *p, size_t i);

@@ -137,6 +137,19 @@ put_tools(struct jcs *j, const struct policy_target *p)
 	jcs_close(j);
 }
 
+static void
+put_upgrades(struct jcs *j, const struct policy_target *p)
+{
+	if (p->nupgrades == 0)
+		return;
+	jcs_open(j, "upgrade");
+	for (size_t i = 0; i < p->nupgrades; i++) {
+		jcs_key(j, p->upgrades[i].protocol);
+		effect_jcs(j, NULL, p->upgrades[i].effects);
+	}
+	jcs_close(j);
+}
+
 /* Its keys from "a" to "o". */
 static void
 put_target_first(struct jcs *j, const struct target *t)
@@ -196,6 +209,8 @@ put_target(struct jcs *j, const struct target *t)
 		jcs_z(j, "tls", p->tls_verify ? "verify-full" : "off");
 	put_tools(j, p);
 	put_strs(j, "unsafe_gets", t->unsafe_gets.v, t->unsafe_gets.n);
+	put_upgrades(j, p);
+	put_strs(j, "upgrade_paths", t->upgrade_paths.v, t->upgrade_paths.n);
 	put_text(j, "user", p->user);
 	put_text(j, "via", p->via);
 	put_text(j, "via_credential", p->via_credential);

@@ -105,7 +105,8 @@ struct rule {
 struct target {
 	struct policy_target pub;
 	struct str origin, ca_name;
-	struct strs networks, read_posts, unsafe_gets, graphql_paths; /* pub has them, too */
+	struct strs networks, read_posts, unsafe_gets, graphql_paths,
+	    upgrade_paths; /* pub has them, too */
 };
 
 /* What is not said is the default. */
@@ -265,6 +266,9 @@ read_fn policy_read_origin, policy_read_model, policy_read_networks, policy_read
 read_fn policy_read_accounts, policy_read_namespaces, policy_read_protected,
     policy_read_push_options, policy_read_refs, policy_read_regions, policy_read_repositories,
     policy_read_services, policy_read_quarantine, policy_read_tools, policy_read_wrapped;
+/* policy_target_upgrade.c: of http and k8s. What is wrong with the target for that reason; NULL. */
+read_fn policy_read_upgrade;
+const char *policy_upgrade_fault(const struct policy_target *p);
 int policy_split_origin(struct reader *r, const struct json *v, struct target *t, struct err *err);
 int policy_check_http(struct reader *r, const struct json *v, struct target *t, struct err *err);
 int policy_check_origins(struct reader *r, struct err *err);

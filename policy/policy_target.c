@@ -263,6 +263,8 @@ static const struct read_field target_fields[] = {
     {"via", policy_read_via, AT(pub.via), false},
     {"via_credential", read_id, AT(pub.via_credential), false},
     {"files", read_id, AT(pub.files), false},
+    {"upgrade", policy_read_upgrade, 0, false}, /* the whole target */
+    {"upgrade_paths", policy_read_paths, AT(upgrade_paths), false},
 };
 #undef AT
 
@@ -298,6 +300,8 @@ static const struct {
     {"via", HTTP_KINDS},
     {"via_credential", HTTP_KINDS},
     {"files", REFERENCE},
+    {"upgrade", 1u << TARGET_HTTP | K8S},
+    {"upgrade_paths", 1u << TARGET_HTTP | K8S},
 };
 
 static int

@@ -443,9 +443,13 @@ policy_check_http(struct reader *r, const struct json *v, struct target *t, stru
 	p->nunsafe_gets = t->unsafe_gets.n;
 	p->graphql_paths = t->graphql_paths.v;
 	p->ngraphql_paths = t->graphql_paths.n;
+	p->upgrade_paths = t->upgrade_paths.v;
+	p->nupgrade_paths = t->upgrade_paths.n;
 	fault = target_fault(p);
 	if (fault == NULL)
 		fault = files_fault(t);
+	if (fault == NULL)
+		fault = policy_upgrade_fault(p);
 	if (fault != NULL)
 		return json_err(
 		    r->doc, v, err, ERR_INVALID, "target %.*s %s", STR_ARG(p->id), fault);

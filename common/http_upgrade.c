@@ -1,0 +1,97 @@
+/*
+ * What a request to switch protocols must look like (RFC 9110 7.8; of WebSocket RFC 6455 4.1).
+ * Linked into front, core, upstream and the command line; pure. Whatever could be read in two ways
+ * asks for nothing: several protocols, content, a version of HTTP that has no upgrades.
+ */
+#include "common/hash.h"
+#include "common/http.h"
+
+#include "common/banned.h"
+
+#define PROTOCOL_MAX 32
+#define NONCE_LEN 16
+
+static bool
+lower_prefix(struct str s, const char *z)
+{
+	size_t n = strlen(z);
+
+	return s.n >= n && str_ieqz(str_mem(s.p, n), z);
+}
+
+/* token ["/" token]. HTTP by another name would carry requests that nobody judges. */
+bool
+http_is_protocol(struct str s)
+{
+	struct str version = s, name = s;
+
+	if (s.n == 0 || s.n > PROTOCOL_MAX)
+		return false;
+	if (str_cut(&version, '/', &name) && !http_is_token(version))
+		return false;
+	return http_is_token(name) && !lower_prefix(name, "h2") && !lower_prefix(name, "h3") &&
+	       !lower_prefix(name, "http") && !lower_prefix(name, "tls");
+}
+
+bool
+http_protocol_is(struct str a, struct str b)
+{
+	return a.n == b.n && a.n != 0 && strncasecmp(a.p, b.p, a.n) == 0;
+}
+
+/* NULL: none, or more than one. */
+static const struct http_field *
+one_field(const struct http_field *f, size_t n, const char *name)
+{
+	const struct http_field *found = NULL;
+
+	for (size_t i = 0; i < n; i++) {
+		if (!http_name_is(f[i].name, name))
+			continue;
+		if (found != NULL)
+			return NULL;
+		found = &f[i];
+	}
+	return found;
+}
+
+static bool
+websocket_asks(const struct http_request *r)
+{
+	const struct http_field *key = one_field(r->fields, r->nfields, HTTP_WEBSOCKET_KEY);
+	const struct http_field *version =
+	    one_field(r->fields, r->nfields, "Sec-WebSocket-Version");
+	AUTO_BUF struct buf nonce = BUF(64);
+
+	return str_eqz(r->method, "GET") && version != NULL && str_eqz(version->value, "13") &&
+	       key != NULL && key->value.n <= 32 && enc_unbase64(key->value, &nonce) &&
+	       nonce.n == NONCE_LEN;
+}
+
+bool
+http_upgrade_asks(const struct http_request *r, struct str *ret)
+{
+	const struct http_field *f = one_field(r->fields, r->nfields, "Upgrade");
+	bool content =
+	    r->body != HTTP_BODY_NONE && !(r->body == HTTP_BODY_LENGTH && r->length == 0);
+
+	*ret = STR_NONE;
+	if (f == NULL || !http_is_protocol(f->value) || r->minor != 1 || content || r->expect ||
+	    str_eqz(r->method, "HEAD") || (r->form != HTTP_ORIGIN && r->form != HTTP_ABSOLUTE) ||
+	    !http_field_has(r->fields, r->nfields, "Connection", "upgrade") ||
+	    http_field_find(r->fields, r->nfields, "HTTP2-Settings") != NULL)
+		return false;
+	if (str_ieqz(f->value, HTTP_WEBSOCKET) && !websocket_asks(r))
+		return false;
+	*ret = f->value;
+	return true;
+}
+
+bool
+http_upgrade_agreed(const struct http_field *f, size_t n, struct str asked)
+{
+	const struct http_field *u = one_field(f, n, "Upgrade");
+
+	return u != NULL && http_protocol_is(u->value, asked) &&
+	       http_field_has(f, n, "Connection", "upgrade");
+}
