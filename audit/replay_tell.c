@@ -154,6 +154,7 @@ tell_action(const struct record *r, struct told *t)
 	buf_put_z(b, " on ");
 	replay_put_value(b, canon_get(q, "target"));
 	replay_put_field(b, "effects", canon_get(q, "effects"));
+	replay_put_field(b, "upgrade", canon_get(canon_get(q, "http"), "upgrade"));
 	replay_put_field(b, "body_bytes", canon_get(canon_get(q, "http"), "body_bytes"));
 	buf_put_z(b, "  -> ");
 	put_decision(t, d);
@@ -173,7 +174,7 @@ static void
 tell_outcome(const struct record *r, struct told *t)
 {
 	static const char *const told[] = {"tag", "sqlstate", "rows", "http_status", "body_bytes",
-	    "answer_bytes", "reflected_credential", "message"};
+	    "answer_bytes", "ended", "reflected_credential", "message"};
 	struct str status = canon_plain(canon_get(r->data, "status"));
 	struct buf *b = &t->title;
 	uint64_t us;

@@ -343,6 +343,9 @@ as_leased(const struct core_http *h, const struct core_http_done *d)
 		return true;
 	if (!hash_eq(&d->head, &h->sent))
 		return false;
+	/* Behind a 101 it is what the client sent, which nobody knows before. */
+	if (h->view.upgrade)
+		return true;
 	return !whole || !h->have_sha || h->body == CORE_BODY_NONE || d->body_bytes < h->length ||
 	       hash_eq(&d->body_sha, &h->sha);
 }

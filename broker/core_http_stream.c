@@ -68,6 +68,21 @@ same_by(struct core_http *h)
 	return true;
 }
 
+/* What lifted a rule for it was used up by it, perhaps, but has not ended. */
+static bool
+still_lifted(const struct core_http *h)
+{
+	const struct decision *d = &h->a->d;
+
+	for (size_t i = 0; i < d->nlifted; i++) {
+		const struct core_lift *l = core_lift_find(h->from.run->core, d->lifted[i]);
+
+		if (l == NULL || l->state != CORE_LIFT_FORCE)
+			return false;
+	}
+	return true;
+}
+
 static bool
 permitted(struct core_stream *s)
 {
@@ -78,7 +93,7 @@ permitted(struct core_stream *s)
 	AUTO_FREE struct decision *d = xcalloc(1, sizeof(*d));
 	struct core_beside *beside;
 
-	if (c->policy == NULL || core_http_policy(h) == NULL)
+	if (c->policy == NULL || core_http_policy(h) == NULL || !still_lifted(h))
 		return false;
 	if (core_action_outdated(c, h->a) && !same_by(h))
 		return false;

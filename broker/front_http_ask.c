@@ -112,6 +112,8 @@ put_head(struct front_conn *c, const struct http_request *r, const struct names 
 		buf_put_c(&target, '?');
 	buf_put_str(&target, r->query);
 	http_put_request(&b, r->method, buf_str(&target));
+	if (r->minor == 0) /* which has no upgrades: core must know */
+		b.p[b.n - STR("0\r\n").n] = '0';
 	for (size_t i = 0; i < r->nfields; i++)
 		http_put_field(&b, r->fields[i].name, r->fields[i].value);
 	/* HTTP/1.0 may lack it where the target has the authority. */
