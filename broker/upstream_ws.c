@@ -9,16 +9,17 @@
 
 #include "common/banned.h"
 
-#define HEAD_MAX 10	/* of a frame that is not masked */
-#define CONTROL_MAX 125 /* content of a control frame (section 5.5) */
-#define MARKS_MAX 32
+#define HEAD_MAX 10		    /* of a frame that is not masked */
+#define CONTROL_MAX 125		    /* content of a control frame (section 5.5) */
+#define MARKS_MAX ((size_t)1 << 20) /* bytes of them; who needs more splits a message for no good \
+				     */
 
 enum { OP_MORE = 0, OP_TEXT = 1, OP_BINARY = 2, OP_CLOSE = 8, OP_PING = 9, OP_PONG = 10 };
 
 /* Bytes that go out as they are, before the message's byte at that place. */
 struct mark {
 	uint64_t at;
-	uint8_t n, b[HEAD_MAX + CONTROL_MAX];
+	uint8_t n;
 };
 
 struct ws {
@@ -27,11 +28,12 @@ struct ws {
 	size_t nhead;
 	uint64_t left; /* content of the frame in hand */
 	bool in_frame, final, open;
-	struct mark frame; /* a control frame that is not whole yet */
+	uint8_t control_frame[HEAD_MAX + CONTROL_MAX]; /* one that is not whole yet */
+	size_t ncontrol;
 	bool in_control;
 	uint64_t fed, came; /* bytes of the message in hand: into the scrubber, and out of it */
-	struct mark marks[MARKS_MAX];
-	size_t nmarks;
+	struct buf marks;   /* each a struct mark and its bytes */
+	size_t marks_at;
 	struct buf tmp;
 };
 
@@ -45,6 +47,7 @@ ws_new(struct scrub_set *set)
 		w->control = scrub_new(scrub_set_hold(set));
 	}
 	buf_init(&w->tmp, UPSTREAM_WS_OUT);
+	buf_init(&w->marks, MARKS_MAX);
 	return w;
 }
 
@@ -56,6 +59,7 @@ ws_free(struct ws *w)
 	scrub_free(w->text);
 	scrub_free(w->control);
 	buf_free(&w->tmp);
+	buf_free(&w->marks);
 	explicit_bzero(w, sizeof(*w));
 	free(w);
 }
@@ -68,17 +72,32 @@ ws_replaced(const struct ws *w)
 
 /* --- out --------------------------------------------------------------------------------- */
 
+/* False: there is none. */
+static bool
+next_mark(const struct ws *w, struct mark *ret)
+{
+	if (w->marks_at == w->marks.n)
+		return false;
+	memcpy(ret, w->marks.p + w->marks_at, sizeof(*ret));
+	return true;
+}
+
 static void
 put_marks(struct ws *w, struct buf *out)
 {
-	size_t n = 0;
+	struct mark m;
 
-	while (n < w->nmarks && w->marks[n].at == w->came) {
-		buf_put(out, w->marks[n].b, w->marks[n].n);
-		n++;
+	while (next_mark(w, &m) && m.at == w->came) {
+		buf_put(out, w->marks.p + w->marks_at + sizeof(m), m.n);
+		w->marks_at += sizeof(m) + m.n;
 	}
-	w->nmarks -= n;
-	memmove(w->marks, w->marks + n, w->nmarks * sizeof(w->marks[0]));
+	if (w->marks_at == w->marks.n)
+		buf_reset(&w->marks);
+	else if (w->marks_at < MARKS_MAX / 2)
+		return;
+	else
+		buf_drop(&w->marks, w->marks_at);
+	w->marks_at = 0;
 }
 
 /* What came out of the scrubber, with the heads of frames at their places. */
@@ -86,9 +105,10 @@ static void
 put_settled(struct ws *w, struct buf *out)
 {
 	struct str s = buf_str(&w->tmp);
+	struct mark m;
 
 	while (s.n != 0) {
-		uint64_t room = w->nmarks != 0 ? w->marks[0].at - w->came : s.n;
+		uint64_t room = next_mark(w, &m) ? m.at - w->came : s.n;
 		size_t n = room < s.n ? (size_t)room : s.n;
 
 		buf_put(out, s.p, n);
@@ -111,19 +131,14 @@ text_over(struct ws *w, struct buf *out)
 static void
 put_between(struct ws *w, const uint8_t *b, size_t n, struct buf *out)
 {
-	struct mark *m;
+	struct mark m = {.at = w->fed, .n = (uint8_t)n};
 
-	/* Who sends so many frames with nothing in them splits nothing by it that it could not. */
-	if (w->nmarks == MARKS_MAX)
-		text_over(w, out);
 	if (w->came == w->fed) {
 		buf_put(out, b, n);
 		return;
 	}
-	m = &w->marks[w->nmarks++];
-	m->at = w->fed;
-	m->n = (uint8_t)n;
-	memcpy(m->b, b, n);
+	buf_put(&w->marks, &m, sizeof(m));
+	buf_put(&w->marks, b, n);
 }
 
 /* --- frames ------------------------------------------------------------------------------ */
@@ -184,7 +199,7 @@ frame_over(struct ws *w, struct buf *out)
 	w->in_frame = false;
 	w->nhead = 0;
 	if (w->in_control) {
-		put_between(w, w->frame.b, w->frame.n, out);
+		put_between(w, w->control_frame, w->ncontrol, out);
 		return;
 	}
 	w->open = !w->final;
@@ -203,8 +218,8 @@ frame_begin(struct ws *w, struct buf *out)
 	w->in_control = op >= OP_CLOSE;
 	w->final = (w->head[0] & 0x80) != 0;
 	if (w->in_control) {
-		w->frame.n = (uint8_t)w->nhead;
-		memcpy(w->frame.b, w->head, w->nhead);
+		w->ncontrol = w->nhead;
+		memcpy(w->control_frame, w->head, w->nhead);
 	} else {
 		put_between(w, w->head, w->nhead, out);
 	}
@@ -228,12 +243,12 @@ take_control(struct ws *w, struct str s)
 	AUTO_BUF struct buf clean = BUF(UPSTREAM_WS_OUT);
 	size_t head = w->nhead;
 
-	memcpy(w->frame.b + w->frame.n, s.p, s.n);
-	w->frame.n = (uint8_t)(w->frame.n + s.n);
+	memcpy(w->control_frame + w->ncontrol, s.p, s.n);
+	w->ncontrol += s.n;
 	if (w->left != 0 || w->control == NULL)
 		return;
-	scrub_text(w->control, str_mem(w->frame.b + head, w->frame.n - head), &clean);
-	memcpy(w->frame.b + head, clean.p, w->frame.n - head);
+	scrub_text(w->control, str_mem(w->control_frame + head, w->ncontrol - head), &clean);
+	memcpy(w->control_frame + head, clean.p, w->ncontrol - head);
 }
 
 int
@@ -263,6 +278,8 @@ ws_feed(struct ws *w, struct str in, struct buf *out, struct err *err)
 		}
 		if (rc == 0 && w->in_frame && w->left == 0)
 			frame_over(w, out);
+		if (rc == 0 && buf_over(&w->marks))
+			rc = bad(err, "is one of too many that hold nothing");
 	}
 	return rc;
 }

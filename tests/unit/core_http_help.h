@@ -393,6 +393,7 @@ struct answered {
 	uint16_t http;
 	const char *message, *blob;
 	uint32_t reflected;
+	uint8_t ended; /* of a stream */
 	uint64_t body_bytes;
 	struct hash head, body;
 };
@@ -415,6 +416,7 @@ answers(struct world *w, const struct answered *a)
 	buf_lz(&b, "192.0.2.7:443");
 	buf_lz(&b, "abcd");
 	buf_u32(&b, a->reflected);
+	buf_u8(&b, a->ended);
 	buf_lz(&b, a->message);
 	buf_lz(&b, a->blob);
 	say(&w->upstream, MSG_UH_DONE, &b);

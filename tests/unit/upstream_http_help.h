@@ -63,6 +63,7 @@ struct rig_done {
 	struct hash sha, body_sha, head;
 	char peer[64], cert[80], why[1100], blob[600];
 	uint32_t replaced;
+	uint8_t ended;
 };
 
 struct rig {
@@ -317,6 +318,7 @@ rig_core(
 	rig_text(b, d->peer, sizeof(d->peer));
 	rig_text(b, d->cert, sizeof(d->cert));
 	d->replaced = rd_u32(b);
+	d->ended = rd_u8(b);
 	rig_text(b, d->why, sizeof(d->why));
 	rig_text(b, d->blob, sizeof(d->blob));
 	assert_true(rd_end(b));
