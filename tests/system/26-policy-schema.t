@@ -113,7 +113,7 @@ tap.eq(wrong, [], "and both ask for those that must be there")
 # --- keys of another kind, values out of their bounds -----------------------------------
 DONORS = {"database": "d", "max_connections": 5, "accounts": ["123456789012"], "namespaces": ["a"], "protected": ["refs/heads/x"],
           "push_options": ["x"], "quarantine": True, "refs": ["refs/heads/*"], "regions": ["eu-west-1"], "repositories": ["/a/b"],
-          "services": ["s3"], "tools": {"t": ["read"]}, "unsafe_gets": ["/x"], "model": "openai", "graphql": {}, "cookies": "pass", "preview": "look", "files": "x"}
+          "services": ["s3"], "tools": {"t": ["read"]}, "unsafe_gets": ["/x"], "model": "openai", "graphql": {}, "cookies": "pass", "preview": "look", "files": "x", "upgrade": {"websocket": ["read"]}}
 wrong = []
 for target in ("orders", "api", "code", "cluster"):
     for k, v in DONORS.items():

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """HTTP/1.1 over the real wire, case by case: raw clients, the real broker, origins that log what arrives.
 
-Each part is named after its case (NET-01, TLS-02, ...). NET-10 (upgrade) and HTTP/2 are not served. TLS-01 and ENV-01
+Each part is named after its case (NET-01, TLS-02, ...). NET-10 (upgrades) is 85-upgrade.t; HTTP/2 is not served. TLS-01 and ENV-01
 need real clients: 76-http-clients.t. The many uploads of NET-12 are 80-uploads.t.
 """
 import atexit
