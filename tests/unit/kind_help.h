@@ -112,7 +112,7 @@ static const char kind_policy_text[] =
     "\"targets\":{"
     "\"k\":{\"kind\":\"k8s\",\"env\":\"prod\",\"origin\":\"https://k8s.test\"},"
     "\"some\":{\"kind\":\"k8s\",\"env\":\"prod\",\"origin\":\"https://some.test\","
-    "\"namespaces\":[\"payments\",\"web\"]},"
+    "\"namespaces\":[\"payments\",\"web\"],\"upgrade\":{\"SPDY/3.1\":[\"write\"]}},"
     "\"g\":{\"kind\":\"git\",\"env\":\"prod\",\"origin\":\"https://git.test\","
     "\"protected\":[\"refs/heads/main\",\"refs/tags/*\"],\"push_options\":[\"ticket=*\"]},"
     "\"agent\":{\"kind\":\"git\",\"env\":\"prod\",\"origin\":\"https://agent.test\","

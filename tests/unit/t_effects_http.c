@@ -15,6 +15,11 @@ static const char policy_text[] =
     "\"api\":{\"kind\":\"http\",\"env\":\"prod\",\"origin\":\"https://api.test\","
     "\"read_posts\":[\"/v1/search\"],\"unsafe_gets\":[\"/jobs/run\"],"
     "\"graphql\":{\"paths\":[\"/backboard\"]}},"
+    "\"chat\":{\"kind\":\"http\",\"env\":\"prod\",\"origin\":\"https://chat.test\","
+    "\"unsafe_gets\":[\"/run\"],\"upgrade\":{\"websocket\":[\"write\"],\"spdy/3.1\":[\"delete\"]},"
+    "\"upgrade_paths\":[\"/live\",\"/run\",\"/graphql\"]},"
+    "\"any\":{\"kind\":\"http\",\"env\":\"prod\",\"origin\":\"https://any.test\","
+    "\"upgrade\":{\"websocket\":[\"read\"]}},"
     "\"claude\":{\"kind\":\"http\",\"env\":\"prod\",\"origin\":\"https://claude.test\","
     "\"model\":\"anthropic\"},"
     "\"gemini\":{\"kind\":\"http\",\"env\":\"prod\",\"origin\":\"https://gemini.test\","
@@ -250,6 +255,37 @@ an_upgrade_is_opaque(void **state UNUSED)
 	assert_effects("api", "GET /v1/live", "Upgrade-Insecure-Requests: 1\r\n", "read");
 }
 
+#define WS                                                                           \
+	"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n" \
+	"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+#define SPDY "Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\n"
+
+/* Each that is not beside the nearest that is. */
+static void
+an_upgrade_does_what_the_policy_says_where_it_says_so(void **state UNUSED)
+{
+	assert_effects("chat", "GET /live", WS, "read write");
+	assert_effects("chat", "GET /live?a=b", WS, "read write");
+	assert_effects("chat", "GET /liv%65", WS, "opaque read");
+	assert_effects("chat", "GET /other", WS, "opaque read");
+	assert_effects("any", "GET /other", WS, "read");
+	assert_effects("api", "GET /live", WS, "opaque read");
+	assert_effects("chat", "POST /live", SPDY "Content-Length: 0\r\n", "delete write");
+	assert_effects("chat", "POST /live", SPDY "Content-Length: 1\r\n", "opaque write");
+	assert_effects("any", "POST /live", SPDY "Content-Length: 0\r\n", "opaque write");
+	assert_effects("chat", "GET /live", WS "Upgrade: spdy/3.1\r\n", "opaque read");
+	assert_effects("chat", "GET /live", WS "X-HTTP-Method: PUT\r\n", "opaque read write");
+	assert_effects("chat", "GET /live?_method=PUT", WS, "opaque read write");
+	assert_effects("any", "GET /a/../live", WS, "invalid read");
+	assert_effects("chat", "GET /run", WS, "read write");
+	assert_effects("chat", "GET /run", "", "write");
+	assert_effects("chat", "GET /graphql", WS, "read write");
+	assert_effects("chat", "GET /graphql?query={a}", WS, "opaque read write");
+	assert_true(view_of("chat", "GET /live", WS).upgrade);
+	assert_false(view_of("chat", "GET /live", "").upgrade);
+	assert_false(view_of("chat", "GET /other", WS).upgrade);
+}
+
 static void
 a_request_that_is_not_well_formed_is_invalid_beside_its_claim(void **state UNUSED)
 {
@@ -472,6 +508,7 @@ main(void)
 	    cmocka_unit_test(another_method_in_a_header_is_opaque),
 	    cmocka_unit_test(another_method_in_the_query_is_opaque),
 	    cmocka_unit_test(an_upgrade_is_opaque),
+	    cmocka_unit_test(an_upgrade_does_what_the_policy_says_where_it_says_so),
 	    cmocka_unit_test(a_request_that_is_not_well_formed_is_invalid_beside_its_claim),
 	    cmocka_unit_test(a_listed_post_reads_and_a_listed_get_writes),
 	    cmocka_unit_test(a_call_of_a_model_reads),

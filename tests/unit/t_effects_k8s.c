@@ -292,6 +292,37 @@ a_target_may_be_some_namespaces_alone(void **state UNUSED)
 	KIND_ROWS("some", rows);
 }
 
+#define SPDY "Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\nContent-Length: 0\r\n"
+
+static void
+a_stream_into_a_pod_does_what_the_policy_says(void **state UNUSED)
+{
+	static const struct kind_row may[] = {
+	    {"POST " PODS "/p1/exec?command=id", SPDY, NULL, "write", "payments/pods/p1/exec"},
+	    {"POST " PODS "/p1/attach", SPDY, NULL, "write", "payments/pods/p1/attach"},
+	    {"POST " PODS "/p1/portforward", SPDY, NULL, "write", "payments/pods/p1/portforward"},
+	    {"GET " PODS "?watch=1", "Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\n", NULL,
+		"read write", "payments/pods/*"},
+	    {"POST " PODS "/p1/exec?dryRun=All", SPDY, NULL, "write", NULL},
+	    /* Without, by another protocol, elsewhere, as another: what it was. */
+	    {"POST " PODS "/p1/exec", "Content-Length: 0\r\n", NULL, "exec", NULL},
+	    {"POST " PODS "/p1/portforward", "Content-Length: 0\r\n", NULL, "net", NULL},
+	    {"POST " PODS "/p1/exec",
+		"Connection: Upgrade\r\nUpgrade: tcp\r\nContent-Length: 0\r\n", NULL, "exec opaque",
+		NULL},
+	    {"POST " PODS "/p1/proxy", SPDY, NULL, "exec write", NULL},
+	    {"POST /api/v1/nodes/n1/proxy", SPDY, NULL, "exec opaque write", NULL},
+	    {"POST /api/v1/namespaces/kube-system/pods/p1/exec", SPDY, NULL, "opaque write", NULL},
+	    {"POST " PODS "/p1/exec", SPDY "Impersonate-User: a\r\n", NULL, "priv write", NULL},
+	};
+	static const struct kind_row other[] = {
+	    {"POST " PODS "/p1/exec", SPDY, NULL, "exec opaque", NULL},
+	};
+
+	KIND_ROWS("some", may);
+	KIND_ROWS("k", other);
+}
+
 int
 main(void)
 {
@@ -303,6 +334,7 @@ main(void)
 	    cmocka_unit_test(a_body_says_how_many_and_for_whom),
 	    cmocka_unit_test(what_runs_by_the_clock_acts_later),
 	    cmocka_unit_test(a_target_may_be_some_namespaces_alone),
+	    cmocka_unit_test(a_stream_into_a_pod_does_what_the_policy_says),
 	};
 
 	return cmocka_run_group_tests(tests, kind_setup, kind_teardown);

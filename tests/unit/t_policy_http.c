@@ -294,6 +294,68 @@ a_bundle_holds_the_proxy(void **state UNUSED)
 }
 
 static void
+upgrades_are_said_protocol_by_protocol(void **state UNUSED)
+{
+	static const struct row rows[] = {
+	    {WEB ",\"upgrade\":{\"websocket\":[\"read\",\"write\"],\"SPDY/3.1\":[\"@change\"]}",
+		NULL},
+	    {WEB ",\"upgrade\":{\"tcp\":[\"write\"]},\"upgrade_paths\":[\"/live\"]", NULL},
+	    {WEB ",\"upgrade\":{}", "from 1 to 8 protocols, names 0"},
+	    {WEB ",\"upgrade\":[\"websocket\"]", "upgrade must be"},
+	    {WEB ",\"upgrade\":{\"websocket\":[]}", "has no effects"},
+	    {WEB ",\"upgrade\":{\"websocket\":[\"fly\"]}", "fly"},
+	    {WEB ",\"upgrade\":{\"h2c\":[\"read\"]}", "neither HTTP nor TLS"},
+	    {WEB ",\"upgrade\":{\"HTTP/2.0\":[\"read\"]}", "neither HTTP nor TLS"},
+	    {WEB ",\"upgrade\":{\"tls/1.0\":[\"read\"]}", "neither HTTP nor TLS"},
+	    {WEB ",\"upgrade\":{\"a b\":[\"read\"]}", "a protocol is NAME"},
+	    {WEB ",\"upgrade\":{\"a/\":[\"read\"]}", "a protocol is NAME"},
+	    {WEB ",\"upgrade\":{\"WebSocket\":[\"read\"],\"websocket\":[\"read\"]}",
+		"stands twice"},
+	    {WEB ",\"upgrade_paths\":[\"/live\"]", "upgrade_paths without an upgrade"},
+	    {WEB ",\"upgrade\":{\"tcp\":[\"write\"]},\"upgrade_paths\":[\"/l?\"]",
+		"holds '?' or '*'"},
+	    {WEB ",\"model\":\"openai\",\"upgrade\":{\"websocket\":[\"read\"]}", "is a model"},
+	};
+
+	assert_rows(rows, ARRAY_LEN(rows));
+	assert_targets("\"g\":{\"kind\":\"git\",\"env\":\"e\",\"upgrade\":{\"tcp\":[\"read\"]}}",
+	    "has no meaning for kind git");
+	assert_targets(
+	    "\"g\":{\"kind\":\"k8s\",\"env\":\"e\",\"upgrade\":{\"tcp\":[\"read\"]}}", NULL);
+}
+
+static void
+assert_upgrade(const struct policy_target *t)
+{
+	assert_true(t->nupgrades == 2 && t->nupgrade_paths == 1);
+	assert_true(str_eqz(t->upgrades[0].protocol, "SPDY/3.1"));
+	assert_int_equal(t->upgrades[0].effects, EFFECT_write | EFFECT_schema);
+	assert_true(str_eqz(t->upgrades[1].protocol, "websocket"));
+	assert_int_equal(t->upgrades[1].effects, EFFECT_read);
+	assert_true(str_eqz(t->upgrade_paths[0], "/live"));
+}
+
+static void
+a_bundle_holds_the_upgrades(void **state UNUSED)
+{
+	AUTO(policy)
+	struct policy *p = parsed(
+			  "\"w\":{\"kind\":\"http\",\"env\":\"e\"," WEB
+			  ",\"upgrade\":{\"websocket\":[\"read\"],\"SPDY/3.1\":[\"@change\"]},"
+			  "\"upgrade_paths\":\"/live\"}"),
+		      *q = NULL;
+	AUTO_BUF struct buf bundle = BUF(JSON_SIZE_MAX);
+	struct err err = {0};
+
+	assert_upgrade(policy_target(p, STR("w")));
+	assert_int_equal(policy_bundle(p, &bundle, NULL), 0);
+	if (policy_load(buf_str(&bundle), &q, &err) != 0)
+		fail_msg("%s", err.msg);
+	assert_upgrade(policy_target(q, STR("w")));
+	assert_true(hash_eq(policy_digest(p), policy_digest(q)));
+}
+
+static void
 other_keys_are_read_within_their_bounds(void **state UNUSED)
 {
 	static const struct row rows[] = {
@@ -507,6 +569,8 @@ main(void)
 	    cmocka_unit_test(networks_are_written_in_one_way),
 	    cmocka_unit_test(a_proxy_on_the_way_is_said_in_full_and_alone),
 	    cmocka_unit_test(a_bundle_holds_the_proxy),
+	    cmocka_unit_test(upgrades_are_said_protocol_by_protocol),
+	    cmocka_unit_test(a_bundle_holds_the_upgrades),
 	    cmocka_unit_test(other_keys_are_read_within_their_bounds),
 	    cmocka_unit_test(graphql_is_said_field_by_field),
 	    cmocka_unit_test(a_persisted_document_must_be_one),
