@@ -191,7 +191,8 @@ on_tick(void *arg)
 {
 	struct exchange *x = arg;
 	AUTO_FREE char *why = NULL;
-	unsigned limit = limit_of(x), most = x->h->times.idle;
+	const struct upstream_http_times *t = &x->h->times;
+	unsigned limit = limit_of(x), most = x->stream != NULL ? t->half : t->idle;
 	uint64_t now = loop_now_ms(x->h->hub->loop), idle;
 
 	if (x->recv_paused)

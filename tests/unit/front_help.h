@@ -310,7 +310,7 @@ tell(struct ipc *w, uint16_t type, struct buf *b)
 }
 
 static inline void
-go_with(const struct act *a, bool body, uint64_t most, bool hold, const char *receipt)
+go_with(const struct act *a, uint8_t body, uint64_t most, bool hold, const char *receipt)
 {
 	struct buf b = to_act(a, 0);
 
