@@ -29,7 +29,7 @@ struct core_http_done {
 	struct hash answer_sha, body_sha, head;
 	struct str peer, peer_cert, message, blob;
 	uint32_t reflected;
-	uint8_t ended; /* who ended the stream behind a 101: enum core_ended */
+	uint8_t ended;		       /* who ended the stream behind a 101: enum core_ended */
 	const struct blob_ref *answer; /* NULL: not kept */
 };
 const char *core_http_status_name(const struct core_http_done *d);

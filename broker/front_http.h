@@ -119,7 +119,6 @@ bool front_http_stream(struct front_conn *c, uint64_t most);
 /* UF_MORE. */
 void front_http_more(struct front_conn *c, uint32_t bytes);
 
-
 /* --- front_http_stream.c: behind a 101 */
 /* UF_HEAD: notes that the stream begins; false: that could not be. *ret borrowed from f. */
 bool front_http_stream_head(

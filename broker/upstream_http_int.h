@@ -152,8 +152,8 @@ void exchange_files_drop(struct exchange *x);
 /* --- upstream_http_stream.c: requests for another protocol, without libcurl's HTTP */
 struct stream *stream_new(void);
 void stream_free(struct stream *s); /* NULL is fine */
-/* Its own: libcurl would close a connection that it does not use itself for another transfer's sake.
- * NULL: there is none. */
+/* Its own: libcurl would close a connection that it does not use itself for another transfer's
+ * sake. NULL: there is none. */
 struct multi *stream_multi(struct exchange *x);
 /* It is connected: the request goes out. */
 void stream_begin(struct exchange *x);

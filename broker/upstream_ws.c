@@ -9,10 +9,11 @@
 
 #include "common/banned.h"
 
-#define HEAD_MAX 10		    /* of a frame that is not masked */
-#define CONTROL_MAX 125		    /* content of a control frame (section 5.5) */
-#define MARKS_MAX ((size_t)1 << 20) /* bytes of them; who needs more splits a message for no good \
-				     */
+#define HEAD_MAX 10	/* of a frame that is not masked */
+#define CONTROL_MAX 125 /* content of a control frame (section 5.5) */
+#define MARKS_MAX                                                                       \
+	((size_t)1 << 20) /* bytes of them; who needs more splits a message for no good \
+			   */
 
 enum { OP_MORE = 0, OP_TEXT = 1, OP_BINARY = 2, OP_CLOSE = 8, OP_PING = 9, OP_PONG = 10 };
 
