@@ -289,8 +289,10 @@ core_http_front_gone(struct core *c)
 {
 	struct core_http *h;
 
-	while ((h = first(c, is_served)) != NULL)
+	while ((h = first(c, is_served)) != NULL) {
+		core_http_stream_gone(h, "broker");
 		client_gone(h);
+	}
 }
 
 int

@@ -45,7 +45,8 @@ RULES = [{"id": "read-anywhere", "permit": {"effects": {"only": ["@data"]}}},
          {"id": "no-escape", "forbid": {"effects": {"any": ["@escape"]}}, "override": "never"},
          {"id": "two-people", "require": {"env": "prod", "effects": {"any": ["@destructive"]}},
           "approve": [{"role": "dba", "count": 1}, {"role": "oncall", "count": 1}], "within": "30m", "use_within": "5m"}]
-st = Stack(temp, None, http=http, policy={"rules": RULES})
+st = Stack(temp, None, http=http, policy={"rules": RULES},
+           people={"olivia": ["oncall"], "dana": ["dba"], "omar": ["oncall"], "carol": ["change-manager"]})
 hr = HostRun(st)
 secret = http["live"].secret.encode()
 
@@ -443,6 +444,8 @@ def cut(what, do, word, target="live", path="/echo", before=lambda: None, **kw):
     if status(x) != 101 or says(x, b"alive")[2] != b"alive":
         tap.ok(False, "NET-10: %s: a stream to end" % what, x.a)
         return
+    time.sleep(0.1)
+    tap.eq(says(x, b"so far")[2], b"so far", "NET-10: before %s it lives" % what)
     act = last()
     seen = {}
     t = threading.Thread(target=lambda: seen.update(at=ended(x, 30)), daemon=True)
@@ -512,6 +515,14 @@ iso = [time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(t)) for t in (begin, begin
 st.reload({"rules": RULES + [{"id": "window", "forbid": {"target": "live", "during": ["soon"], "effects": {"any": ["write"]}}, "override": "never"}],
            "calendars": {"soon": {"kind": "freeze", "tz": "Etc/UTC", "valid": ["2020-01-01", "2040-01-01"], "once": [{"from": iso[0], "to": iso[1]}]}}})
 cut("a window that begins", lambda: time.sleep(max(0, begin - time.time())), "policy")
+st.reload({"rules": RULES})
+st.reload({"rules": RULES + [{"id": "soft", "forbid": {"target": "live", "effects": {"any": ["write"]}}, "override": "exception"}]})
+tap.eq(status(start()), 403, "NET-10: a rule that an exception can lift")
+r = st.cli("exception", "request", "--rule", "soft", "--target", "live", "--effects", "write", "--uses", "1", "--for", "1h",
+           "--ticket", "CHG-1", "--reason", "a look")
+eid = r.stdout.strip()
+st.cli("exception", "sign", eid, "--as", "carol", "--key", st.key("carol"), "--yes")
+cut("the end of the exception that let it pass", lambda: st.cli("exception", "revoke", eid, "--as", "dana", "--key", st.key("dana"), "--yes"), "policy")
 st.reload({"rules": RULES})
 cut("a pause of the run", lambda: st.cli("pause", hr.id), "paused")
 st.cli("resume", hr.id)
