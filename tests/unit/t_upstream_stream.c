@@ -10,7 +10,7 @@ set_up(void **state)
 {
 	struct rig *r = xcalloc(1, sizeof(*r));
 
-	rig_open(r, NULL);
+	rig_open(r, "/nonexistent");
 	*state = r;
 	return 0;
 }
