@@ -18,8 +18,11 @@ int core_cred_find(const struct core *c, const struct policy_target *t,
 #define CORE_OTHERS_MAX 32 /* as upstream takes */
 struct core_others {
 	const struct vault_entry *e[CORE_OTHERS_MAX]; /* borrowed from the vault */
-	size_t n;
+	size_t n, parts;			      /* parts: secrets that they have together */
 };
+/* What of it must not come back: key, session token and id of an aws one. Returns how many. */
+#define CORE_CRED_PARTS 3
+size_t core_cred_parts(const struct vault_entry *e, struct str ret[CORE_CRED_PARTS]);
 int core_cred_others(const struct core_run *run, const struct vault_entry *own,
     struct core_others *ret, struct err *err);
 /* The same for the proxy in front of a target that has a via_credential. */

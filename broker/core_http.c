@@ -105,6 +105,7 @@ core_http_free(struct core_http *h)
 	free(h->why);
 	free(h->unwitnessed);
 	free(h->found.bound);
+	core_http_aws_free(h->aws);
 	free(h->from.address);
 	free(h->from.credential);
 	free(h);

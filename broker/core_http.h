@@ -7,6 +7,7 @@
 #define BROKER_CORE_HTTP_H
 
 #include "broker/core_decide.h"
+#include "broker/core_vault.h"
 #include "broker/core_record.h"
 #include "policy/effects_http.h"
 
@@ -43,6 +44,24 @@ struct core_found {
 	char fingerprint[17];		    /* of the foreign credential */
 	char credential[POLICY_ID_MAX + 1]; /* whose placeholder it is; "": of no target here */
 	char *bound;			    /* "host:port" where that belongs; NULL: not known */
+};
+
+/* It is signed for AWS, by the credential of its target. */
+struct core_aws {
+	char scope[112]; /* REGION/SERVICE */
+	enum core_aws_payload {
+		CORE_AWS_PLAIN = 0, /* nothing said: its hash is taken */
+		CORE_AWS_HASHED,    /* it has this hash */
+		CORE_AWS_UNSIGNED,
+		CORE_AWS_CHUNKED, /* in chunks that the client has signed, which is anew at each try
+				   */
+	} payload;
+	bool s3, own; /* own: the client has signed with its placeholder */
+	struct hash hash;
+	uint64_t length; /* of the content in chunks */
+	bool read;	 /* that content is here */
+	struct buf content;
+	struct hash content_sha;
 };
 
 struct core_http {
@@ -84,6 +103,7 @@ struct core_http {
 	struct core_ask *ask;
 	bool folded; /* the facts are in the view */
 	struct core_found found;
+	struct core_aws *aws;	 /* NULL: it is not signed */
 	struct core_look *look;	 /* under way */
 	char next[CORE_ID_SIZE]; /* the action that the look is for; "" none */
 	char *saw;		 /* what it showed, in words; NULL: nobody looked */
@@ -204,6 +224,22 @@ void core_http_scan_body(struct core_http *h);
  * else as it is. */
 struct str core_http_basic_secret(struct str b64, struct buf *plain);
 void core_http_unescape(struct str s, struct buf *out); /* as a form: escapes and '+' */
+
+/* --- core_http_aws.c: requests that are signed for AWS (docs/aws.md) */
+/* Fills aws, if credential e is of that kind; refuses forms of signature that are not made anew. */
+void core_http_aws_begin(struct core_http *h, const struct policy_target *t,
+    const struct vault_entry *e, const char *own);
+void core_http_aws_free(struct core_aws *a); /* NULL is fine */
+/* Is it a field of the client's signature, which does not go out? */
+bool core_http_aws_drops(const struct core_http *h, struct str name);
+/* Of an Authorization of AWS the part that says whose it is; else all of it. */
+struct str core_http_aws_key(struct str authorization);
+/* Its hash is to be signed, and the client does not say it. */
+bool core_http_aws_wants_body(const struct core_http *h);
+/* A body that is in hand is held to what the client says of it. */
+void core_http_aws_body(struct core_http *h);
+/* The hash that a body on its way must have; NULL: any. */
+const struct hash *core_http_aws_hash(const struct core_http *h);
 
 /* --- core_http_mask.c */
 /* A head, well-formed or not, with each credential masked by its keyed fingerprint. */

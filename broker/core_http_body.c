@@ -198,6 +198,12 @@ core_http_body_put(const struct core_http *h, struct buf *b)
 		return;
 	}
 
+	if (h->aws != NULL && h->aws->read) {
+		buf_u8(b, 4);
+		buf_u64(b, h->aws->content.n);
+		buf_put(b, h->aws->content_sha.b, HASH_LEN);
+		return;
+	}
 	if (!h->have_sha) {
 		buf_u8(b, 0);
 		buf_u64(b, h->length);

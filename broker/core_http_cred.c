@@ -149,6 +149,8 @@ authorization(struct scan *s, struct str name, struct str value)
 		else
 			may = may &&
 			      (http_name_is(scheme, "Bearer") || http_name_is(scheme, "token"));
+		if (s->t != NULL && s->t->kind == TARGET_AWS)
+			secret = core_http_aws_key(value);
 	} else {
 		may = false;
 	}
@@ -196,6 +198,8 @@ field_scan(struct scan *s, const struct http_field *f)
 
 	if (http_field_is_hop(r->fields, r->nfields, f->name) || http_name_is(f->name, "Host") ||
 	    http_name_is(f->name, "Content-Length") || http_name_is(f->name, "Expect"))
+		return false;
+	if (core_http_aws_drops(s->h, f->name))
 		return false;
 	if (own_field(s, f->name)) {
 		if (!str_eqz(f->value, s->own))
@@ -337,7 +341,12 @@ target_scan(struct scan *s)
 			continue;
 		pairs_scan(s, one);
 		buf_put_c(&h->target, sep);
-		buf_put_str(&h->target, one);
+		for (size_t i = 0; i < one.n; i++)
+			if (h->aws != NULL && one.p[i] == '+')
+				buf_put_z(&h->target,
+				    "%20"); /* as it is judged; signed, it has one form */
+			else
+				buf_put_c(&h->target, one.p[i]);
 		sep = '&';
 	}
 }
@@ -358,6 +367,7 @@ core_http_scan(struct core_http *h)
 	}
 	s.searched =
 	    s.e != NULL || core_cred_others(h->from.run, NULL, &others, &err) != 0 || others.n != 0;
+	core_http_aws_begin(h, s.t, s.e, s.own);
 	fields_scan(&s);
 	target_scan(&s);
 }

@@ -325,6 +325,20 @@ bind_asked(struct core_http *h)
 	return false;
 }
 
+/* Upstream signs its hash, before it sends the first byte. */
+static bool
+body_asked_to_sign(struct core_http *h)
+{
+	if (h->why != NULL || h->in_hand || h->have_sha || !core_http_aws_wants_body(h) ||
+	    verdict_now(h) != VERDICT_ALLOW)
+		return false;
+	if (h->length <= CORE_HTTP_SHOWN_MAX)
+		return need(h, 1, CORE_HTTP_SHOWN_MAX);
+	core_http_refuse(h, 413, "body_too_large",
+	    "a body of over 8388608 bytes is signed only if X-Amz-Content-Sha256 says its hash");
+	return false;
+}
+
 /* People approve a body, so core must know which; false: known, or nobody is to be asked. */
 static bool
 body_asked_for_people(struct core_http *h)
@@ -338,6 +352,13 @@ body_asked_for_people(struct core_http *h)
 		return false;
 	if (!large && most > CORE_HTTP_SHOWN_MAX)
 		most = CORE_HTTP_SHOWN_MAX;
+	if (large && h->aws != NULL && h->aws->payload == CORE_AWS_CHUNKED) {
+		core_http_refuse(h, 501, "signature_unsupported",
+		    "people would be asked about a body of over 8388608 bytes in signed chunks "
+		    "(STREAMING-AWS4-HMAC-SHA256-PAYLOAD), which has another hash at each try: "
+		    "send it with UNSIGNED-PAYLOAD or with its hash");
+		return false;
+	}
 	return need(h, large ? 2 : 1, most);
 }
 
@@ -455,7 +476,8 @@ core_http_step(struct core_http *h)
 		return;
 	facts_fold(h);
 	core_http_scan_body(h);
-	if (body_asked_for_people(h) || core_http_look_begin(h))
+	core_http_aws_body(h);
+	if (body_asked_to_sign(h) || body_asked_for_people(h) || core_http_look_begin(h))
 		return;
 	decide(h);
 	core_http_record(h);

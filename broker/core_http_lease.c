@@ -95,6 +95,7 @@ static void
 body_put(struct buf *b, const struct core_http *h, const struct policy_target *t)
 {
 	static const struct hash none;
+	const struct hash *sha = h->bound ? &h->sha : core_http_aws_hash(h);
 	uint8_t kind = body_kind(h);
 	bool streamed = kind == LEASE_LENGTH || kind == LEASE_STREAMED;
 
@@ -102,14 +103,14 @@ body_put(struct buf *b, const struct core_http *h, const struct policy_target *t
 	buf_u64(b, kind >= LEASE_LENGTH ? most(h, t) : h->length);
 	buf_lstr(b, kind == LEASE_INLINE ? h->bytes : STR(""));
 	buf_u8(b, streamed && h->expect && !h->start ? 1 : 0); /* it was asked for */
-	buf_u8(b, h->bound ? 1 : 0);
-	buf_put(b, h->bound ? h->sha.b : none.b, HASH_LEN);
+	buf_u8(b, sha != NULL ? 1 : 0);
+	buf_put(b, sha != NULL ? sha->b : none.b, HASH_LEN);
 }
 
 static uint8_t
 credential_kind(const struct vault_entry *e)
 {
-	static const char *const kinds[] = {"", "bearer", "basic", "header", "query"};
+	static const char *const kinds[] = {"", "bearer", "basic", "header", "query", "aws"};
 
 	for (size_t i = 1; e != NULL && i < ARRAY_LEN(kinds); i++)
 		if (strcmp(e->kind, kinds[i]) == 0)
@@ -120,14 +121,20 @@ credential_kind(const struct vault_entry *e)
 static void
 credential_put(struct buf *b, const struct core_http *h, const struct vault_entry *e)
 {
+	struct str user = str_z(e != NULL ? e->user : ""), field = str_z(e != NULL ? e->field : "");
+	struct str secret = e != NULL ? secret_str(e->secret) : STR("");
 	char placeholder[CORE_PLACEHOLDER_SIZE] = "";
 
 	if (e != NULL)
 		core_cred_placeholder(h->from.run, str_z(e->name), placeholder);
+	if (h->aws != NULL) {
+		(void)str_cut(&secret, ' ', &user); /* ID KEY TOKEN */
+		field = str_z(h->aws->scope);
+	}
 	buf_u8(b, credential_kind(e));
-	buf_lz(b, e != NULL ? e->field : "");
-	buf_lz(b, e != NULL ? e->user : "");
-	buf_lstr(b, e != NULL ? secret_str(e->secret) : STR(""));
+	buf_lstr(b, field);
+	buf_lstr(b, user);
+	buf_lstr(b, secret);
 	buf_lz(b, placeholder);
 }
 
@@ -135,15 +142,19 @@ credential_put(struct buf *b, const struct core_http *h, const struct vault_entr
 static void
 others_put(struct buf *b, const struct core_http *h, const struct core_others *o)
 {
-	buf_u32(b, (uint32_t)o->n);
+	buf_u32(b, (uint32_t)o->parts);
 	for (size_t i = 0; i < o->n; i++) {
 		const struct vault_entry *e = o->e[i];
 		char placeholder[CORE_PLACEHOLDER_SIZE];
+		struct str part[CORE_CRED_PARTS];
+		size_t n = core_cred_parts(e, part);
 
 		core_cred_placeholder(h->from.run, str_z(e->name), placeholder);
-		buf_lstr(b, secret_str(e->secret));
-		buf_lz(b, strcmp(e->kind, "basic") == 0 ? e->user : "");
-		buf_lz(b, placeholder);
+		for (size_t k = 0; k < n; k++) {
+			buf_lstr(b, part[k]);
+			buf_lz(b, strcmp(e->kind, "basic") == 0 ? e->user : "");
+			buf_lz(b, placeholder);
+		}
 	}
 }
 

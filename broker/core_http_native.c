@@ -1,9 +1,11 @@
 /*
  * Refusals in the words of a protocol that has its own (process: core): a Status of Kubernetes, a
- * report of a push. Clients show these to people; the same as problem+json they do not. What is
- * said comes from the problem, which stays what it is in the record.
+ * report of a push, an error of AWS. Clients show these to people; the same as problem+json they do
+ * not. What is said comes from the problem, which stays what it is in the record.
  */
 #include "broker/core_http.h"
+
+#include "policy/aws_action.h"
 
 #include "common/banned.h"
 
@@ -127,6 +129,93 @@ reports(const struct core_http *h, const struct json **ret)
 	return json_bool(json_get(*ret, "report")) && json_count(json_get(*ret, "commands")) != 0;
 }
 
+/* --- AWS (errors of the query, REST and JSON protocols) ------------------------------ */
+
+static const char *
+aws_code(unsigned status)
+{
+	static const struct {
+		unsigned status;
+		const char *code;
+	} codes[] = {{403, "AccessDenied"}, {400, "InvalidRequest"}, {413, "EntityTooLarge"},
+	    {501, "NotImplemented"}, {503, "ServiceUnavailable"}, {504, "RequestTimeout"}};
+
+	for (size_t i = 0; i < ARRAY_LEN(codes); i++)
+		if (codes[i].status == status)
+			return codes[i].code;
+	return "InternalError";
+}
+
+static void
+put_xml(struct buf *out, struct str s)
+{
+	static const char from[] = "<>&\"'";
+	static const char *const to[] = {"&lt;", "&gt;", "&amp;", "&quot;", "&apos;"};
+
+	for (size_t i = 0; i < s.n; i++) {
+		const char *at = s.p[i] != '\0' ? strchr(from, s.p[i]) : NULL;
+
+		if (at != NULL)
+			buf_put_z(out, to[at - from]);
+		else
+			buf_put_c(out, (uint8_t)s.p[i] < 0x20 ? ' ' : s.p[i]);
+	}
+}
+
+/* The service that it was judged as: "rds:DeleteDBInstance/prod". */
+static struct str
+aws_service(const struct core_http *h)
+{
+	const struct resources *r = &h->view.resources;
+	struct str s = str_mem(r->text + r->at[0], r->n != 0 ? r->len[0] : 0), service;
+
+	return str_cut(&s, ':', &service) ? service : STR("");
+}
+
+static bool
+aws_speaks_json(const struct core_http *h, struct str service)
+{
+	if (http_field_find(h->req->fields, h->req->nfields, "X-Amz-Target") != NULL)
+		return true;
+	return aws_service_is_rest(service) && !str_eqz(service, "s3") &&
+	       !str_eqz(service, "route53") && !str_eqz(service, "cloudfront");
+}
+
+static const char *
+put_aws(const struct core_http *h, struct buf *out)
+{
+	struct str service = aws_service(h);
+	AUTO_BUF struct buf text = BUF(65536);
+	const char *code = aws_code(h->status), *id = h->a != NULL ? h->a->id : "";
+	bool s3 = str_eqz(service, "s3"), ec2 = str_eqz(service, "ec2");
+	struct jcs j;
+
+	words(h, &text);
+	if (aws_speaks_json(h, service)) {
+		jcs_init(&j, out);
+		jcs_open(&j, NULL);
+		jcs_z(&j, "__type", code);
+		jcs_str_lossy(&j, "message", buf_str(&text));
+		jcs_raw(&j, "problem", buf_str(&h->answer));
+		jcs_close(&j);
+		return "application/x-amz-json-1.1";
+	}
+	buf_printf(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n%s",
+	    s3	  ? "<Error>"
+	    : ec2 ? "<Response><Errors><Error>"
+		  : "<ErrorResponse><Error><Type>Sender</Type>");
+	buf_printf(out, "<Code>%s</Code><Message>", code);
+	put_xml(out, buf_str(&text));
+	buf_put_z(out, "</Message>");
+	if (ec2)
+		buf_printf(out, "</Error></Errors><RequestID>%s</RequestID></Response>\n", id);
+	else if (s3)
+		buf_printf(out, "<RequestId>%s</RequestId></Error>\n", id);
+	else
+		buf_printf(out, "</Error><RequestId>%s</RequestId></ErrorResponse>\n", id);
+	return "application/xml";
+}
+
 const char *
 core_http_answer_native(const struct core_http *h, unsigned *status, struct buf *out)
 {
@@ -136,6 +225,11 @@ core_http_answer_native(const struct core_http *h, unsigned *status, struct buf 
 	if (t != NULL && t->kind == TARGET_K8S) {
 		put_status(h, out);
 		return buf_over(out) ? NULL : "application/json";
+	}
+	if (t != NULL && t->kind == TARGET_AWS && h->req != NULL) {
+		const char *type = put_aws(h, out);
+
+		return buf_over(out) ? NULL : type;
 	}
 	if (t == NULL || t->kind != TARGET_GIT || !reports(h, &g))
 		return NULL;

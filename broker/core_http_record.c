@@ -197,12 +197,17 @@ core_http_record(struct core_http *h)
 static void
 answer_failed(struct core_http *h, const struct core_http_done *d)
 {
+	AUTO_FREE char *differs =
+	    xasprintf("the body is not as the request says: it was not sent whole (%.*s)",
+		d->message.n < MESSAGE_MAX ? (int)d->message.n : MESSAGE_MAX, d->message.p);
 	AUTO_FREE char *why = xasprintf("%s: %.*s",
 	    d->status == 5 ? "the server was not reached, nothing was sent"
 			   : "the server gave no whole answer, the request may have reached it",
 	    d->message.n < MESSAGE_MAX ? (int)d->message.n : MESSAGE_MAX, d->message.p);
 
-	if (d->status == 4)
+	if (d->status == 4 && h->aws != NULL && !h->bound)
+		core_http_answer_simple(h, 400, "body_differs", differs);
+	else if (d->status == 4)
 		core_http_answer_simple(h, 400, "body_differs",
 		    "the body is not the one that was approved: it was not sent whole");
 	else if (d->message.n != 0 && memmem(d->message.p, d->message.n, "timed out", 9) != NULL)

@@ -81,6 +81,9 @@ push_show(struct buf *b, const struct json *g)
 static void
 body_show(struct buf *b, const struct core_http *h)
 {
+	const struct hash *sha = &h->sha;
+	uint64_t length = h->length;
+	struct str bytes = h->bytes;
 	char hex[HASH_HEX_SIZE];
 
 	if (h->body == CORE_BODY_NONE)
@@ -93,20 +96,25 @@ body_show(struct buf *b, const struct core_http *h)
 		buf_put_z(b, "\n\n(a body that has not been read)");
 		return;
 	}
-	hash_hex(&h->sha, hex);
-	buf_printf(b, "\n\nbody: %llu bytes, sha256 %s", (unsigned long long)h->length, hex);
-	if (!h->in_hand || h->bytes.n > BODY_TEXT_MAX) {
+	if (h->aws != NULL && h->aws->read) {
+		bytes = buf_str(&h->aws->content);
+		length = bytes.n;
+		sha = &h->aws->content_sha;
+	}
+	hash_hex(sha, hex);
+	buf_printf(b, "\n\nbody: %llu bytes, sha256 %s", (unsigned long long)length, hex);
+	if (!h->in_hand || bytes.n > BODY_TEXT_MAX) {
 		buf_printf(b, "\n(NOT SHOWN: over %zu bytes; who signs, signs what has that hash)",
 		    BODY_TEXT_MAX);
 		return;
 	}
-	if (!is_text(h->bytes)) {
+	if (!is_text(bytes)) {
 		buf_put_z(b, "\n(not text: escaped)\n");
-		enc_percent(b, h->bytes);
+		enc_percent(b, bytes);
 		return;
 	}
 	buf_put_z(b, "\n");
-	buf_put_str(b, h->bytes);
+	buf_put_str(b, bytes);
 	if (h->view.api == HTTP_API_GRAPHQL && memchr(h->bytes.p, '\\', h->bytes.n) != NULL)
 		graphql_show(b, h->bytes);
 }
@@ -133,6 +141,8 @@ core_http_show(const struct core_http *h)
 		else
 			enc_percent(&b, f->value);
 	}
+	if (h->aws != NULL && h->aws->scope[0] != '\0')
+		buf_printf(&b, "\n(the broker signs it for %s)", h->aws->scope);
 	if (h->view.upgrade)
 		buf_put_z(&b,
 		    "\n\n(it asks to switch protocols: what passes then, in both directions, is "
@@ -165,7 +175,7 @@ changes(struct str name)
 	static const char *const names[] = {"Date", "X-Request-Id", "Request-Id",
 	    "X-Correlation-Id", "Traceparent", "Tracestate", "X-Amzn-Trace-Id", "X-B3-TraceId",
 	    "X-B3-SpanId", "X-B3-ParentSpanId", "X-B3-Sampled", "X-B3-Flags", "Kubectl-Session",
-	    HTTP_WEBSOCKET_KEY};
+	    HTTP_WEBSOCKET_KEY, "Amz-Sdk-Invocation-Id", "Amz-Sdk-Request"};
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
 		if (http_name_is(name, names[i]))
@@ -245,6 +255,10 @@ upstream_id(const struct core_http *h, struct buf *b)
 	if (t->files.n != 0) {
 		buf_put_z(b, " files:");
 		buf_put_str(b, t->files);
+	}
+	if (h->aws != NULL) {
+		buf_put_z(b, " aws:");
+		buf_put_z(b, h->aws->scope);
 	}
 	if (t->via.n == 0)
 		return;

@@ -11,6 +11,7 @@
 #include "broker/core_cred.h"
 #include "broker/core_words.h"
 #include "common/xalloc.h"
+#include "policy/effects_aws.h"
 
 #include "common/banned.h"
 
@@ -201,10 +202,6 @@ unserved(const struct policy_target *t)
 	if (t->kind == TARGET_REDIS)
 		return "the broker does not speak the protocol of kind redis yet; its rules can be "
 		       "tested with cofferdam policy test";
-	if (t->kind == TARGET_AWS && t->credential.n != 0)
-		return "the broker does not sign requests to AWS yet; without a credential they "
-		       "are "
-		       "sent unsigned";
 	if (t->kind == TARGET_GIT && t->quarantine)
 		return "the broker does not look into what is pushed yet, as \"quarantine\" asks";
 	return NULL;
@@ -381,6 +378,72 @@ with_variable(const struct core_run *run, size_t i)
 		   : NULL;
 }
 
+/* The policy puts another placeholder there. */
+static bool
+is_placeholder(const struct core_run *run, const char *name)
+{
+	for (size_t i = 0; i < run->ntargets; i++) {
+		const struct policy_target *t = with_variable(run, i);
+
+		if (t != NULL && str_eqz(t->placeholder, name))
+			return true;
+	}
+	return false;
+}
+
+/* Of those that are signed for, the one whose placeholder is the policy's AWS_ACCESS_KEY_ID, or the
+ * first; NULL: none. */
+static const struct policy_target *
+aws_main(const struct core_run *run)
+{
+	const struct policy_target *first = NULL;
+
+	for (size_t i = 0; i < run->ntargets; i++) {
+		const struct policy_target *t =
+		    policy_target(run->core->policy, str_z(run->targets[i].id));
+
+		if (t == NULL || t->kind != TARGET_AWS || t->credential.n == 0)
+			continue;
+		if (str_eqz(t->placeholder, "AWS_ACCESS_KEY_ID"))
+			return t;
+		if (first == NULL)
+			first = t;
+	}
+	return first;
+}
+
+/*
+ * The variables that clients of AWS read, of one target that is signed for: the broker knows
+ * them by the id, and signs with a key of its own whatever they sign with.
+ */
+static uint32_t
+aws_put(const struct core_run *run, struct buf *list)
+{
+	struct {
+		const char *name;
+		struct str value;
+	} vars[] = {{"AWS_ACCESS_KEY_ID", STR("")},
+	    {"AWS_SECRET_ACCESS_KEY", STR("the-broker-signs")}, {"AWS_REGION", STR("")},
+	    {"AWS_DEFAULT_REGION", STR("")}};
+	const struct policy_target *t = aws_main(run);
+	char value[CORE_PLACEHOLDER_SIZE];
+	uint32_t n = 0;
+
+	if (t == NULL)
+		return 0;
+	core_cred_placeholder(run, t->credential, value);
+	vars[0].value = str_z(value);
+	vars[2].value = vars[3].value = effects_aws_region(t);
+	for (size_t i = 0; i < ARRAY_LEN(vars); i++) {
+		if (vars[i].value.n == 0 || is_placeholder(run, vars[i].name))
+			continue;
+		buf_lz(list, vars[i].name);
+		buf_lstr(list, vars[i].value);
+		n++;
+	}
+	return n;
+}
+
 /* What a client in the sandbox may send in place of the credential. */
 static void
 env_put(const struct core_run *run, struct buf *b)
@@ -399,6 +462,7 @@ env_put(const struct core_run *run, struct buf *b)
 		buf_lz(&list, value);
 		n++;
 	}
+	n += aws_put(run, &list);
 	buf_u32(b, n);
 	buf_put_str(b, buf_str(&list));
 }

@@ -18,6 +18,7 @@ static const struct vault_kind kinds[] = {
     {"basic", .http = true, .user = true},
     {"header", .http = true, .field = true},
     {"query", .http = true, .field = true},
+    {"aws", .http = true},
 };
 
 const struct vault_kind *
@@ -137,17 +138,91 @@ field_check(const struct vault_bind *b, const struct vault_kind *k, struct err *
 	return 0;
 }
 
+static bool
+is_visible(struct str s)
+{
+	for (size_t i = 0; i < s.n; i++)
+		if (s.p[i] <= ' ' || s.p[i] > '~')
+			return false;
+	return s.n >= VAULT_HTTP_SECRET_MIN;
+}
+
+bool
+vault_aws_split(struct str secret, struct vault_aws *ret)
+{
+	struct str rest = secret;
+
+	*ret = (struct vault_aws){.token = STR("")};
+	if (!str_cut(&rest, ' ', &ret->id) || !of_chars(ret->id, "_-.") ||
+	    ret->id.n > VAULT_AWS_ID_MAX)
+		return false;
+	ret->token = rest;
+	if (str_cut(&ret->token, ' ', &ret->key))
+		return is_visible(ret->key) && is_visible(ret->token);
+	ret->key = rest;
+	ret->token = STR("");
+	return is_visible(ret->key);
+}
+
+bool
+vault_host_covers(struct str bound, struct str host)
+{
+	struct str end = str_mem(bound.p + 1, bound.n != 0 ? bound.n - 1 : 0), tail = host;
+
+	if (!str_has_prefix(bound, "*.")) {
+		AUTO_FREE char *z = str_dup(bound);
+
+		return str_ieqz(host, z);
+	}
+	if (host.n <= end.n)
+		return false;
+	tail = str_mem(host.p + host.n - end.n, end.n);
+	return vault_host_covers(end, tail);
+}
+
+/* "*.eu-west-1.amazonaws.com", never all of a top-level domain. */
+static int
+host_check(const struct vault_bind *b, struct err *err)
+{
+	struct str rest = b->host, label;
+	bool any = str_has_prefix(b->host, "*.");
+
+	if (!text_ok(b->host))
+		return err_set(err, ERR_INVALID,
+		    "credential %.*s: host must be 1 to %d printable ASCII characters without "
+		    "quote and backslash",
+		    STR_ARG(b->name), VAULT_TEXT_MAX);
+	if (any)
+		(void)str_cut(&rest, '.', &label);
+	if (memchr(rest.p, '*', rest.n) != NULL || (any && !str_eqz(b->kind, "aws")))
+		return err_set(err, ERR_INVALID,
+		    "credential %.*s: only of kind aws the host may be *.NAME, is %.*s",
+		    STR_ARG(b->name), STR_ARG(b->host));
+	if (any && !str_eqz(rest, "localhost") && memchr(rest.p, '.', rest.n) == NULL)
+		return err_set(err, ERR_INVALID,
+		    "credential %.*s: behind *. the host must have two labels or more, is %.*s",
+		    STR_ARG(b->name), STR_ARG(b->host));
+	return 0;
+}
+
 /* Never says the value, nor a part of it. */
 static int
 secret_check(const struct vault_bind *b, const struct vault_kind *k, struct str s, struct err *err)
 {
 	bool bearer = str_eqz(b->kind, "bearer");
 	size_t min = k->http ? VAULT_HTTP_SECRET_MIN : 1;
+	struct vault_aws parts;
 
 	if (s.n < min || s.n > VAULT_SECRET_MAX)
 		return err_set(err, ERR_INVALID,
 		    "credential %.*s: secret must be %zu to %d bytes, has %zu", STR_ARG(b->name),
 		    min, VAULT_SECRET_MAX, s.n);
+	if (str_eqz(b->kind, "aws") && !vault_aws_split(s, &parts))
+		return err_set(err, ERR_INVALID,
+		    "credential %.*s: the secret of kind aws must be an access key's id, its "
+		    "secret "
+		    "key and, if there is one, its session token, with blanks between them",
+		    STR_ARG(b->name));
 	for (size_t i = 0; k->http && i < s.n; i++) {
 		unsigned char ch = (unsigned char)s.p[i];
 
@@ -173,14 +248,11 @@ vault_bind_check(const struct vault_bind *b, struct str secret, struct err *err)
 		    VAULT_TEXT_MAX);
 	if (k == NULL)
 		return err_set(err, ERR_UNSUPPORTED,
-		    "credential kind must be postgresql-password, bearer, basic, header or query, "
-		    "is \"%.*s\"",
+		    "credential kind must be postgresql-password, bearer, basic, header, query or "
+		    "aws, is \"%.*s\"",
 		    STR_ARG(b->kind));
-	if (!text_ok(b->host))
-		return err_set(err, ERR_INVALID,
-		    "credential %.*s: host must be 1 to %d printable ASCII characters without "
-		    "quote and backslash",
-		    STR_ARG(b->name), VAULT_TEXT_MAX);
+	if ((rc = host_check(b, err)) != 0)
+		return rc;
 	if (b->port == 0)
 		return err_set(err, ERR_INVALID, "credential %.*s: port must be from 1 to 65535",
 		    STR_ARG(b->name));

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "broker/upstream_rechunk.h"
 #include "common/xalloc.h"
 
 #include "common/banned.h"
@@ -31,13 +32,15 @@ struct body {
 	size_t frame_at;
 	bool ended; /* the last chunk has been written */
 	size_t prefix,
-	    letters; /* of a placeholder so far; letters: 1 more than there are, 0 none */
+	    letters;	       /* of a placeholder so far; letters: 1 more than there are, 0 none */
+	struct rechunk *again; /* NULL: it goes out as it came */
+	uint64_t again_length; /* bytes on the wire */
 };
 
 /* --- making ---------------------------------------------------------------------- */
 
 static int
-hash_file(struct body *b, struct hash *ret, struct err *err)
+hash_file(const struct body *b, struct hash *ret, struct err *err)
 {
 	struct hash_ctx *h = hash_begin();
 	AUTO_BUF struct buf chunk = BUF(65536);
@@ -106,6 +109,22 @@ take_start(struct body *b, struct err *err)
 	return 0;
 }
 
+int
+body_hash_here(const struct body *b, struct hash *ret, struct err *err)
+{
+	if (b->kind == LEASE_SEALED)
+		return hash_file(b, ret, err);
+	*ret = hash_sha256(buf_str(&b->data));
+	return 0;
+}
+
+void
+body_rechunk(struct body *b, struct rechunk *r, uint64_t wire_length)
+{
+	b->again = r;
+	b->again_length = wire_length;
+}
+
 /* What is here already is held against the hash before any of it goes. */
 static int
 check_here(struct body *b, struct err *err)
@@ -118,10 +137,7 @@ check_here(struct body *b, struct err *err)
 
 	if (rc != 0 || !b->bound || body_is_streamed(b))
 		return rc;
-	if (b->kind == LEASE_SEALED)
-		rc = hash_file(b, &h, err);
-	else
-		h = hash_sha256(buf_str(&b->data));
+	rc = body_hash_here(b, &h, err);
 	if (rc == 0 && !hash_eq(&h, &b->want))
 		rc = err_set(err, ERR_STATE, "the body is not the one that was leased");
 	return rc;
@@ -171,6 +187,7 @@ body_free(struct body *b)
 	drop_hash(TAKE_PTR(b->went));
 	buf_free(&b->data);
 	buf_free(&b->frame);
+	rechunk_free(b->again);
 	free(b);
 }
 
@@ -183,6 +200,8 @@ body_is_streamed(const struct body *b)
 bool
 body_is_whole(const struct body *b)
 {
+	if (b->again != NULL)
+		return rechunk_ended(b->again);
 	if (b->kind == LEASE_CHUNKED)
 		return b->ended && b->frame_at == b->frame.n;
 	return b->sent == b->length;
@@ -193,6 +212,8 @@ body_wire_length(const struct body *b)
 {
 	if (b->kind == LEASE_UPGRADE)
 		return 0;
+	if (b->again != NULL)
+		return b->again_length;
 	return b->kind == LEASE_CHUNKED ? UINT64_MAX : b->length;
 }
 
@@ -352,20 +373,55 @@ read_chunks(struct body *b, void *to, size_t room, size_t *ret_n)
 	return BODY_MORE;
 }
 
-int
-body_read(struct body *b, void *to, size_t room, size_t *ret_n, struct err *err)
+static int
+read_data(struct body *b, void *to, size_t room, size_t *ret_n)
 {
-	*ret_n = 0;
-	if (b->stopped || b->kind == LEASE_NONE)
-		return BODY_END;
-	if (b->kind == LEASE_SEALED)
-		return read_file(b, to, room, ret_n, err);
-	if (b->kind == LEASE_CHUNKED)
-		return read_chunks(b, to, room, ret_n);
+	bool all = b->kind == LEASE_INLINE || b->last;
+
 	*ret_n = take_data(b, to, room);
 	if (*ret_n != 0)
 		return BODY_MORE;
 	if (b->kind == LEASE_UPGRADE)
 		return b->last ? BODY_END : BODY_WAIT;
-	return b->sent == b->length && (b->kind == LEASE_INLINE || b->last) ? BODY_END : BODY_WAIT;
+	return all && (b->sent == b->length || b->kind == LEASE_CHUNKED) ? BODY_END : BODY_WAIT;
+}
+
+/* Content as it came, signed chunks and all; what goes out is made from it. */
+static int
+read_again(struct body *b, void *to, size_t room, size_t *ret_n, struct err *err)
+{
+	for (;;) {
+		uint8_t raw[RECHUNK_PUT_MAX];
+		size_t n = 0;
+		int rc;
+
+		*ret_n = rechunk_take(b->again, to, room);
+		if (*ret_n != 0)
+			return BODY_MORE;
+		if (rechunk_ended(b->again))
+			return BODY_END;
+		rc = b->kind == LEASE_SEALED ? read_file(b, raw, sizeof(raw), &n, err)
+					     : read_data(b, raw, sizeof(raw), &n);
+		if (rc == BODY_WAIT || rc < 0)
+			return rc;
+		rc = n != 0 ? rechunk_put(b->again, str_mem(raw, n), err)
+			    : rechunk_end(b->again, err);
+		if (rc != 0)
+			return rc;
+	}
+}
+
+int
+body_read(struct body *b, void *to, size_t room, size_t *ret_n, struct err *err)
+{
+	*ret_n = 0;
+	if (b->stopped || (b->kind == LEASE_NONE && b->again == NULL))
+		return BODY_END;
+	if (b->again != NULL)
+		return read_again(b, to, room, ret_n, err);
+	if (b->kind == LEASE_SEALED)
+		return read_file(b, to, room, ret_n, err);
+	if (b->kind == LEASE_CHUNKED)
+		return read_chunks(b, to, room, ret_n);
+	return read_data(b, to, room, ret_n);
 }

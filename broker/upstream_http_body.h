@@ -18,6 +18,11 @@ struct body;
  */
 int body_new(const struct upstream_lease *l, int fd, struct body **ret, struct err *err);
 void body_free(struct body *b); /* NULL is fine */
+/* Of one that is here: none, inline or sealed. */
+int body_hash_here(const struct body *b, struct hash *ret, struct err *err);
+struct rechunk;
+/* Before the first byte: it goes out in chunks that are signed anew; takes r. */
+void body_rechunk(struct body *b, struct rechunk *r, uint64_t wire_length);
 
 /*
  * Up to `room` bytes as they go on the wire, chunk framing included. *ret_n 0: BODY_WAIT (more will

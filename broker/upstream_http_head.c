@@ -128,7 +128,8 @@ put_credential(const struct upstream_lease *l, struct curl_slist **list, struct 
 
 	switch (l->credential) {
 	case LEASE_OPEN:
-	case LEASE_QUERY: break;
+	case LEASE_QUERY:
+	case LEASE_AWS: break; /* a signature, which comes as more */
 	case LEASE_BEARER:
 		buf_put_z(line, "Authorization: Bearer ");
 		buf_put_str(line, l->secret);
@@ -159,13 +160,16 @@ wants_length(struct str method)
  * none.
  */
 static void
-put_first(const struct upstream_lease *l, struct curl_slist **list, struct buf *line)
+put_first(const struct upstream_lease *l, const struct head_more *more, struct curl_slist **list,
+    struct buf *line)
 {
 	bool streamed = l->body == LEASE_STREAM || l->body == LEASE_CHUNKED;
 
 	buf_put_z(line, "Host: ");
 	lease_authority(l, line);
-	if (l->body == LEASE_CHUNKED)
+	if (more != NULL && more->rechunked)
+		buf_printf(line, "\r\nContent-Length: %llu", (unsigned long long)more->length);
+	else if (l->body == LEASE_CHUNKED)
 		buf_put_z(line, "\r\nTransfer-Encoding: chunked");
 	else if (l->body == LEASE_UPGRADE)
 		buf_put_z(line, wants_length(l->method) ? "\r\nContent-Length: 0" : "");
@@ -214,8 +218,8 @@ head_write(struct str method, const char *target, const struct curl_slist *f, st
 }
 
 int
-head_make(const struct upstream_lease *l, struct buf *target, struct curl_slist **ret_fields,
-    struct err *err)
+head_make(const struct upstream_lease *l, const struct head_more *more, struct buf *target,
+    struct curl_slist **ret_fields, struct err *err)
 {
 	AUTO_BUF struct buf line = BUF(FIELD_MAX);
 	struct curl_slist *list = NULL;
@@ -223,10 +227,12 @@ head_make(const struct upstream_lease *l, struct buf *target, struct curl_slist 
 
 	if (rc != 0)
 		return rc;
-	put_first(l, &list, &line);
+	put_first(l, more, &list, &line);
 	for (size_t i = 0; i < l->nfields; i++)
 		put_field(&list, &line, l->fields[i].name, l->fields[i].value);
 	put_credential(l, &list, &line);
+	for (size_t i = 0; more != NULL && i < more->nfields; i++)
+		put_field(&list, &line, more->fields[i].name, more->fields[i].value);
 	put_none(&list, &line);
 	*ret_fields = list;
 	return 0;

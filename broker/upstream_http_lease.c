@@ -6,6 +6,7 @@
 
 #include "audit/blob.h"
 #include "broker/upstream_files.h"
+#include "broker/upstream_http_aws.h"
 #include "common/httplease.h"
 
 #include "common/banned.h"
@@ -113,7 +114,7 @@ lease_read(struct rd *b, struct upstream_lease *ret, struct err *err)
 	*l = (struct upstream_lease){0};
 	read_place(b, l);
 	read_request(b, l);
-	l->credential = (enum lease_credential)rd_upto(b, LEASE_QUERY);
+	l->credential = (enum lease_credential)rd_upto(b, LEASE_AWS);
 	l->field = rd_lstr(b);
 	l->user = rd_lstr(b);
 	l->secret = rd_lstr(b);
@@ -224,7 +225,8 @@ is_ours(const struct upstream_lease *l, struct str name)
 	       (l->credential == LEASE_HEADER && l->field.n == name.n && name.n != 0 &&
 		   strncasecmp(l->field.p, name.p, name.n) == 0) ||
 	       ((l->credential == LEASE_BEARER || l->credential == LEASE_BASIC) &&
-		   http_name_is(name, "Authorization"));
+		   http_name_is(name, "Authorization")) ||
+	       (l->credential == LEASE_AWS && aws_field_is_ours(name));
 }
 
 static int
@@ -306,6 +308,7 @@ check_credential(const struct upstream_lease *l, struct err *err)
 		     str_trim(l->secret).n == l->secret.n;
 		break;
 	case LEASE_QUERY: ok = parameter_ok(l->field) && l->target.p[0] == '/'; break;
+	case LEASE_AWS: ok = aws_credential_ok(l); break;
 	}
 	return ok ? 0
 		  : err_set(err, ERR_CONFIG,
@@ -354,7 +357,9 @@ lease_secrets(const struct upstream_lease *l, struct scrub_secret *ret)
 	bool named = l->via_secret.n == 0; /* among the others, as core has it */
 	size_t n = 0;
 
-	if (l->credential != LEASE_OPEN)
+	if (l->credential == LEASE_AWS)
+		n = aws_secrets(l, ret);
+	else if (l->credential != LEASE_OPEN)
 		ret[n++] = (struct scrub_secret){
 		    l->secret, l->user, l->placeholder, l->credential == LEASE_BASIC};
 	for (size_t i = 0; i < l->nothers; i++) {

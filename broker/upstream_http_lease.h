@@ -16,7 +16,14 @@ enum lease_body {
 	LEASE_CHUNKED,
 	LEASE_UPGRADE
 };
-enum lease_credential { LEASE_OPEN = 0, LEASE_BEARER, LEASE_BASIC, LEASE_HEADER, LEASE_QUERY };
+enum lease_credential {
+	LEASE_OPEN = 0,
+	LEASE_BEARER,
+	LEASE_BASIC,
+	LEASE_HEADER,
+	LEASE_QUERY,
+	LEASE_AWS
+};
 enum lease_via { LEASE_DIRECT = 0, LEASE_VIA_HTTP, LEASE_VIA_HTTPS, LEASE_VIA_FILES };
 
 struct upstream_lease {

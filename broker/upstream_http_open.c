@@ -2,9 +2,11 @@
  * From a lease to a transfer. Runs in upstream. Where it goes is settled here: the addresses that a
  * name leads to are held against the lease, and what passes is all that libcurl can dial.
  */
+#include "broker/upstream_http_aws.h"
 #include "broker/upstream_http_head.h"
 #include "broker/upstream_http_int.h"
 #include "broker/upstream_scrub.h"
+#include "common/clock.h"
 #include "common/xalloc.h"
 
 #include "common/banned.h"
@@ -22,11 +24,16 @@ on_sweep(void *arg)
 }
 
 static struct scrub_set *
-secrets_of(struct upstream_http *h, const struct upstream_lease *l)
+secrets_of(struct upstream_http *h, const struct upstream_lease *l, const struct aws_signer *signer)
 {
 	struct scrub_secret s[SCRUB_SECRETS_MAX];
 	size_t n = lease_secrets(l, s);
-	struct scrub_set *set = n != 0 ? scrub_sets_get(h->scrubs, s, n) : NULL;
+	struct scrub_set *set;
+
+	if (signer != NULL)
+		s[n++] =
+		    (struct scrub_secret){aws_signer_key(signer), STR(""), l->placeholder, false};
+	set = n != 0 ? scrub_sets_get(h->scrubs, s, n) : NULL;
 
 	if (set != NULL && h->sweep == NULL)
 		h->sweep = loop_timer_add(h->hub->loop, SCRUB_SETS_IDLE_MS, on_sweep, h);
@@ -145,6 +152,35 @@ send_front(void *arg, uint16_t type, const struct buf *body)
 	upstream_hub_front(x->h->hub, type, body);
 }
 
+/* The head is the last thing to be made: a signature covers the body. */
+static int
+make_head(
+    struct exchange *x, const struct upstream_lease *l, struct aws_signer *signer, struct err *err)
+{
+	struct head_more more = {.nfields = 0};
+	int rc = signer != NULL ? aws_sign(signer, l, x->body, &more, err) : 0;
+
+	return rc == 0 ? head_make(l, &more, &x->target, &x->fields, err) : rc;
+}
+
+static int
+make_request(struct exchange *x, const struct upstream_lease *l, int *fd, struct err *err)
+{
+	struct aws_signer *signer = NULL;
+	int rc = 0;
+
+	if (l->credential == LEASE_AWS)
+		rc = aws_signer_new(l, clock_wall_us() / 1000000, &signer, err);
+	x->answer =
+	    answer_new(l, secrets_of(x->h, l, signer), x->look != NULL ? look_take : send_front, x);
+	if (rc == 0)
+		rc = body_new(l, l->body >= LEASE_SEALED ? TAKE_FD(*fd) : -1, &x->body, err);
+	if (rc == 0)
+		rc = make_head(x, l, signer, err);
+	aws_signer_free(signer);
+	return rc;
+}
+
 static int
 prepare(struct exchange *x, const struct upstream_lease *l, int fd, struct err *err)
 {
@@ -159,17 +195,13 @@ prepare(struct exchange *x, const struct upstream_lease *l, int fd, struct err *
 	if (rc != 0)
 		return rc;
 	x->lease = lease_hash(l);
-	x->answer = answer_new(l, secrets_of(x->h, l), x->look != NULL ? look_take : send_front, x);
+	rc = make_request(x, l, &sealed, err);
 	for (; rc == 0 && x->nnets < l->nnetworks; x->nnets += rc == 0)
 		rc = upstream_net_parse(l->networks[x->nnets], &x->nets[x->nnets], err);
 	if (rc == 0 && l->tls && l->via != LEASE_VIA_FILES)
 		rc = stores_get(x->h->stores, l->ca, &x->store, err);
 	if (rc == 0 && l->via == LEASE_VIA_HTTPS)
 		rc = stores_get(x->h->stores, l->via_ca, &x->proxy.store, err);
-	if (rc == 0)
-		rc = head_make(l, &x->target, &x->fields, err);
-	if (rc == 0)
-		rc = body_new(l, l->body >= LEASE_SEALED ? TAKE_FD(sealed) : -1, &x->body, err);
 	buf_put_c(&x->target, '\0');
 	return rc;
 }

@@ -193,9 +193,12 @@ read_body(char *to, size_t size, size_t count, void *arg)
 	switch (rc) {
 	case BODY_MORE: touch(x); return n;
 	case BODY_END: return 0;
-	case BODY_WAIT: x->send_paused = true; return CURL_READFUNC_PAUSE;
+	case BODY_WAIT:
+		transfer_credit(x); /* it may all have been taken without a byte going out */
+		x->send_paused = true;
+		return CURL_READFUNC_PAUSE;
 	}
-	exchange_fail(x, END_NO_ANSWER, &err);
+	exchange_fail(x, rc == ERR_STATE ? END_BODY : END_NO_ANSWER, &err);
 	return CURL_READFUNC_ABORT;
 }
 

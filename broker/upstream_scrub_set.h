@@ -12,9 +12,11 @@
 #define UPSTREAM_SCRUB_SHORT 6
 #define UPSTREAM_SECRET_MAX ((size_t)8192)
 #define UPSTREAM_OTHERS_MAX 32 /* secrets of an exchange besides the one that goes out */
-#define SCRUB_SECRETS_MAX (UPSTREAM_OTHERS_MAX + 2) /* and a proxy's */
-#define SCRUB_PLACEHOLDER_MAX 64		    /* what is longer is cut */
-#define SCRUB_SETS_MAX 16			    /* kept */
+/* The one that goes out has up to four parts (of AWS: key, token, id, derived key); and a proxy's.
+ */
+#define SCRUB_SECRETS_MAX (UPSTREAM_OTHERS_MAX + 5)
+#define SCRUB_PLACEHOLDER_MAX 64 /* what is longer is cut */
+#define SCRUB_SETS_MAX 16	 /* kept */
 #define SCRUB_SETS_IDLE_MS 60000
 
 struct scrub_secret {

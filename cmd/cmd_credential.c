@@ -27,7 +27,7 @@ cred_usage(void)
 	    "       cofferdam credential test NAME [--run [--path PATH]]\n"
 	    "       cofferdam credential remove NAME\n"
 	    "Each takes --state DIR. The secret comes from the terminal, a pipe, a descriptor or\n"
-	    "a command's output.\n");
+	    "a command's output. Of kind aws it is ID KEY [TOKEN], and HOST may be *.NAME.\n");
 	return CMD_USAGE;
 }
 
@@ -100,6 +100,7 @@ static int
 url_take(const char *url, char host[HTTP_HOST_SIZE], struct vault_bind *b, struct err *err)
 {
 	struct str s = str_z(url), scheme;
+	bool any = false;
 	uint16_t port = 0;
 
 	if (!str_cut(&s, ':', &scheme) || !str_has_prefix(s, "//") ||
@@ -114,8 +115,16 @@ url_take(const char *url, char host[HTTP_HOST_SIZE], struct vault_bind *b, struc
 	if (s.n != 0 && memchr(s.p, '/', s.n) != NULL)
 		return err_set(
 		    err, ERR_INVALID, "--url \"%s\" must end behind the host and port", url);
+	if (str_eqz(b->kind, "aws") && str_has_prefix(s, "*.")) {
+		any = true;
+		s = str_mem(s.p + 2, s.n - 2);
+	}
 	if (http_authority_parse(s, host, &port, err) != 0)
 		return err_wrap(err, "--url %s", url);
+	if (any) { /* "*." in front of it again, and there is room: a name has 253 bytes */
+		memmove(host + 2, host, strlen(host) + 1);
+		memcpy(host, "*.", 2);
+	}
 	b->scheme = scheme;
 	b->host = str_z(host);
 	b->port = port != 0 ? port : (uint16_t)(str_eqz(scheme, "https") ? 443 : 80);
@@ -132,7 +141,8 @@ bind_make(
 
 	if (k == NULL)
 		return err_set(err, ERR_UNSUPPORTED,
-		    "--kind must be postgresql-password, bearer, basic, header or query, is \"%s\"",
+		    "--kind must be postgresql-password, bearer, basic, header, query or "
+		    "aws, is \"%s\"",
 		    kind != NULL ? kind : "");
 	*b = (struct vault_bind){.name = str_z(a->name),
 	    .kind = str_z(kind),
@@ -170,9 +180,16 @@ save(const struct cred_args *a, struct vault_file *f, const char *done, struct e
 }
 
 static int
-secret_take(const struct cred_args *a, struct secret **ret, struct err *err)
+secret_take(const struct cred_args *a, const char *kind, struct secret **ret, struct err *err)
 {
-	return cred_secret_read(a->command, a->fd >= 0 ? a->fd : STDIN_FILENO, ret, err);
+	AUTO(secret) struct secret *raw = NULL;
+	int rc = cred_secret_read(a->command, a->fd >= 0 ? a->fd : STDIN_FILENO, &raw, err);
+
+	if (rc == 0 && strcmp(kind, "aws") == 0)
+		return cred_aws_secret(raw, ret, err);
+	if (rc == 0)
+		*ret = TAKE_PTR(raw);
+	return rc;
 }
 
 static int
@@ -188,7 +205,8 @@ cred_add(const struct cred_args *a, struct vault_file *f, struct err *err)
 		    "there is a credential \"%s\" already: `rotate` gives it a new secret; for "
 		    "another place `remove` it first",
 		    a->name);
-	if ((rc = bind_make(a, host, &b, err)) != 0 || (rc = secret_take(a, &s, err)) != 0 ||
+	if ((rc = bind_make(a, host, &b, err)) != 0 ||
+	    (rc = secret_take(a, b.kind.p, &s, err)) != 0 ||
 	    (rc = vault_put(f->vault, &b, s, err)) != 0)
 		return rc;
 	(void)TAKE_PTR(s);
@@ -210,7 +228,7 @@ cred_rotate(const struct cred_args *a, struct vault_file *f, struct err *err)
 	const struct vault_entry *e;
 	int rc;
 
-	if ((rc = entry_find(a, f, &e, err)) != 0 || (rc = secret_take(a, &s, err)) != 0 ||
+	if ((rc = entry_find(a, f, &e, err)) != 0 || (rc = secret_take(a, e->kind, &s, err)) != 0 ||
 	    (rc = vault_rotate(f->vault, str_z(a->name), s, clock_wall_us() / 1000000, err)) != 0)
 		return rc;
 	(void)TAKE_PTR(s);

@@ -33,6 +33,16 @@ char *cred_broker_note(const char *state);
  */
 int cred_secret_read(const char *command, int fd, struct secret **ret, struct err *err);
 
+/* --- cmd_credential_aws.c -------------------------------------------------------- */
+/*
+ * An access key in words or as AWS_ACCESS_KEY_ID=... and its like, `export` or not, with blanks or
+ * line feeds between them: "ID KEY[ TOKEN]". ERR_INVALID.
+ */
+int cred_aws_secret(const struct secret *raw, struct secret **ret, struct err *err);
+/* A path, and of the JSON protocol an X-Amz-Target (else NULL), that only reads; false: none known.
+ */
+bool cred_aws_probe(struct str host, const char **ret_path, const char **ret_target);
+
 /* --- cmd_credential_test.c ------------------------------------------------------- */
 /* Holds the entry to the targets of the active policy; with --run also to the broker and the
  * target itself. Prints; returns an exit status. */

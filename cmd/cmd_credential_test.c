@@ -42,8 +42,8 @@ target_binding(const struct policy_target *t)
 static bool
 fits(const struct policy_target *t, const struct vault_entry *e)
 {
-	if (strcmp(scheme_of(t), e->scheme) != 0 || !str_ieqz(t->host, e->host) ||
-	    t->port != e->port)
+	if (strcmp(scheme_of(t), e->scheme) != 0 || !vault_host_covers(str_z(e->host), t->host) ||
+	    t->port != e->port || (strcmp(e->kind, "aws") == 0) != (t->kind == TARGET_AWS))
 		return false;
 	return t->kind != TARGET_POSTGRES || str_eqz(t->user, e->user);
 }
@@ -155,14 +155,19 @@ http_judge(const char *target, struct str out)
 }
 
 static bool
-http_ask(const char *state, const char *target, const struct vault_entry *e, const char *path)
+http_ask(const char *state, const struct policy_target *t, const char *target, const char *path,
+    const char *action)
 {
 	static char curl[] = "curl", quiet[] = "-sS", o_time[] = "--max-time", secs[] = "50",
 		    o_write[] = "-w", format[] = "\n%{http_code} %{content_type}";
-	bool six = strchr(e->host, ':') != NULL;
-	AUTO_FREE char *url = xasprintf("%s://%s%s%s:%u%s", e->scheme, six ? "[" : "", e->host,
-	    six ? "]" : "", (unsigned)e->port, path);
-	char *const client[] = {curl, quiet, o_time, secs, o_write, format, url, NULL};
+	static char o_field[] = "-H", json[] = "Content-Type: application/x-amz-json-1.0",
+		    o_data[] = "-d", none[] = "{}";
+	bool six = memchr(t->host.p, ':', t->host.n) != NULL;
+	AUTO_FREE char *url = xasprintf("%s://%s%.*s%s:%u%s", scheme_of(t), six ? "[" : "",
+	    STR_ARG(t->host), six ? "]" : "", (unsigned)t->port, path);
+	AUTO_FREE char *field = xasprintf("X-Amz-Target: %s", action != NULL ? action : "");
+	char *const client[] = {curl, quiet, o_time, secs, o_write, format, url,
+	    action != NULL ? o_field : NULL, field, o_field, json, o_data, none, NULL};
 	AUTO_BUF struct buf out = BUF(ANSWER_MAX);
 	struct err err = {0};
 	int status = 1;
@@ -179,8 +184,9 @@ http_ask(const char *state, const char *target, const struct vault_entry *e, con
 }
 
 static bool
-target_ask(const struct cred_args *a, const struct policy_target *t, const struct vault_entry *e)
+target_ask(const struct cred_args *a, const struct policy_target *t)
 {
+	const char *path = a->path != NULL ? a->path : "/", *action = NULL;
 	AUTO_FREE char *id = str_dup(t->id);
 
 	(void)fflush(stdout);
@@ -192,7 +198,11 @@ target_ask(const struct cred_args *a, const struct policy_target *t, const struc
 		    id);
 		return true;
 	}
-	return http_ask(a->state, id, e, a->path != NULL ? a->path : "/");
+	if (a->path == NULL && t->kind == TARGET_AWS && !cred_aws_probe(t->host, &path, &action)) {
+		(void)printf("%s: say with --path what may be asked of that service\n", id);
+		return false;
+	}
+	return http_ask(a->state, t, id, path, action);
 }
 
 /* --- against the policy ----------------------------------------------------------- */
@@ -209,7 +219,7 @@ target_test(const struct cred_args *a, const struct policy_target *t, const stru
 		return false;
 	}
 	(void)printf("%.*s: used, for %s\n", STR_ARG(t->id), ours);
-	return !a->run || target_ask(a, t, e);
+	return !a->run || target_ask(a, t);
 }
 
 int

@@ -11,7 +11,7 @@
 #include "common/err.h"
 #include "common/loop.h"
 
-#define IPC_VERSION 14
+#define IPC_VERSION 15
 #define IPC_FDS_MAX 4
 #define IPC_BODY_MAX ((size_t)4 << 20)
 

@@ -6,6 +6,7 @@
 #include "policy/effects_aws.h"
 
 #include "policy/aws_action.h"
+#include "policy/effects_http_path.h"
 #include "policy/webform.h"
 
 #include "common/banned.h"
@@ -60,9 +61,9 @@ is_region(struct str s)
 
 /* "rds.eu-west-1.amazonaws.com", "BUCKET.s3.eu-west-1.amazonaws.com", "iam.amazonaws.com". */
 static void
-by_host(const char *host, struct whose *ret, struct str *ret_bucket)
+by_host(struct str host, struct whose *ret, struct str *ret_bucket)
 {
-	struct str s = str_z(host), rest, label, before = STR("");
+	struct str s = host, rest, label, before = STR("");
 	static const char *const ends[] = {".amazonaws.com", ".amazonaws.com.cn", ".api.aws"};
 	size_t end = 0;
 
@@ -117,9 +118,10 @@ find_whose(const struct policy_target *t, const struct http_request *r, struct h
 {
 	const struct http_field *f = http_field_find(r->fields, r->nfields, "Authorization");
 	const struct policy_list *services = &t->lists[TARGET_LIST_SERVICES];
+	const struct policy_list *regions = &t->lists[TARGET_LIST_REGIONS];
 	struct whose host = {STR(""), STR("")};
 
-	by_host(r->host, &host, ret_bucket);
+	by_host(str_z(r->host), &host, ret_bucket);
 	*ret = host;
 	if (f != NULL && !scope(f->value, ret))
 		doubt(v, "an Authorization that is no signature of version 4");
@@ -133,8 +135,76 @@ find_whose(const struct policy_target *t, const struct http_request *r, struct h
 		doubt(v, "which service it is for is not to be told");
 	else if (!listed(services, ret->service))
 		doubt(v, "a service that is none of the target's");
-	if (!listed(&t->lists[TARGET_LIST_REGIONS], ret->region))
+	if (ret->region.n == 0 && regions->n == 1)
+		ret->region = regions->v[0];
+	if (!listed(regions, ret->region))
 		doubt(v, "a region that is none of the target's");
+}
+
+/* As signatures name it: the host name of SES begins with "email". */
+static struct str
+signing_service(struct str service)
+{
+	if (str_eqz(service, "email"))
+		return STR("ses");
+	return str_eqz(service, "memory-db") ? STR("memorydb") : service;
+}
+
+bool
+effects_aws_scope(const struct policy_target *t, const struct http_request *r,
+    struct str *ret_region, struct str *ret_service, const char **why)
+{
+	const struct policy_list *regions = &t->lists[TARGET_LIST_REGIONS];
+	struct whose w, host = {STR(""), STR("")};
+	struct http_view v = {.effects = 0};
+	struct str bucket = STR("");
+
+	find_whose(t, r, &v, &w, &bucket);
+	by_host(str_z(r->host), &host, &bucket);
+	*why = v.fault;
+	if (*why == NULL && host.service.n == 0 && t->lists[TARGET_LIST_SERVICES].n == 0)
+		*why = "neither its host name nor \"services\" of the target says the service";
+	*ret_service = signing_service(w.service);
+	*ret_region = w.region;
+	if (*why != NULL)
+		return false;
+	if (regions->n != 0 || host.region.n != 0)
+		*why = ret_region->n == 0 ? "which of the target's \"regions\" is not to be told"
+					  : NULL;
+	else if (host.service.n == 0)
+		*why = "neither its host name nor \"regions\" of the target says the region";
+	else if (w.region.n != 0 && !str_eqz(w.region, "us-east-1"))
+		*why = "a host without a region is signed for us-east-1, or for the target's "
+		       "\"regions\"";
+	else
+		*ret_region = STR("us-east-1");
+	return *why == NULL;
+}
+
+struct str
+effects_aws_region(const struct policy_target *t)
+{
+	const struct policy_list *regions = &t->lists[TARGET_LIST_REGIONS];
+	struct whose host = {STR(""), STR("")};
+	struct str bucket = STR("");
+
+	by_host(t->host, &host, &bucket);
+	if (host.region.n != 0 || regions->n > 1)
+		return host.region;
+	if (regions->n == 1)
+		return regions->v[0];
+	return host.service.n != 0 && !t->wildcard ? STR("us-east-1") : STR("");
+}
+
+const char *
+effects_aws_path_fault(const struct policy_target *t, const struct http_request *r)
+{
+	struct http_view v = {.effects = 0};
+	struct str bucket = STR("");
+	struct whose w;
+
+	find_whose(t, r, &v, &w, &bucket);
+	return str_eqz(w.service, "s3") ? http_path_fault_once(r->path) : http_path_fault(r->path);
 }
 
 /* --- the action -------------------------------------------------------------------------- */

@@ -12,4 +12,17 @@ void effects_aws_facts(
 /* A bare action, "rds:DeleteDBInstance", as rights name it. */
 void effects_aws_action(struct str action, struct http_view *v);
 
+/*
+ * For which region and service the broker signs: those of the target, by its host name or, where
+ * that does not tell, by its lists; the client's own signature must say the same. False: *why,
+ * static.
+ */
+bool effects_aws_scope(const struct policy_target *t, const struct http_request *r,
+    struct str *ret_region, struct str *ret_service, const char **why);
+/* The one region that a target has; "": it has many, or none is said. Borrowed from it, or static.
+ */
+struct str effects_aws_region(const struct policy_target *t);
+/* Why servers may not agree on what the path names; NULL: they do. Of S3 a key may have a '%'. */
+const char *effects_aws_path_fault(const struct policy_target *t, const struct http_request *r);
+
 #endif

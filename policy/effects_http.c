@@ -156,15 +156,16 @@ doubt_fields(const struct http_request *r, struct http_view *v)
 		effects_http_doubt(v, EFFECT_opaque, "it asks for another protocol");
 }
 
+/* path_fault: NULL, servers agree on what the path names. */
 static void
-doubt_request(const struct http_request *r, struct http_view *v)
+doubt_request(const struct http_request *r, const char *path_fault, struct http_view *v)
 {
 	bool whole = r->form == HTTP_ORIGIN || r->form == HTTP_ABSOLUTE;
 
 	if ((v->effects & EFFECT_invalid) != 0)
 		effects_http_doubt(v, EFFECT_invalid, "the method is not known");
-	if (whole && http_path_fault(r->path) != NULL)
-		effects_http_doubt(v, EFFECT_invalid, http_path_fault(r->path));
+	if (whole && path_fault != NULL)
+		effects_http_doubt(v, EFFECT_invalid, path_fault);
 	if (r->form == HTTP_ASTERISK && !str_eqz(r->method, "OPTIONS"))
 		effects_http_doubt(v, EFFECT_invalid, "only OPTIONS may ask for \"*\"");
 	doubt_fields(r, v);
@@ -386,7 +387,7 @@ static void
 judge_on_http(const struct policy_target *t, const struct http_request *r, struct http_view *v)
 {
 	v->effects = method_effects(r->method);
-	doubt_request(r, v);
+	doubt_request(r, http_path_fault(r->path), v);
 	if (v->fault == NULL && v->effects == EFFECT_delete && !delete_is_bounded(r))
 		v->effects |= EFFECT_bulk;
 	if (v->upgrade)
@@ -406,7 +407,7 @@ judge_on_reference(const struct policy_target *t, const struct http_request *r, 
 	    str_eqz(r->method, "POST") && listed_exactly(t->read_posts, t->nread_posts, r->path);
 
 	v->effects = search ? EFFECT_read : method_effects(r->method);
-	doubt_request(r, v);
+	doubt_request(r, http_path_fault(r->path), v);
 	if (v->fault != NULL)
 		return;
 	if (search)
@@ -421,11 +422,13 @@ static void
 judge_on_kind(const struct policy_target *t, const struct http_request *r, struct http_view *v)
 {
 	struct http_view doubts = {.effects = 0, .upgrade = v->upgrade};
+	const char *fault =
+	    t->kind == TARGET_AWS ? effects_aws_path_fault(t, r) : http_path_fault(r->path);
 
-	doubt_request(r, &doubts);
+	doubt_request(r, fault, &doubts);
 	v->fault = doubts.fault;
 	v->effects = EFFECT_invalid;
-	if (r->form == HTTP_ASTERISK || http_path_fault(r->path) != NULL) {
+	if (r->form == HTTP_ASTERISK || fault != NULL) {
 		if (v->fault == NULL)
 			v->fault = "it names no path";
 		return;

@@ -24,7 +24,7 @@ next_byte(struct str s, size_t *i)
 }
 
 static const char *
-byte_fault(int c, bool escaped)
+byte_fault(int c, bool escaped, bool once)
 {
 	if (c < 0)
 		return "the path has a '%' without two hex digits";
@@ -34,7 +34,7 @@ byte_fault(int c, bool escaped)
 		return "the path holds a backslash";
 	if (c == ';')
 		return "the path holds a ';'";
-	if (escaped && (c == '.' || c == '/' || c == '%'))
+	if (escaped && (c == '.' || c == '/' || (c == '%' && !once)))
 		return "the path escapes '.', '/' or '%'";
 	if (!escaped && (c == ' ' || c == '#' || c > 0x7e))
 		return "the path holds a byte that must be escaped";
@@ -60,8 +60,8 @@ utf8_fault(struct str path)
 	return buf_over(&b) || !str_is_utf8(buf_str(&b)) ? "the path is not UTF-8" : NULL;
 }
 
-const char *
-http_path_fault(struct str path)
+static const char *
+path_fault(struct str path, bool once)
 {
 	struct str rest = path, segment;
 	const char *fault = NULL;
@@ -72,7 +72,7 @@ http_path_fault(struct str path)
 	for (size_t i = 0; fault == NULL && i < path.n;) {
 		bool escaped = path.p[i] == '%';
 
-		fault = byte_fault(next_byte(path, &i), escaped);
+		fault = byte_fault(next_byte(path, &i), escaped, once);
 		if (fault != NULL)
 			return fault;
 	}
@@ -82,6 +82,18 @@ http_path_fault(struct str path)
 		fault = segment_fault(more ? segment : rest, !more);
 	}
 	return fault != NULL ? fault : utf8_fault(path);
+}
+
+const char *
+http_path_fault(struct str path)
+{
+	return path_fault(path, false);
+}
+
+const char *
+http_path_fault_once(struct str path)
+{
+	return path_fault(path, true);
 }
 
 /* --- ids ----------------------------------------------------------------------------- */

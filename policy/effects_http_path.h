@@ -6,6 +6,9 @@
 
 /* Why servers may not agree on what the path names; NULL: they do. */
 const char *http_path_fault(struct str path);
+/* The same for a server that undoes escapes once and takes what it gets as it is: "%25" is a '%'.
+ */
+const char *http_path_fault_once(struct str path);
 /*
  * Does the last segment name one thing, not a collection? An id has a digit, of letters, digits,
  * '-', '_', '.' alone, and is not a word with up to five digits behind it ("v2", "oauth2",

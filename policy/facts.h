@@ -124,6 +124,6 @@ uint32_t effects_pg_startup(struct str key, struct str value);
  */
 int effects_pg_option(struct str *rest, struct buf *name, struct buf *value);
 
-#define EFFECTS_ENGINE "cofferdam-effects/4" /* bumped when any classification changes */
+#define EFFECTS_ENGINE "cofferdam-effects/5" /* bumped when any classification changes */
 
 #endif

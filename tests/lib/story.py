@@ -67,7 +67,7 @@ class Story:
         self.n += 1
         aid = action_id(self.n)
         d = {"at": at or time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime()), "clock": "trusted", "clock_known": True,
-             "engine": "cofferdam-effects/4", "grants": [], "policy": self.digest, "reason": reason, "rules": list(rules), "slots": [],
+             "engine": "cofferdam-effects/5", "grants": [], "policy": self.digest, "reason": reason, "rules": list(rules), "slots": [],
              "verdict": verdict}
         d.update(decision)
         q = {"address": "x:1", "conn": 1, "digest": "0" * 64, "effects": list(effects), "facts": {}, "head": "@",

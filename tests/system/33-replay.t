@@ -73,7 +73,7 @@ def action(sql, verdict, rules, at, sent=None, grants=(), **decision):
     n_action += 1
     effects, facts = FACTS[sql]
     allow = verdict == "allow"
-    d = {"at": at, "clock": "trusted", "clock_known": True, "engine": "cofferdam-effects/4", "grants": list(grants), "policy": DIGEST,
+    d = {"at": at, "clock": "trusted", "clock_known": True, "engine": "cofferdam-effects/5", "grants": list(grants), "policy": DIGEST,
          "reason": "because", "rules": rules, "slots": [], "verdict": verdict}
     d.update(decision)
     return ("action", "broker", "r-1", emit({

@@ -113,15 +113,13 @@ what_the_broker_does_not_speak_yet_is_in_no_run(void **state)
 	assert_non_null(entry(&p, "git", "git"));
 	assert_null(entry(&p, "held", "git"));
 	assert_non_null(entry(&p, "aws", "aws"));
-	assert_null(entry(&p, "signed", "aws"));
+	assert_non_null(entry(&p, "signed", "aws"));
 	assert_null(entry(&p, "keys", "redis"));
 	w->run->all = true; /* nor does one that lives while the policy begins to give it */
 	assert_true(core_plan_wants(w->run, policy_target(w->c->policy, STR("git"))));
 	assert_false(core_plan_wants(w->run, policy_target(w->c->policy, STR("held"))));
 	opens(w, "held", 0);
 	assert_refused(w, ERR_UNSUPPORTED, "does not look into what is pushed");
-	opens(w, "signed", 0);
-	assert_refused(w, ERR_UNSUPPORTED, "does not sign requests to AWS");
 	opens(w, "keys", 0);
 	assert_refused(w, ERR_UNSUPPORTED, "kind redis");
 	opens(w, "git", 0);
