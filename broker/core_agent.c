@@ -77,9 +77,8 @@ owner_find(struct core_peer *p, const struct policy_person **ret, struct err *er
 static int
 name_check(struct str name, struct str task, struct err *err)
 {
-	if (name.n == 0 || name.n > CORE_AGENT_NAME_MAX || !str_is_ascii_print(name))
-		return err_set(err, ERR_INVALID,
-		    "agent name must be 1 to %d printable ASCII characters", CORE_AGENT_NAME_MAX);
+	if (str_text_check("agent name", name, 1, CORE_AGENT_NAME_MAX, err) != 0)
+		return err->code;
 	if (task.n > CORE_TASK_MAX)
 		return err_set(
 		    err, ERR_TOO_LARGE, "task has %zu bytes, limit %d", task.n, CORE_TASK_MAX);

@@ -253,9 +253,8 @@ verb_run_revoke(struct core_call *call, struct err *err)
 
 	if (run == NULL)
 		return err_set(err, ERR_NOT_FOUND, "there is no run \"%.*s\"", STR_ARG(id));
-	if (reason.n > LIFT_REASON_MAX || !str_is_ascii_print(reason))
-		return err_set(err, ERR_INVALID, "a reason has up to %d bytes of printable ASCII",
-		    LIFT_REASON_MAX);
+	if (str_text_check("a reason", reason, 0, LIFT_REASON_MAX, err) != 0)
+		return err->code;
 	by = login != NULL ? xstrdup(login) : xasprintf("uid %u", p != NULL ? p->uid : 0);
 	jcs_z(&call->j, "id", run->id);
 	jcs_z(&call->j, "state", "revoked");

@@ -249,10 +249,8 @@ check(const struct core_call *call, struct doubt **ret, struct err *err)
 
 	if (!str_eqz(status, "done") && !str_eqz(status, "not_done"))
 		return err_set(err, ERR_INVALID, "status must be done or not_done");
-	if (note.n == 0 || note.n > LIFT_REASON_MAX || !str_is_ascii_print(note))
-		return err_set(err, ERR_INVALID,
-		    "a note has 1 to %d bytes of printable ASCII, is %zu: say how you know",
-		    LIFT_REASON_MAX, note.n);
+	if (str_text_check("a note", note, 1, LIFT_REASON_MAX, err) != 0)
+		return err->code;
 	if (d == NULL)
 		return err_set(err, ERR_NOT_FOUND,
 		    "no outcome in doubt is of action \"%.*s\": it has one, or is not among the "

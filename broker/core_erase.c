@@ -249,13 +249,9 @@ check(const struct core_call *call, const struct core_peer *p, struct err *err)
 		    p != NULL ? (unsigned)p->uid : 0);
 	if (c->erase != NULL)
 		return err_set(err, ERR_STATE, "another erasure is under way, try again");
-	if (reason.n == 0 || reason.n > LIFT_REASON_MAX || !str_is_ascii_print(reason))
-		return err_set(err, ERR_INVALID,
-		    "a reason has 1 to %d bytes of printable ASCII, is %zu", LIFT_REASON_MAX,
-		    reason.n);
-	if (subject.n == 0 || subject.n > SUBJECT_MAX || !str_is_ascii_print(subject))
-		return err_set(err, ERR_INVALID, "a subject has 1 to %d bytes of printable ASCII",
-		    SUBJECT_MAX);
+	if (str_text_check("a reason", reason, 1, LIFT_REASON_MAX, err) != 0 ||
+	    str_text_check("a subject", subject, 1, SUBJECT_MAX, err) != 0)
+		return err->code;
 	if (n == 0 || n > ERASURE_RUNS_MAX)
 		return err_set(
 		    err, ERR_INVALID, "an erasure has 1 to %d runs, not %zu", ERASURE_RUNS_MAX, n);

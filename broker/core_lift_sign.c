@@ -395,11 +395,11 @@ core_lift_verb_sign(struct core_call *call, struct err *err)
 	rc = may_sign(l, k.s.decision, err);
 	if (rc != 0)
 		return rc;
-	if (k.signature.n > SIG_SSHSIG_MAX || k.s.note.n > LIFT_REASON_MAX ||
-	    !str_is_ascii_print(k.s.note))
-		return err_set(err, ERR_INVALID,
-		    "a signature has up to %d bytes, a note up to %d of printable ASCII",
-		    SIG_SSHSIG_MAX, LIFT_REASON_MAX);
+	if (k.signature.n > SIG_SSHSIG_MAX)
+		return err_set(err, ERR_INVALID, "a signature has up to %d bytes, has %zu",
+		    SIG_SSHSIG_MAX, k.signature.n);
+	if (str_text_check("a note", k.s.note, 0, LIFT_REASON_MAX, err) != 0)
+		return err->code;
 	reason = reject(&k, &why);
 	if (reason != NULL)
 		return record_rejected(call, &k, reason, &why, err);

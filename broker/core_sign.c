@@ -428,9 +428,8 @@ sign(struct core_call *call, const char *decision, struct err *err)
 		return err_set(err, ERR_STATE, "request %s is %s%s%s", rq->id,
 		    core_request_state_name(rq->state), rq->reason != NULL ? ": " : "",
 		    rq->reason != NULL ? rq->reason : "");
-	if (k.note.n > STATEMENT_NOTE_MAX || !str_is_ascii_print(k.note))
-		return err_set(err, ERR_INVALID, "a reason has up to %d bytes of printable ASCII",
-		    STATEMENT_NOTE_MAX);
+	if (str_text_check("a reason", k.note, 0, STATEMENT_NOTE_MAX, err) != 0)
+		return err->code;
 	if (k.signature.n > SIG_SSHSIG_MAX)
 		return err_set(err, ERR_TOO_LARGE, "signature has %zu bytes, limit %d",
 		    k.signature.n, SIG_SSHSIG_MAX);

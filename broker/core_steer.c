@@ -176,9 +176,8 @@ plain(struct core_call *call, enum core_how how, const char *type, bool any, str
 	char *by;
 	int rc;
 
-	if (reason.n > LIFT_REASON_MAX || !str_is_ascii_print(reason))
-		return err_set(err, ERR_INVALID, "a reason has up to %d bytes of printable ASCII",
-		    LIFT_REASON_MAX);
+	if (str_text_check("a reason", reason, 0, LIFT_REASON_MAX, err) != 0)
+		return err->code;
 	if ((rc = core_steer_may(call, any, &run, &by, err)) != 0)
 		return rc;
 	/* To stop it must be possible always; again and again, not. */

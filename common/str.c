@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "common/err.h"
 #include "common/xalloc.h"
 
 #include "common/banned.h"
@@ -198,6 +199,20 @@ str_is_ascii_print(struct str s)
 		if (s.p[i] < 0x20 || s.p[i] > 0x7e)
 			return false;
 	return true;
+}
+
+int
+str_text_check(const char *what, struct str s, size_t min, size_t max, struct err *err)
+{
+	if (s.n < min || s.n > max)
+		return err_set(err, ERR_INVALID, "%s must have %zu to %zu bytes, has %zu", what,
+		    min, max, s.n);
+	for (size_t i = 0; i < s.n; i++)
+		if (!str_is_ascii_print(str_mem(s.p + i, 1)))
+			return err_set(err, ERR_INVALID,
+			    "%s must be printable ASCII, byte %zu is 0x%02x", what, i + 1,
+			    (unsigned char)s.p[i]);
+	return 0;
 }
 
 bool

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 
+struct err;
 struct str {
 	const char *p;
 	size_t n;
@@ -46,6 +47,8 @@ bool str_to_u64(struct str s, uint64_t max, uint64_t *ret);
 /* Well-formed UTF-8 of RFC 3629 (no surrogates, no overlongs), NUL allowed. */
 bool str_is_utf8(struct str s);
 bool str_is_ascii_print(struct str s);
+/* Printable ASCII of min to max bytes; ERR_INVALID names `what`, and the byte that is wrong. */
+int str_text_check(const char *what, struct str s, size_t min, size_t max, struct err *err);
 /* `pattern` with `*` for any run of bytes (also none); all else literal. At most pattern times text
  * steps. */
 bool str_glob(struct str pattern, struct str s);

@@ -253,17 +253,6 @@ lift_role_fits(const struct policy *p, const struct lift *l, enum lift_decision 
 /* --- what may be asked for ------------------------------------------------------------ */
 
 static int
-check_text(const char *what, struct str s, struct err *err)
-{
-	if (s.n == 0 || s.n > LIFT_REASON_MAX)
-		return err_set(err, ERR_INVALID, "%s must have 1 to %d bytes, has %zu", what,
-		    LIFT_REASON_MAX, s.n);
-	if (!str_is_ascii_print(s))
-		return err_set(err, ERR_INVALID, "%s must be printable ASCII", what);
-	return 0;
-}
-
-static int
 check_rule(const struct lift *l, const struct policy *p, struct err *err)
 {
 	const struct rule *rule = rule_find(p, l->rule);
@@ -323,7 +312,7 @@ check_times(const struct lift *l, int64_t now_us, struct err *err)
 	if (l->uses < 1 || l->uses > LIFT_USES_MAX)
 		return err_set(err, ERR_INVALID, "uses must be from 1 to %d, is %lld",
 		    LIFT_USES_MAX, (long long)l->uses);
-	return check_text("ticket", l->ticket, err);
+	return str_text_check("ticket", l->ticket, 1, LIFT_REASON_MAX, err);
 }
 
 /* A freeze that nothing can fall under is a slip of the pen, and would be taken for a freeze. */
@@ -373,7 +362,7 @@ lift_check(const struct lift *l, const struct policy *p, int64_t now_us, struct 
 	int rc = check_scope(l, p, err);
 
 	if (rc == 0)
-		rc = check_text("reason", l->reason, err);
+		rc = str_text_check("reason", l->reason, 1, LIFT_REASON_MAX, err);
 	if (rc == 0 && l->kind == LIFT_KIND_EXCEPTION)
 		rc = check_rule(l, p, err);
 	if (rc == 0 && l->kind == LIFT_KIND_EXCEPTION)

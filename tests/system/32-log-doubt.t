@@ -77,7 +77,8 @@ for args, words, name in (
         ([a, "--done"], "usage", "without a note it is not settled"),
         ([a, "--done", "--not-done", "--note", "x"], "usage", "nor as both"),
         (["a-nosuch", "--done", "--note", "x"], "no outcome in doubt", "nor one that is not in doubt"),
-        ([a, "--done", "--note", "x" * 300], "a note has 1 to 256 bytes", "nor with a note over its limit")):
+        ([a, "--done", "--note", "x" * 300], "a note must have 1 to 256 bytes, has 300", "nor with a note over its limit"),
+        ([a, "--done", "--note", "gr\u00fcn"], "a note must be printable ASCII, byte 3 is 0xc3", "nor with one that is not ASCII: the byte is told")):
     r = st.cli("log", "reconcile", *args)
     tap.ok(r.returncode != 0 and words in r.stdout + (r.stderr or ""), name, r.stdout)
 tap.eq(st.records("outcome.settled"), [], "none of these is on the record")

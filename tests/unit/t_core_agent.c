@@ -70,11 +70,11 @@ an_agent_has_a_short_printable_name_and_a_task_of_a_size(void **state)
 	memset(name, 'n', sizeof(name));
 	name[CORE_AGENT_NAME_MAX + 1] = '\0';
 	opens(w, getuid(), IPC_VERSION, "", 1);
-	assert_refused(w, ERR_INVALID, "agent name must be");
+	assert_refused(w, ERR_INVALID, "agent name must have 1 to 128 bytes, has 0");
 	opens(w, getuid(), IPC_VERSION, "t\x1b[2J", 1);
-	assert_refused(w, ERR_INVALID, "agent name must be");
+	assert_refused(w, ERR_INVALID, "agent name must be printable ASCII, byte 2 is 0x1b");
 	opens(w, getuid(), IPC_VERSION, name, 1);
-	assert_refused(w, ERR_INVALID, "agent name must be");
+	assert_refused(w, ERR_INVALID, "agent name must have 1 to 128 bytes, has 129");
 	opens(w, getuid(), IPC_VERSION, name + 1, CORE_TASK_MAX + 1);
 	assert_refused(w, ERR_TOO_LARGE, "task has");
 	opens(w, getuid(), IPC_VERSION, name + 1, CORE_TASK_MAX);

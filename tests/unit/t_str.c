@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "common/cleanup.h"
+#include "common/err.h"
 #include "common/str.h"
 
 #include "common/banned.h"
@@ -195,6 +196,23 @@ a_number_of_digits_is_taken_whole_or_not_at_all(void **state UNUSED)
 	assert_false(str_skip(&s, '\0'));
 }
 
+static void
+a_text_that_is_refused_is_told_by_its_length_or_its_byte(void **state UNUSED)
+{
+	struct err e = {0};
+
+	assert_int_equal(str_text_check("a note", STR("~ \x7e"), 1, 3, &e), 0);
+	assert_int_equal(str_text_check("a note", STR(""), 0, 3, &e), 0);
+	assert_int_equal(str_text_check("a note", STR(""), 1, 3, &e), ERR_INVALID);
+	assert_string_equal(e.msg, "a note must have 1 to 3 bytes, has 0");
+	assert_int_equal(str_text_check("a note", STR("abcd"), 0, 3, &e), ERR_INVALID);
+	assert_string_equal(e.msg, "a note must have 0 to 3 bytes, has 4");
+	assert_int_equal(str_text_check("a note", STR("gr\xc3\xbcn"), 1, 9, &e), ERR_INVALID);
+	assert_string_equal(e.msg, "a note must be printable ASCII, byte 3 is 0xc3");
+	assert_int_equal(str_text_check("a note", STR("a\n"), 1, 9, &e), ERR_INVALID);
+	assert_string_equal(e.msg, "a note must be printable ASCII, byte 2 is 0x0a");
+}
+
 int
 main(void)
 {
@@ -216,6 +234,7 @@ main(void)
 	    cmocka_unit_test(a_hostile_glob_ends_soon),
 	    cmocka_unit_test(a_copy_ends_in_nul),
 	    cmocka_unit_test(a_number_of_digits_is_taken_whole_or_not_at_all),
+	    cmocka_unit_test(a_text_that_is_refused_is_told_by_its_length_or_its_byte),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
