@@ -7,7 +7,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,6 +15,7 @@
 #include "audit/witness.h"
 #include "common/http.h"
 #include "common/log.h"
+#include "common/option.h"
 #include "common/proc.h"
 #include "common/streams.h"
 #include "common/tls_server.h"
@@ -23,36 +23,55 @@
 
 #include "common/banned.h"
 
+#define LISTEN_DEFAULT "127.0.0.1:2099"
+
 struct args {
 	const char *dir, *listen, *cert, *key;
+	bool help;
 };
 
 static const char *const syscalls[] = {"openat", "accept4", "setsockopt", "getpeername", "fsync",
     "fdatasync", "renameat", "renameat2", "unlinkat", "faccessat", "faccessat2", NULL};
 
-static bool
-args_read(int argc, char **argv, struct args *a)
-{
-	static const struct option options[] = {
-	    {"listen", required_argument, NULL, 'l'},
-	    {"cert", required_argument, NULL, 'c'},
-	    {"key", required_argument, NULL, 'k'},
-	    {0},
-	};
-	int c;
+#define AT(f) offsetof(struct args, f)
 
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		switch (c) {
-		case 'l': a->listen = optarg; break;
-		case 'c': a->cert = optarg; break;
-		case 'k': a->key = optarg; break;
-		default: return false;
-		}
-	}
-	if (optind + 1 != argc || (a->cert == NULL) != (a->key == NULL))
-		return false;
-	a->dir = argv[optind];
-	return true;
+static const struct option_row rows[] = {
+    {"DIR", OPTION_TEXT | OPTION_WORD, AT(dir), 0, 0, NULL, "what witness init made"},
+    {"--listen", OPTION_TEXT, AT(listen), 0, 0, "ADDRESS:PORT",
+	"where (default: " LISTEN_DEFAULT "); without TLS loopback alone"},
+    {"--cert", OPTION_TEXT, AT(cert), 0, 0, "FILE", "certificate chain, PEM"},
+    {"--key", OPTION_TEXT, AT(key), 0, 0, "FILE", "its key, PEM"},
+    {"--help", OPTION_FLAG, AT(help), 0, 0, NULL, NULL},
+};
+
+static int
+args_read(int argc, char **argv, struct args *a, struct err *err)
+{
+	struct option_line l = {.rows = rows, .n = ARRAY_LEN(rows), .beginnings = true, .into = a};
+
+	if (option_read(&l, argc, argv, err) != 0 || a->help)
+		return err->code;
+	if (a->dir == NULL)
+		return err_set(err, ERR_INVALID, "DIR is missing: what witness init made");
+	if ((a->cert == NULL) != (a->key == NULL))
+		return err_set(err, ERR_INVALID, "--cert and --key: give both, or none");
+	return 0;
+}
+
+static int
+usage(const struct err *err)
+{
+	FILE *f = err->code != 0 ? stderr : stdout;
+
+	if (err->code != 0)
+		(void)fprintf(f, "cofferdam: witness serve: %s\n", err->msg);
+	(void)fprintf(f, "usage: cofferdam witness serve DIR [--listen ADDRESS:PORT] "
+			 "[--cert FILE --key FILE]\n");
+	if (err->code != 0)
+		return 2;
+	(void)printf("Answer C2SP tlog-witness add-checkpoint until a signal ends it.\n");
+	option_help(rows, ARRAY_LEN(rows), 0);
+	return 0;
 }
 
 static bool
@@ -93,7 +112,7 @@ address(const char *text, struct sockaddr_storage *ret, socklen_t *ret_len, stru
 static int
 listen_at(const struct args *a, int *ret, struct err *err)
 {
-	const char *where = a->listen != NULL ? a->listen : "127.0.0.1:2099";
+	const char *where = a->listen != NULL ? a->listen : LISTEN_DEFAULT;
 	struct sockaddr_storage at = {0};
 	socklen_t len = 0;
 	AUTO_FD int fd = -1;
@@ -174,11 +193,8 @@ main(int argc, char **argv)
 	streams_open();
 	log_init("witness", LOG_INFO_);
 	(void)signal(SIGPIPE, SIG_IGN);
-	if (!args_read(argc, argv, &a)) {
-		(void)fprintf(stderr, "usage: cofferdam witness serve DIR [--listen ADDRESS:PORT] "
-				      "[--cert FILE --key FILE]\n");
-		return 2;
-	}
+	if (args_read(argc, argv, &a, &err) != 0 || a.help)
+		return usage(&err);
 	dir = open(a.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0) {
 		log_error("%s: %s", a.dir, strerror(errno));

@@ -14,9 +14,6 @@ struct cmd {
 /* Exit statuses of every subcommand: done, refused or changed, usage or configuration. */
 enum { CMD_OK = 0, CMD_FAILED = 1, CMD_USAGE = 2 };
 
-/* False if something is missing, after having said what: the usage follows. */
-bool cmd_missing(const char *verb, bool missing, const char *what);
-
 int cmd_invite(int argc, char **argv);
 int cmd_init(int argc, char **argv);
 int cmd_run(int argc, char **argv);

@@ -20,12 +20,13 @@ struct answer_args {
 #define AT(f) offsetof(struct answer_args, f)
 
 static const struct option_row rows[] = {
-    {"RUN", OPTION_TEXT | OPTION_WORD, AT(run), 0, 0, NULL,
-	"the run's id; cofferdam status lists them"},
-    {"TEXT", OPTION_TEXT | OPTION_WORD, AT(text), 0, 0, NULL, "the answer"},
-    {"--question", OPTION_NUMBER, AT(question), 1, (UINT64_C(1) << 53) - 1, "N", NULL},
-    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", NULL},
-    {"--via", ARG_VIA, AT(state), 0, 0, "URL", NULL},
+    {"RUN", OPTION_TEXT | OPTION_WORD | OPTION_NEEDED, AT(run), 0, 0, NULL, ARG_RUN_IS},
+    {"TEXT", OPTION_TEXT | OPTION_WORD | OPTION_NEEDED, AT(text), 0, 0, NULL,
+	"the answer; it approves nothing"},
+    {"--question", OPTION_NUMBER, AT(question), 1, (UINT64_C(1) << 53) - 1, "N",
+	"only if it asks that still, as `cofferdam pending` numbers it"},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", ARG_STATE_IS},
+    {"--via", ARG_VIA, AT(state), 0, 0, "URL", ARG_VIA_IS},
 };
 
 int

@@ -25,15 +25,18 @@ struct sign_args {
 #define AT(f) offsetof(struct sign_args, f)
 
 static const struct option_row rows[] = {
-    {"ID", OPTION_TEXT | OPTION_WORD, AT(id), 0, 0, NULL,
-	"the request's ID; cofferdam pending lists them"},
-    {"--as", OPTION_TEXT, AT(person), 0, 0, "PERSON", "in whose name you sign"},
-    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", NULL},
-    {"--via", ARG_VIA, AT(state), 0, 0, "URL", NULL},
-    {"--key", OPTION_TEXT, AT(key), 0, 0, "FILE", NULL},
-    {"--role", OPTION_TEXT, AT(role), 0, 0, "ROLE", NULL},
-    {"--reason", OPTION_TEXT, AT(reason), 0, 0, "TEXT", NULL},
-    {"--yes", OPTION_FLAG, AT(yes), 0, 0, NULL, NULL},
+    {"ID", OPTION_TEXT | OPTION_WORD | OPTION_NEEDED, AT(id), 0, 0, NULL,
+	"the request, as `cofferdam pending` prints it"},
+    {"--as", OPTION_TEXT | OPTION_NEEDED, AT(person), 0, 0, "PERSON",
+	"who signs, a person of the policy"},
+    {"--key", OPTION_TEXT, AT(key), 0, 0, "FILE", ARG_KEY_IS},
+    {"--role", OPTION_TEXT, AT(role), 0, 0, "ROLE",
+	"which of their roles (default: one that is missing)"},
+    {"--reason", OPTION_TEXT, AT(reason), 0, 0, "TEXT",
+	"why; signed with it, and recorded; of deny and revoke"},
+    {"--yes", OPTION_FLAG, AT(yes), 0, 0, NULL, "do not ask before signing"},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", ARG_STATE_IS},
+    {"--via", ARG_VIA, AT(state), 0, 0, "URL", ARG_VIA_IS},
 };
 
 /* --- one decision ---------------------------------------------------------------- */

@@ -23,11 +23,10 @@ struct attach_args {
 #define AT(f) offsetof(struct attach_args, f)
 
 static const struct option_row rows[] = {
-    {"RUN", OPTION_TEXT | OPTION_WORD, AT(run), 0, 0, NULL,
-	"the run's id; cofferdam status lists them"},
-    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", NULL},
-    {"--via", ARG_VIA, AT(state), 0, 0, "URL", NULL},
-    {"--json", OPTION_FLAG, AT(json), 0, 0, NULL, NULL},
+    {"RUN", OPTION_TEXT | OPTION_WORD | OPTION_NEEDED, AT(run), 0, 0, NULL, ARG_RUN_IS},
+    {"--json", OPTION_FLAG, AT(json), 0, 0, NULL, "one JSON object a line, as docs/runs.md says"},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", ARG_STATE_IS},
+    {"--via", ARG_VIA, AT(state), 0, 0, "URL", ARG_VIA_IS},
 };
 
 static bool

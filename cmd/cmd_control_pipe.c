@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
+#include "cmd/cmd_args.h"
 #include "cmd/cmd_file.h"
 #include "common/ipc.h"
 #include "common/xalloc.h"
@@ -64,21 +65,21 @@ pipe_run(int sock, struct err *err)
 	}
 }
 
+static const struct option_row rows[] = {
+    {"--state", ARG_STATE, 0, 0, 0, "DIR", ARG_STATE_IS},
+};
+
 int
 cmd_control_pipe(int argc, char **argv)
 {
-	const char *state = CMD_STATE_DEFAULT;
+	const char *state = NULL;
 	AUTO_FREE char *path = NULL;
 	AUTO_FD int fd = -1;
 	struct err err;
 
-	if (argc == 3 && strcmp(argv[1], "--state") == 0)
-		state = argv[2];
-	else if (argc != 1) {
-		(void)fprintf(stderr, "usage: cofferdam control-pipe [--state DIR]\n");
+	if (!ARGS_READ("control-pipe", rows, argc, argv, &state))
 		return CMD_USAGE;
-	}
-	path = xasprintf("%s/run/control.sock", state);
+	path = xasprintf("%s/run/control.sock", state != NULL ? state : CMD_STATE_DEFAULT);
 	if (ipc_connect(path, &fd, &err) != 0 || pipe_run(fd, &err) != 0)
 		return cmd_fail(&err);
 	return CMD_OK;

@@ -101,14 +101,20 @@ read_file(int dir, const char *name, struct json_doc **ret, struct err *err)
 }
 
 static int
-take(struct export_cursor *c, const struct json *o, const char *origin, struct err *err)
+take(struct export_cursor *c, const struct json *o, const char *origin, const char *format,
+    struct err *err)
 {
 	int64_t next = json_int(json_get(o, "next"));
-	AUTO_FREE char *was = log_vis(json_str(json_get(o, "origin")));
+	AUTO_FREE char *was = log_vis(json_str(json_get(o, "origin"))),
+		       *had = log_vis(json_str(json_get(o, "format")));
 
 	if (!str_eqz(json_str(json_get(o, "origin")), origin))
 		return err_set(
 		    err, ERR_STATE, "cursor %s is of the log %s, this is %s", c->name, was, origin);
+	if (!str_eqz(json_str(json_get(o, "format")), format))
+		return err_set(err, ERR_STATE,
+		    "cursor %s is of an export of format %s, this is one of %s: a cursor for each",
+		    c->name, had, format);
 	if (next < 0 || (next != 0 && !hash_from_hex(json_str(json_get(o, "hash")), &c->leaf)))
 		return err_set(
 		    err, ERR_CONFIG, "cursor %s: next or hash is not of the form", c->name);
@@ -118,7 +124,7 @@ take(struct export_cursor *c, const struct json *o, const char *origin, struct e
 
 int
 export_cursor_open(const struct cmd_place *p, const char *arg, const char *origin,
-    struct export_cursor *ret, struct err *err)
+    const char *format, struct export_cursor *ret, struct err *err)
 {
 	AUTO(json) struct json_doc *doc = NULL;
 	int r = open_dir(p, arg, ret, err);
@@ -127,7 +133,7 @@ export_cursor_open(const struct cmd_place *p, const char *arg, const char *origi
 		r = take_lock(ret, err);
 	if (r == 0)
 		r = read_file(ret->dir, ret->name, &doc, err);
-	return r != 0 || doc == NULL ? r : take(ret, json_root(doc), origin, err);
+	return r != 0 || doc == NULL ? r : take(ret, json_root(doc), origin, format, err);
 }
 
 int

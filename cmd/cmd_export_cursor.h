@@ -18,11 +18,11 @@ struct export_cursor {
 
 /*
  * `arg` is a name, kept in export/ of the state directory, or a path with a slash. Takes its lock;
- * ERR_EXISTS: another export has it. A file that is not there is a beginning; one of another log is
- * ERR_STATE.
+ * ERR_EXISTS: another export has it. A file that is not there is a beginning; one of another log,
+ * or of another format, is ERR_STATE.
  */
 int export_cursor_open(const struct cmd_place *p, const char *arg, const char *origin,
-    struct export_cursor *ret, struct err *err);
+    const char *format, struct export_cursor *ret, struct err *err);
 /* Durable when it returns. */
 int export_cursor_save(
     const struct export_cursor *c, const char *origin, const char *format, struct err *err);

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -15,14 +16,6 @@
 #include "common/xalloc.h"
 
 #include "common/banned.h"
-
-bool
-cmd_missing(const char *verb, bool missing, const char *what)
-{
-	if (missing)
-		(void)fprintf(stderr, "cofferdam: %s needs %s\n", verb, what);
-	return !missing;
-}
 
 int
 cmd_fail(const struct err *err)
@@ -93,8 +86,8 @@ file_create(int dirfd, const char *name, struct str content, mode_t mode, struct
 	return 0;
 }
 
-int
-file_replace(int dirfd, const char *name, struct str content, mode_t mode, struct err *err)
+static int
+replace(int dirfd, const char *name, struct str content, mode_t mode, struct err *err)
 {
 	AUTO_FREE char *tmp = xasprintf(".%s.%ld", name, (long)getpid());
 	int rc = file_create(dirfd, tmp, content, mode, err);
@@ -108,4 +101,18 @@ file_replace(int dirfd, const char *name, struct str content, mode_t mode, struc
 	if (fsync(dirfd) != 0)
 		return err_sys(err, ERR_SYSTEM, errno, "%s", name);
 	return 0;
+}
+
+/* A signal comes when it is done: no temporary file stays. */
+int
+file_replace(int dirfd, const char *name, struct str content, mode_t mode, struct err *err)
+{
+	sigset_t all, was;
+	int rc;
+
+	(void)sigfillset(&all);
+	(void)sigprocmask(SIG_SETMASK, &all, &was);
+	rc = replace(dirfd, name, content, mode, err);
+	(void)sigprocmask(SIG_SETMASK, &was, NULL);
+	return rc;
 }

@@ -8,10 +8,10 @@
 
 /*
  * The help of the command that argv names in one or two words ("log", "log verify"), or of
- * every command below the first word when the second is none. False: there is no such
- * command. `run` and `sandbox exec` have their own, by the table that reads their options.
+ * every command below the first word when the second is none; `run` is the first word's. False:
+ * there is no such command.
  */
-bool cmd_help(int argc, char **argv);
+bool cmd_help(int argc, char **argv, int (*run)(int argc, char **argv));
 /* The usage of one command, or of all below a first word, on standard error; CMD_USAGE. */
 int cmd_usage(const char *words);
 /* --help stands before any "--". */

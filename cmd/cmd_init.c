@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
-#include <getopt.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +14,7 @@
 #include "audit/checkpoint.h"
 #include "broker/core_vault.h"
 #include "cmd/cmd.h"
+#include "cmd/cmd_args.h"
 #include "cmd/cmd_ca.h"
 #include "cmd/cmd_file.h"
 #include "cmd/cmd_policy.h"
@@ -27,35 +27,14 @@ struct init_args {
 	const char *state, *origin, *policy;
 };
 
-static int
-init_usage(void)
-{
-	(void)fprintf(stderr, "usage: cofferdam init --state DIR --origin NAME [--policy FILE]\n");
-	return CMD_USAGE;
-}
+#define AT(f) offsetof(struct init_args, f)
 
-static bool
-args_read(int argc, char **argv, struct init_args *a)
-{
-	static const struct option options[] = {
-	    {"state", required_argument, NULL, 's'},
-	    {"origin", required_argument, NULL, 'o'},
-	    {"policy", required_argument, NULL, 'p'},
-	    {0},
-	};
-	int c;
-
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		switch (c) {
-		case 's': a->state = optarg; break;
-		case 'o': a->origin = optarg; break;
-		case 'p': a->policy = optarg; break;
-		default: return false;
-		}
-	}
-	return optind == argc && a->state != NULL && a->origin != NULL;
-}
+static const struct option_row rows[] = {
+    {"--state", ARG_STATE | OPTION_NEEDED, AT(state), 0, 0, "DIR", "where"},
+    {"--origin", OPTION_TEXT | OPTION_NEEDED, AT(origin), 0, 0, "NAME",
+	"name of the log in every checkpoint, as ops.example/log"},
+    {"--policy", OPTION_TEXT, AT(policy), 0, 0, "FILE", "build this policy and make it active"},
+};
 
 static int
 make_dirs(int dir, struct err *err)
@@ -193,8 +172,8 @@ cmd_init(int argc, char **argv)
 	size_t n;
 	int rc;
 
-	if (!args_read(argc, argv, &a))
-		return init_usage();
+	if (!ARGS_READ("init", rows, argc, argv, &a))
+		return CMD_USAGE;
 	if (lstat(a.state, &sb) == 0) {
 		(void)err_set(&err, ERR_CONFIG,
 		    "%s exists already; init never touches what is there", a.state);

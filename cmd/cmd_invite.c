@@ -26,13 +26,14 @@ struct invite_args {
 #define AT(f) offsetof(struct invite_args, f)
 
 static const struct option_row rows[] = {
-    {"PERSON", OPTION_TEXT | OPTION_WORD, AT(person), 0, 0, NULL,
-	"PERSON: who is to make a passkey"},
-    {"--as", OPTION_TEXT, AT(as), 0, 0, "OWNER", "in whose name you sign"},
-    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", NULL},
-    {"--via", ARG_VIA, AT(state), 0, 0, "URL", NULL},
-    {"--key", OPTION_TEXT, AT(key), 0, 0, "FILE", NULL},
-    {"--yes", OPTION_FLAG, AT(yes), 0, 0, NULL, NULL},
+    {"PERSON", OPTION_TEXT | OPTION_WORD | OPTION_NEEDED, AT(person), 0, 0, NULL,
+	"who is to make a passkey"},
+    {"--as", OPTION_TEXT | OPTION_NEEDED, AT(as), 0, 0, "OWNER",
+	"who signs, an owner of the policy; where it has none, any person"},
+    {"--key", OPTION_TEXT, AT(key), 0, 0, "FILE", ARG_KEY_IS},
+    {"--yes", OPTION_FLAG, AT(yes), 0, 0, NULL, "do not ask before signing"},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", ARG_STATE_IS},
+    {"--via", ARG_VIA, AT(state), 0, 0, "URL", ARG_VIA_IS},
 };
 
 static int

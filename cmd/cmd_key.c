@@ -3,13 +3,14 @@
  * person's own machine; the secret half never leaves its file but to sign (cmd_sign_native.c).
  */
 #include <fcntl.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cmd/cmd.h"
+#include "cmd/cmd_args.h"
 #include "cmd/cmd_credential.h"
 #include "cmd/cmd_file.h"
+#include "cmd/cmd_help.h"
 #include "cmd/cmd_sign.h"
 #include "cmd/cmd_sign_native.h"
 #include "common/sig.h"
@@ -18,36 +19,22 @@
 #include "common/banned.h"
 
 struct key_args {
-	const char *verb, *file;
-	uint64_t fd;
-	bool fd_given, open;
+	const char *file;
+	uint64_t fd; /* UINT64_MAX: not given */
+	bool open;
 };
 
-static bool
-args_read(int argc, char **argv, struct key_args *a)
-{
-	static const struct option options[] = {
-	    {"fd", required_argument, NULL, 'f'},
-	    {"no-passphrase", no_argument, NULL, 'n'},
-	    {0},
-	};
-	int c;
+#define AT(f) offsetof(struct key_args, f)
+enum { NEW = 1, SHOW = 2 };
 
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		if (c == 'n')
-			a->open = true;
-		else if (c == 'f' && str_to_u64(str_z(optarg), 1000000, &a->fd))
-			a->fd_given = true;
-		else
-			return false;
-	}
-	if (optind + 2 != argc || (a->open && a->fd_given))
-		return false;
-	a->verb = argv[optind];
-	a->file = argv[optind + 1];
-	return strcmp(a->verb, "new") == 0 || (strcmp(a->verb, "show") == 0 && !a->open);
-}
+static const struct option_row rows[] = {
+    {"FILE", OPTION_TEXT | OPTION_WORD | OPTION_NEEDED, AT(file), 0, 0, NULL,
+	"the secret half; its public half stands in FILE.pub"},
+    {"--no-passphrase", OPTION_FLAG | OPTION_OF(NEW), AT(open), 0, 0, NULL,
+	"leave the file open: for tests"},
+    {"--fd", OPTION_NUMBER | OPTION_OF(NEW), AT(fd), 0, 1000000, "N",
+	"read the passphrase from this descriptor, once"},
+};
 
 /* Twice from a terminal: what was mistyped is lost for good. */
 static int
@@ -55,9 +42,9 @@ passphrase_new(const struct key_args *a, struct secret **ret, struct err *err)
 {
 	AUTO(secret) struct secret *first = NULL;
 	AUTO(secret) struct secret *again = NULL;
-	int rc = sign_passphrase(a->file, a->fd_given ? (int)a->fd : -1, &first, err);
+	int rc = sign_passphrase(a->file, a->fd != UINT64_MAX ? (int)a->fd : -1, &first, err);
 
-	if (rc == 0 && !a->fd_given) {
+	if (rc == 0 && a->fd == UINT64_MAX) {
 		(void)fprintf(stderr, "once more\n");
 		rc = sign_passphrase(a->file, -1, &again, err);
 		if (rc == 0 && !str_eq(secret_str(first), secret_str(again)))
@@ -98,8 +85,9 @@ key_show(const struct key_args *a, struct err *err)
 	char fp[64];
 	int rc = file_read(AT_FDCWD, a->file, &file, err);
 
-	if (rc == 0)
-		rc = sign_native_line(buf_str(&file), &line, err);
+	if (rc != 0)
+		return rc;
+	rc = sign_native_line(buf_str(&file), &line, err);
 	if (rc == 0)
 		rc = sig_pubkey_parse(buf_str(&line), &k, err);
 	if (rc != 0)
@@ -112,15 +100,16 @@ key_show(const struct key_args *a, struct err *err)
 int
 cmd_key(int argc, char **argv)
 {
-	struct key_args a = {0};
+	struct key_args a = {.fd = UINT64_MAX};
+	bool new = argc > 1 && strcmp(argv[1], "new") == 0;
 	struct err err;
-	int rc;
 
-	if (!args_read(argc, argv, &a)) {
-		(void)fprintf(stderr, "usage: cofferdam key new FILE [--no-passphrase | --fd N]\n"
-				      "       cofferdam key show FILE\n");
+	if (!new && (argc < 2 || strcmp(argv[1], "show") != 0))
+		return cmd_usage("key");
+	if (!args_read(new ? "key new" : "key show", rows, ARRAY_LEN(rows), new ? NEW : SHOW,
+		argc - 1, argv + 1, &a))
 		return CMD_USAGE;
-	}
-	rc = strcmp(a.verb, "new") == 0 ? key_new(&a, &err) : key_show(&a, &err);
-	return rc == 0 ? CMD_OK : cmd_fail(&err);
+	if (a.open && a.fd != UINT64_MAX)
+		return args_wrong("key new", "--no-passphrase and --fd: give one of them");
+	return (new ? key_new(&a, &err) : key_show(&a, &err)) == 0 ? CMD_OK : cmd_fail(&err);
 }

@@ -45,10 +45,12 @@ struct erase {
 #define AT(f) offsetof(struct erase_args, f)
 
 static const struct option_row rows[] = {
-    {"--subject", OPTION_TEXT, AT(subject), 0, 0, "WHOSE", "run:ID, owner:PERSON or target:NAME"},
-    {"--reason", OPTION_TEXT, AT(reason), 0, 0, "TEXT", "why; it is recorded"},
-    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", NULL},
-    {"--yes", OPTION_FLAG, AT(yes), 0, 0, NULL, NULL},
+    {"--subject", OPTION_TEXT | OPTION_NEEDED, AT(subject), 0, 0, "WHOSE",
+	"run:ID, owner:PERSON or target:NAME: of all runs that asked for something there"},
+    {"--reason", OPTION_TEXT | OPTION_NEEDED, AT(reason), 0, 0, "TEXT",
+	"why, up to 256 bytes; recorded"},
+    {"--yes", OPTION_FLAG, AT(yes), 0, 0, NULL, "do it"},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", ARG_STATE_IS},
 };
 
 static bool

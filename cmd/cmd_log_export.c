@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
@@ -16,8 +15,8 @@
 #include "audit/export.h"
 #include "audit/reader.h"
 #include "cmd/cmd.h"
+#include "cmd/cmd_args.h"
 #include "cmd/cmd_export_cursor.h"
-#include "cmd/cmd_help.h"
 #include "cmd/cmd_log.h"
 #include "common/clock.h"
 #include "common/log.h"
@@ -30,17 +29,15 @@
 #define OTLP_RECORDS 200 /* of one line, which is one request */
 #define POLL_MS 200
 #define TELL_US INT64_C(5000000)
-#define TYPES_MAX 32
 
 enum format { FORMAT_JSON, FORMAT_OCSF, FORMAT_OTLP, FORMAT_LINES };
 static const char *const format_names[] = {"json", "ocsf", "otlp", "lines"};
 
 struct job {
 	const char *state, *dir, *keys_file, *cursor_arg, *output;
-	const char *type[TYPES_MAX];
-	size_t ntypes;
-	uint64_t from;
-	bool has_from, follow, text;
+	struct arg_many type;
+	uint64_t from; /* UINT64_MAX: not given */
+	bool follow, text;
 	enum format format;
 
 	struct cmd_place place;
@@ -53,6 +50,7 @@ struct job {
 	struct buf out;
 	struct reader_place at; /* of record cursor.next, if at.off is known */
 	bool placed;
+	bool begun; /* where --from says, or behind what was pruned: nothing before it to compare */
 	size_t in_line; /* records of the OTLP line that is open */
 	size_t in_chunk;
 	uint64_t exported, size;
@@ -170,10 +168,10 @@ put_record(struct job *b, const struct export *e)
 static bool
 wanted(const struct job *b, struct str type)
 {
-	for (size_t i = 0; i < b->ntypes; i++)
-		if (webhook_type_fits(str_z(b->type[i]), type))
+	for (size_t i = 0; i < b->type.n; i++)
+		if (webhook_type_fits(str_z(b->type.v[i]), type))
 			return true;
-	return b->ntypes == 0;
+	return b->type.n == 0;
 }
 
 /* --- one turn: from the cursor to the signed end ------------------------------------------ */
@@ -199,7 +197,7 @@ one_record(struct job *b, const struct record *r, const struct hash *leaf, struc
 static int
 check_before(struct job *b, const struct record *r, const struct hash *leaf, struct err *err)
 {
-	if (r->seq + 1 != b->cursor.next || b->has_from || hash_eq(leaf, &b->cursor.leaf))
+	if (r->seq + 1 != b->cursor.next || b->begun || hash_eq(leaf, &b->cursor.leaf))
 		return 0;
 	return err_set(err, ERR_TAMPER,
 	    "record %" PRIu64 " is another one than the cursor saw: the log was set back or "
@@ -215,7 +213,7 @@ pass_pruned(struct job *b, uint64_t seq)
 	    "cofferdam: records %" PRIu64 " to %" PRIu64 " are not in the log any more\n",
 	    b->cursor.next, seq - 1);
 	b->cursor.next = seq;
-	b->has_from = true; /* nothing before it to compare */
+	b->begun = true;
 }
 
 /* Where reading begins: at the cursor's record if its place is known, else with its segment. */
@@ -351,105 +349,56 @@ start(struct job *b, struct err *err)
 {
 	int r = cmd_place_open(b->state, b->dir, &b->place, err);
 
+	b->begun = b->from != UINT64_MAX;
 	if (r == 0)
 		r = cmd_place_keys(&b->place, b->keys_file, &b->keys, err);
 	if (r == 0)
 		r = look_first(b, err);
 	if (r == 0 && b->cursor_arg != NULL)
-		r = export_cursor_open(&b->place, b->cursor_arg, b->origin, &b->cursor, err);
-	if (r == 0 && b->has_from && b->cursor.next != 0)
+		r = export_cursor_open(
+		    &b->place, b->cursor_arg, b->origin, format_names[b->format], &b->cursor, err);
+	if (r == 0 && b->begun && b->cursor.next != 0)
 		r = err_set(err, ERR_CONFIG,
 		    "--from %" PRIu64 ": the cursor stands at %" PRIu64 " already", b->from,
 		    b->cursor.next);
-	if (r == 0 && b->has_from)
+	if (r == 0 && b->begun)
 		b->cursor.next = b->from < b->size ? b->from : b->size;
 	return r != 0 ? r : open_output(b, err);
 }
 
-static bool
-bad(const char *what, const char *must)
-{
-	AUTO_FREE char *vis = log_vis(str_z(what));
+#define AT(f) offsetof(struct job, f)
 
-	(void)fprintf(stderr, "cofferdam: %s: must be %s\n", vis, must);
-	return false;
-}
-
-static bool
-read_format(struct job *b, const char *arg)
-{
-	for (size_t i = 0; i < ARRAY_LEN(format_names); i++)
-		if (strcmp(arg, format_names[i]) == 0) {
-			b->format = (enum format)i;
-			return true;
-		}
-	return bad(arg, "json, ocsf, otlp or lines");
-}
-
-static bool
-read_option(struct job *b, int c)
-{
-	switch (c) {
-	case 's': b->state = optarg; return true;
-	case 'k': b->keys_file = optarg; return true;
-	case 'c': b->cursor_arg = optarg; return true;
-	case 'o': b->output = optarg; return true;
-	case 'w': b->follow = true; return true;
-	case 'x': b->text = true; return true;
-	case 'f': return read_format(b, optarg);
-	case 'F':
-		b->has_from = true;
-		return str_to_u64(str_z(optarg), INT64_MAX, &b->from) ||
-		       bad(optarg, "the number of a record");
-	case 't':
-		if (b->ntypes == TYPES_MAX)
-			return bad(optarg, "one of at most 32 types");
-		b->type[b->ntypes++] = optarg;
-		return true;
-	default: return false;
-	}
-}
-
-static bool
-args_read(int argc, char **argv, struct job *b)
-{
-	static const struct option options[] = {
-	    {"state", required_argument, NULL, 's'},
-	    {"keys", required_argument, NULL, 'k'},
-	    {"vkey", required_argument, NULL, 'k'},
-	    {"cursor", required_argument, NULL, 'c'},
-	    {"output", required_argument, NULL, 'o'},
-	    {"follow", no_argument, NULL, 'w'},
-	    {"text", no_argument, NULL, 'x'},
-	    {"format", required_argument, NULL, 'f'},
-	    {"from", required_argument, NULL, 'F'},
-	    {"type", required_argument, NULL, 't'},
-	    {NULL, 0, NULL, 0},
-	};
-	int c;
-
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1)
-		if (!read_option(b, c))
-			return false;
-	if (optind < argc)
-		b->dir = argv[optind++];
-	return optind == argc;
-}
+static const struct option_row rows[] = {
+    {"DIR", OPTION_TEXT | OPTION_WORD, AT(dir), 0, 0, NULL, ARG_LOG_IS},
+    {"--format", ARG_WORD_OF, AT(format), 0, 0, "json|ocsf|otlp|lines",
+	"json (default), ocsf, otlp, or lines: the log's own"},
+    {"--type", ARG_MANY, AT(type), 0, 0, "TYPE",
+	"of that type or family (approval.*) alone; may stand several times"},
+    {"--text", OPTION_FLAG, AT(text), 0, 0, NULL, "names of tables and paths, too"},
+    {"--from", OPTION_NUMBER, AT(from), 0, INT64_MAX, "SEQ", "begin with that record"},
+    {"--output", OPTION_TEXT, AT(output), 0, 0, "FILE", "append to it (default: standard output)"},
+    {"--cursor", OPTION_TEXT, AT(cursor_arg), 0, 0, "NAME|PATH",
+	"go on where the last one ended, and keep where this one does"},
+    {"--follow", OPTION_FLAG, AT(follow), 0, 0, NULL, "go on as the log grows"},
+    {"--keys", OPTION_TEXT, AT(keys_file), 0, 0, "FILE", ARG_KEYS_IS},
+    {"--vkey", OPTION_TEXT, AT(keys_file), 0, 0, "FILE", NULL},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", ARG_STATE_IS},
+};
 
 int
 cmd_log_export(int argc, char **argv)
 {
 	const struct sigaction end = {.sa_handler = on_end}, ignore = {.sa_handler = SIG_IGN};
-	struct job b = {.place = {-1, -1},
+	struct job b = {.from = UINT64_MAX,
+	    .place = {-1, -1},
 	    .cursor = EXPORT_CURSOR_NONE,
 	    .fd = -1,
 	    .out = BUF(CHUNK_BYTES + 2 * EXPORT_RECORD_MAX)};
 	struct err err = {0};
 	int r;
 
-	if (!args_read(argc, argv, &b))
-		return cmd_usage("log export");
+	if (!ARGS_READ("log export", rows, argc, argv, &b))
+		return CMD_USAGE;
 	(void)sigaction(SIGTERM, &end, NULL);
 	(void)sigaction(SIGINT, &end, NULL);
 	(void)sigaction(SIGPIPE, &ignore, NULL); /* a reader that went is an error to tell */

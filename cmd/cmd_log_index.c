@@ -7,14 +7,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
 #include "cmd/cmd.h"
-#include "cmd/cmd_help.h"
+#include "cmd/cmd_args.h"
 #include "cmd/cmd_log.h"
 #include "common/clock.h"
 
@@ -95,37 +94,34 @@ say_size(const char *path, struct err *err)
 	return 0;
 }
 
+struct args {
+	const char *state, *dir, *index;
+	bool rebuild;
+};
+
+#define AT(f) offsetof(struct args, f)
+
+static const struct option_row rows[] = {
+    {"DIR", OPTION_TEXT | OPTION_WORD, AT(dir), 0, 0, NULL, ARG_LOG_IS},
+    {"--index", OPTION_TEXT, AT(index), 0, 0, "FILE", LOG_INDEX_IS},
+    {"--rebuild", OPTION_FLAG, AT(rebuild), 0, 0, NULL, "make it anew"},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", ARG_STATE_IS},
+};
+
 int
 cmd_log_index(int argc, char **argv)
 {
-	static const struct option options[] = {
-	    {"state", required_argument, NULL, 's'},
-	    {"index", required_argument, NULL, 'i'},
-	    {"rebuild", no_argument, NULL, 'r'},
-	    {NULL, 0, NULL, 0},
-	};
 	AUTO_PLACE struct cmd_place place = {-1, -1};
 	AUTO(index) struct index *x = NULL;
 	AUTO_BUF struct buf path = BUF(PATH_MAX);
 	AUTO_FREE char *z = NULL;
-	const char *state = NULL, *file = NULL;
+	struct args a = {0};
 	struct err err = {0};
-	bool rebuild = false;
-	int c;
 
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		switch (c) {
-		case 's': state = optarg; break;
-		case 'i': file = optarg; break;
-		case 'r': rebuild = true; break;
-		default: return cmd_usage("log index");
-		}
-	}
-	if (optind + 1 < argc)
-		return cmd_usage("log index");
-	if (cmd_place_open(state, argv[optind], &place, &err) != 0 ||
-	    log_index_path(&place, file, &path, &err) != 0)
+	if (!ARGS_READ("log index", rows, argc, argv, &a))
+		return CMD_USAGE;
+	if (cmd_place_open(a.state, a.dir, &place, &err) != 0 ||
+	    log_index_path(&place, a.index, &path, &err) != 0)
 		return log_fail(&err);
 	if (path.n == 0) {
 		(void)fprintf(
@@ -133,7 +129,7 @@ cmd_log_index(int argc, char **argv)
 		return CMD_USAGE;
 	}
 	z = buf_dup_z(&path);
-	if ((rebuild && index_remove(z, &err) != 0) || log_index_open(&place, z, &x, &err) != 0 ||
+	if ((a.rebuild && index_remove(z, &err) != 0) || log_index_open(&place, z, &x, &err) != 0 ||
 	    say_size(z, &err) != 0)
 		return log_fail(&err);
 	return CMD_OK;

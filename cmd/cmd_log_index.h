@@ -5,6 +5,8 @@
 #include "audit/index.h"
 #include "cmd/cmd_place.h"
 
+#define LOG_INDEX_IS "the index (default: index/log.db of the state directory)"
+
 /*
  * Its path: `file`, or index/log.db of the state directory (made when missing). Left empty where
  * only a log directory was given, which keeps no index.

@@ -20,9 +20,10 @@ struct keys_args {
 #define AT(f) offsetof(struct keys_args, f)
 
 static const struct option_row rows[] = {
-    {"DIR", OPTION_TEXT | OPTION_WORD, AT(dir), 0, 0, NULL, NULL},
-    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", NULL},
-    {"--keys", OPTION_TEXT, AT(vkey), 0, 0, "FILE", NULL},
+    {"DIR", OPTION_TEXT | OPTION_WORD, AT(dir), 0, 0, NULL, ARG_LOG_IS},
+    {"--keys", OPTION_TEXT, AT(vkey), 0, 0, "FILE",
+	"keys to begin with (default: the first of the state directory)"},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", ARG_STATE_IS},
 };
 
 /* As a key file has them: what verifiers may be given in place of the first key. */

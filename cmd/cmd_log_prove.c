@@ -24,20 +24,23 @@ struct prove_args {
 #define AT(f) offsetof(struct prove_args, f)
 
 static const struct option_row prove_rows[] = {
-    {"SEQ", OPTION_NUMBER | OPTION_WORD, AT(seq), 0, INT64_MAX, NULL, "SEQ: the record's number"},
-    {"DIR", OPTION_TEXT | OPTION_WORD, AT(dir), 0, 0, NULL, NULL},
-    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", NULL},
-    {"--keys", OPTION_TEXT, AT(vkey), 0, 0, "FILE", NULL},
+    {"SEQ", OPTION_NUMBER | OPTION_WORD | OPTION_NEEDED, AT(seq), 0, INT64_MAX, NULL,
+	"the record's number"},
+    {"DIR", OPTION_TEXT | OPTION_WORD, AT(dir), 0, 0, NULL, ARG_LOG_IS},
+    {"--checkpoint", OPTION_TEXT, AT(checkpoint), 0, 0, "FILE",
+	"prove it against this one (default: the newest)"},
+    {"--line", OPTION_TEXT, AT(line), 0, 0, "FILE",
+	"the record's line as you have it, for one that was pruned"},
+    {"--keys", OPTION_TEXT, AT(vkey), 0, 0, "FILE", ARG_KEYS_IS},
     {"--vkey", OPTION_TEXT, AT(vkey), 0, 0, "FILE", NULL},
-    {"--checkpoint", OPTION_TEXT, AT(checkpoint), 0, 0, "FILE", NULL},
-    {"--line", OPTION_TEXT, AT(line), 0, 0, "FILE", NULL},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", ARG_STATE_IS},
 };
 
 static const struct option_row verify_rows[] = {
-    {"FILE", OPTION_TEXT | OPTION_WORD, AT(file), 0, 0, NULL, "FILE: the proof"},
-    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", NULL},
-    {"--keys", OPTION_TEXT, AT(vkey), 0, 0, "FILE", NULL},
+    {"FILE", OPTION_TEXT | OPTION_WORD | OPTION_NEEDED, AT(file), 0, 0, NULL, "the proof"},
+    {"--keys", OPTION_TEXT, AT(vkey), 0, 0, "FILE", "the log's keys; also --vkey"},
     {"--vkey", OPTION_TEXT, AT(vkey), 0, 0, "FILE", NULL},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", ARG_STATE_IS},
 };
 
 int

@@ -21,7 +21,6 @@
 #include "cmd/cmd_args.h"
 #include "cmd/cmd_log.h"
 #include "cmd/cmd_place.h"
-#include "cmd/cmd_time.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/secret.h"
@@ -33,7 +32,8 @@
 #define TMP_ORDER LOG_TMP "-" LOG_PRUNE
 
 struct prune_args {
-	const char *state, *reason, *before;
+	const char *state, *reason;
+	int64_t before;	    /* INT64_MIN: not given */
 	uint64_t days, seq; /* UINT64_MAX: not given */
 	struct prune_limit limit;
 	bool yes, cancel;
@@ -42,20 +42,22 @@ struct prune_args {
 #define AT(f) offsetof(struct prune_args, f)
 
 static const struct option_row rows[] = {
-    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", NULL},
-    {"--before", OPTION_TEXT, AT(before), 0, 0, "TIME", NULL},
-    {"--keep-days", OPTION_NUMBER, AT(days), 0, DAYS_MAX, "N", NULL},
-    {"--before-seq", OPTION_NUMBER, AT(seq), 0, INT64_MAX, "SEQ", NULL},
-    {"--reason", OPTION_TEXT, AT(reason), 0, 0, "TEXT", NULL},
-    {"--yes", OPTION_FLAG, AT(yes), 0, 0, NULL, NULL},
-    {"--cancel", OPTION_FLAG, AT(cancel), 0, 0, NULL, NULL},
+    {"--before", ARG_SINCE, AT(before), 0, 0, "TIME",
+	"whose records are all older: 2026-11-29T00:00:00Z, 2026-11-29, 7d ago"},
+    {"--keep-days", OPTION_NUMBER, AT(days), 0, DAYS_MAX, "N", "the same: older than so many days"},
+    {"--before-seq", OPTION_NUMBER, AT(seq), 0, INT64_MAX, "SEQ",
+	"whose records all have lower numbers"},
+    {"--reason", OPTION_TEXT, AT(reason), 0, 0, "TEXT", "why, up to 256 bytes; recorded"},
+    {"--yes", OPTION_FLAG, AT(yes), 0, 0, NULL, "order it"},
+    {"--cancel", OPTION_FLAG, AT(cancel), 0, 0, NULL, "take an order away that is not done"},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", ARG_STATE_IS},
 };
 
 /* CMD_OK, or what is wrong was said. */
 static int
 args_judge(struct prune_args *a)
 {
-	int limits = (a->before != NULL) + (a->days != UINT64_MAX) + (a->seq != UINT64_MAX);
+	int limits = (a->before != INT64_MIN) + (a->days != UINT64_MAX) + (a->seq != UINT64_MAX);
 
 	if (a->cancel && (limits != 0 || a->yes || a->reason != NULL))
 		return args_wrong("log prune", "--cancel takes an order away, and stands alone");
@@ -66,9 +68,8 @@ args_judge(struct prune_args *a)
 		    limits);
 	if (a->yes && a->reason == NULL)
 		return args_wrong("log prune", "--yes needs --reason TEXT: why; it is recorded");
-	a->limit = (struct prune_limit){.seq = a->seq, .time_us = INT64_MAX};
-	if (a->before != NULL && !cmd_time_read(a->before, false, &a->limit.time_us))
-		return args_wrong("log prune", "--before %s: must be " CMD_TIME_WANTED, a->before);
+	a->limit = (struct prune_limit){
+	    .seq = a->seq, .time_us = a->before != INT64_MIN ? a->before : INT64_MAX};
 	if (a->days != UINT64_MAX)
 		a->limit.time_us = clock_wall_us() - (int64_t)a->days * DAY_US;
 	return CMD_OK;
@@ -106,12 +107,9 @@ static int
 name_order(struct prune_order *o, const char *reason, struct err *err)
 {
 	const struct passwd *pw = getpwuid(getuid());
-	struct str why = str_z(reason);
 
-	if (why.n == 0 || why.n > PRUNE_REASON_MAX || !str_is_ascii_print(why))
-		return err_set(err, ERR_INVALID,
-		    "a reason has 1 to %d bytes of printable ASCII, is of %zu", PRUNE_REASON_MAX,
-		    why.n);
+	if (str_text_check("a reason", str_z(reason), 1, PRUNE_REASON_MAX, err) != 0)
+		return err->code;
 	(void)snprintf(o->reason, sizeof(o->reason), "%s", reason);
 	if (pw != NULL && str_is_ascii_print(str_z(pw->pw_name)) && pw->pw_name[0] != '\0')
 		(void)snprintf(o->by, sizeof(o->by), "%s", pw->pw_name);
@@ -251,7 +249,7 @@ int
 cmd_log_prune(int argc, char **argv)
 {
 	AUTO_PLACE struct cmd_place place = {-1, -1};
-	struct prune_args a = {.days = UINT64_MAX, .seq = UINT64_MAX};
+	struct prune_args a = {.before = INT64_MIN, .days = UINT64_MAX, .seq = UINT64_MAX};
 	struct err err = {0};
 	int rc;
 

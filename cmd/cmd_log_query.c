@@ -3,7 +3,6 @@
  * Uses the index to find them and the log to show them; what an agent wrote reaches a terminal only
  * with control characters made visible.
  */
-#include <getopt.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -11,7 +10,7 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
-#include "cmd/cmd_help.h"
+#include "cmd/cmd_args.h"
 #include "cmd/cmd_log.h"
 #include "cmd/cmd_log_index.h"
 #include "cmd/cmd_time.h"
@@ -23,12 +22,12 @@
 
 #define LIMIT_DEFAULT 100
 #define TURNS 3
-#define OPT_KIND 256 /* and the kind */
 
 struct query_args {
 	const char *state, *dir, *index;
+	struct arg_many filter[INDEX_NKINDS];
 	struct index_query q;
-	bool json, scan, too_many;
+	bool json, scan;
 	/* while showing */
 	bool tty;
 	uint64_t last;
@@ -38,135 +37,108 @@ struct query_args {
 
 /* --- arguments ------------------------------------------------------------------------------ */
 
+#define AT(f) offsetof(struct query_args, f)
+
+static const struct option_row rows[] = {
+    {"DIR", OPTION_TEXT | OPTION_WORD, AT(dir), 0, 0, NULL, ARG_LOG_IS},
+    {"--run", ARG_MANY, AT(filter[INDEX_RUN]), 0, 0, "RUN", "of this run"},
+    {"--agent", ARG_MANY, AT(filter[INDEX_AGENT]), 0, 0, "AGENT", "of this agent"},
+    {"--type", ARG_MANY, AT(filter[INDEX_TYPE]), 0, 0, "TYPE", "of this type, as action"},
+    {"--target", ARG_MANY, AT(filter[INDEX_TARGET]), 0, 0, "TARGET", "at this target"},
+    {"--effect", ARG_MANY, AT(filter[INDEX_EFFECT]), 0, 0, "EFFECT", "with this effect, as delete"},
+    {"--verdict", ARG_MANY, AT(filter[INDEX_VERDICT]), 0, 0, "VERDICT",
+	"allow, deny or needs_approval"},
+    {"--rule", ARG_MANY, AT(filter[INDEX_RULE]), 0, 0, "RULE", "by this rule"},
+    {"--status", ARG_MANY, AT(filter[INDEX_STATUS]), 0, 0, "STATUS", "with this status"},
+    {"--person", ARG_MANY, AT(filter[INDEX_PERSON]), 0, 0, "PERSON", "who owned, asked, or signed"},
+    {"--action", ARG_MANY, AT(filter[INDEX_ACTION]), 0, 0, "ID",
+	"the action, its outcome, its requests"},
+    {"--id", ARG_MANY, AT(filter[INDEX_ID]), 0, 0, "ID", "a request, and the actions under it"},
+    {"--src", ARG_MANY, AT(filter[INDEX_SRC]), 0, 0, "SRC", "broker, agent, human or operator"},
+    {"--text", ARG_MANY, AT(filter[INDEX_TEXT]), 0, 0, "WORDS",
+	"whole words, all of them, anywhere in the record"},
+    {"--from", ARG_SINCE, AT(q.from_us), 0, 0, "TIME",
+	"not before: 2026-11-29T14:00:00Z, 2026-11-29, or 90s, 15m, 2h, 7d ago"},
+    {"--to", ARG_UNTIL, AT(q.to_us), 0, 0, "TIME", "not after"},
+    {"--first", OPTION_NUMBER, AT(q.first), 0, INT64_MAX, "SEQ", "not before that number"},
+    {"--last", OPTION_NUMBER, AT(q.last), 0, INT64_MAX, "SEQ", "not behind it"},
+    {"--limit", OPTION_NUMBER, AT(q.limit), 0, INT64_MAX, "N",
+	"so many at most (default: 100; 0: all)"},
+    {"--oldest", OPTION_FLAG, AT(q.oldest), 0, 0, NULL, "oldest first"},
+    {"--json", OPTION_FLAG, AT(json), 0, 0, NULL, "the log's own lines"},
+    {"--index", OPTION_TEXT, AT(index), 0, 0, "FILE", LOG_INDEX_IS},
+    {"--scan", OPTION_FLAG, AT(scan), 0, 0, NULL, "without an index: reads all of the log"},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", ARG_STATE_IS},
+};
+
+/* All that come are counted, INDEX_TERMS_MAX kept. */
 static void
 add_term(void *arg, enum index_kind kind, struct str value)
 {
-	struct query_args *a = arg;
+	struct index_query *q = arg;
 
-	a->too_many |= a->q.n == INDEX_TERMS_MAX;
-	if (!a->too_many) {
-		a->q.term[a->q.n].kind = kind;
-		a->q.term[a->q.n++].value = value;
+	if (q->n < INDEX_TERMS_MAX) {
+		q->term[q->n].kind = kind;
+		q->term[q->n].value = value;
 	}
-}
-
-static bool
-bad(const char *option, const char *value, const char *must)
-{
-	AUTO_FREE char *vis = log_vis(str_z(value));
-
-	(void)fprintf(stderr, "cofferdam: --%s %s: must be %s\n", option, vis, must);
-	return false;
-}
-
-static bool
-read_time(const char *option, const char *arg, bool end, int64_t *ret)
-{
-	return cmd_time_read(arg, end, ret) || bad(option, arg, CMD_TIME_WANTED);
-}
-
-static bool
-read_number(const char *option, const char *arg, uint64_t *ret)
-{
-	return str_to_u64(str_z(arg), INT64_MAX, ret) || bad(option, arg, "a number");
+	q->n++;
 }
 
 /* Of a closed list a word that is not in it finds nothing: refused, or it would look like "nothing
- * of it happened". */
-static bool
-is_word(enum index_kind kind, const char *name, const char *arg)
+ * of it happened". NULL: it is one, or the kind has no list. */
+static const char *
+wanted(enum index_kind kind, const char *arg)
 {
 	static const char *const src[] = {"broker", "agent", "human", "operator"};
 
 	if (kind == INDEX_SRC) {
 		for (size_t i = 0; i < ARRAY_LEN(src); i++)
 			if (strcmp(arg, src[i]) == 0)
-				return true;
-		return bad(name, arg, "one of broker, agent, human, operator");
+				return NULL;
+		return "one of broker, agent, human, operator";
 	}
 	if (kind == INDEX_VERDICT) {
 		for (int v = VERDICT_DENY; v <= VERDICT_ALLOW; v++)
 			if (strcmp(arg, verdict_name((enum verdict)v)) == 0)
-				return true;
-		return bad(name, arg, "one of allow, deny, needs_approval");
+				return NULL;
+		return "one of allow, deny, needs_approval";
 	}
 	if (kind == INDEX_EFFECT && (arg[0] == '@' || effect_parse(str_z(arg)) == 0))
-		return bad(name, arg, "one effect, as delete (format-policy.md lists them)");
-	return true;
+		return "one effect, as delete (format-policy.md lists them)";
+	return NULL;
 }
 
-static bool
-read_option(struct query_args *a, int c, const char *name)
+/* NULL, or what must be instead. */
+static const char *
+filter_add(struct query_args *a, enum index_kind kind, const char *value)
 {
-	switch (c) {
-	case 's': a->state = optarg; return true;
-	case 'i': a->index = optarg; return true;
-	case 'S': a->scan = true; return true;
-	case 'j': a->json = true; return true;
-	case 'o': a->q.oldest = true; return true;
-	case 'n': return read_number(name, optarg, &a->q.limit);
-	case 'f': return read_time(name, optarg, false, &a->q.from_us);
-	case 't': return read_time(name, optarg, true, &a->q.to_us);
-	case 'F': return read_number(name, optarg, &a->q.first);
-	case 'L': return read_number(name, optarg, &a->q.last);
-	case OPT_KIND + INDEX_TEXT: {
-		size_t had = a->q.n;
+	const char *must = wanted(kind, value);
+	size_t had = a->q.n;
 
-		index_words(str_z(optarg), add_term, a);
-		return a->q.n != had || a->too_many ||
-		       bad(name, optarg,
-			   "words of letters and digits, none over 64 bytes, no hashes");
-	}
-	default:
-		if (c < OPT_KIND)
-			return false;
-		if (!is_word((enum index_kind)(c - OPT_KIND), name, optarg))
-			return false;
-		add_term(a, (enum index_kind)(c - OPT_KIND), str_z(optarg));
-		return true;
-	}
+	if (must == NULL && kind != INDEX_TEXT)
+		add_term(&a->q, kind, str_z(value));
+	else if (must == NULL)
+		index_words(str_z(value), add_term, &a->q);
+	if (must == NULL && a->q.n == had)
+		return "words of letters and digits, none over 64 bytes, no hashes";
+	if (a->q.n > INDEX_TERMS_MAX)
+		return "one of 32 filters and words at most, together";
+	return must;
 }
 
-static bool
-args_read(int argc, char **argv, struct query_args *a)
+/* CMD_OK, or what is wrong was said. */
+static int
+filters_judge(struct query_args *a)
 {
-	static const struct option options[] = {
-	    {"run", required_argument, NULL, OPT_KIND + INDEX_RUN},
-	    {"type", required_argument, NULL, OPT_KIND + INDEX_TYPE},
-	    {"src", required_argument, NULL, OPT_KIND + INDEX_SRC},
-	    {"agent", required_argument, NULL, OPT_KIND + INDEX_AGENT},
-	    {"person", required_argument, NULL, OPT_KIND + INDEX_PERSON},
-	    {"target", required_argument, NULL, OPT_KIND + INDEX_TARGET},
-	    {"effect", required_argument, NULL, OPT_KIND + INDEX_EFFECT},
-	    {"verdict", required_argument, NULL, OPT_KIND + INDEX_VERDICT},
-	    {"rule", required_argument, NULL, OPT_KIND + INDEX_RULE},
-	    {"status", required_argument, NULL, OPT_KIND + INDEX_STATUS},
-	    {"action", required_argument, NULL, OPT_KIND + INDEX_ACTION},
-	    {"id", required_argument, NULL, OPT_KIND + INDEX_ID},
-	    {"text", required_argument, NULL, OPT_KIND + INDEX_TEXT},
-	    {"from", required_argument, NULL, 'f'},
-	    {"to", required_argument, NULL, 't'},
-	    {"first", required_argument, NULL, 'F'},
-	    {"last", required_argument, NULL, 'L'},
-	    {"limit", required_argument, NULL, 'n'},
-	    {"oldest", no_argument, NULL, 'o'},
-	    {"json", no_argument, NULL, 'j'},
-	    {"index", required_argument, NULL, 'i'},
-	    {"scan", no_argument, NULL, 'S'},
-	    {"state", required_argument, NULL, 's'},
-	    {NULL, 0, NULL, 0},
-	};
-	int c, at = 0;
+	for (enum index_kind k = 0; k < INDEX_NKINDS; k++)
+		for (size_t i = 0; i < a->filter[k].n; i++) {
+			const char *value = a->filter[k].v[i], *must = filter_add(a, k, value);
 
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "", options, &at)) != -1)
-		if (!read_option(a, c, options[at].name))
-			return false;
-	if (a->too_many)
-		return bad("text", "...", "32 filters and words at most, together");
-	if (optind < argc)
-		a->dir = argv[optind++];
-	return optind == argc;
+			if (must != NULL)
+				return args_wrong("log query", "--%s must be %s, is \"%s\"",
+				    index_kind_name(k), must, value);
+		}
+	return CMD_OK;
 }
 
 /* --- showing -------------------------------------------------------------------------------- */
@@ -289,8 +261,10 @@ cmd_log_query(int argc, char **argv)
 	struct err err = {0};
 	int r;
 
-	if (!args_read(argc, argv, &a))
-		return cmd_usage("log query");
+	if (!ARGS_READ("log query", rows, argc, argv, &a))
+		return CMD_USAGE;
+	if ((r = filters_judge(&a)) != CMD_OK)
+		return r;
 	if (cmd_place_open(a.state, a.dir, &place, &err) != 0 ||
 	    (!a.scan && log_index_path(&place, a.index, &path, &err) != 0))
 		return log_fail(&err);

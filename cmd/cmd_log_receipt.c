@@ -25,12 +25,12 @@ struct receipt_args {
 #define AT(f) offsetof(struct receipt_args, f)
 
 static const struct option_row rows[] = {
-    {"RECEIPT", OPTION_TEXT | OPTION_WORD, AT(receipt), 0, 0, NULL,
-	"the receipt, as field Cofferdam-Receipt has it"},
-    {"DIR", OPTION_TEXT | OPTION_WORD, AT(dir), 0, 0, NULL, NULL},
-    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", NULL},
-    {"--keys", OPTION_TEXT, AT(vkey), 0, 0, "FILE", NULL},
+    {"RECEIPT", OPTION_TEXT | OPTION_WORD | OPTION_NEEDED, AT(receipt), 0, 0, NULL,
+	"ORIGIN#SEQ:HASH:SIZE, as field Cofferdam-Receipt has it"},
+    {"DIR", OPTION_TEXT | OPTION_WORD, AT(dir), 0, 0, NULL, ARG_LOG_IS},
+    {"--keys", OPTION_TEXT, AT(vkey), 0, 0, "FILE", ARG_KEYS_IS},
     {"--vkey", OPTION_TEXT, AT(vkey), 0, 0, "FILE", NULL},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", ARG_STATE_IS},
 };
 
 /* ERR_TAMPER: a finding at the record or before it, or one that may be anywhere. */

@@ -23,12 +23,13 @@ struct reconcile_args {
 #define AT(f) offsetof(struct reconcile_args, f)
 
 static const struct option_row rows[] = {
-    {"ACTION", OPTION_TEXT | OPTION_WORD, AT(action), 0, 0, NULL, NULL},
-    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", NULL},
-    {"--via", ARG_VIA, AT(state), 0, 0, "URL", NULL},
-    {"--done", OPTION_FLAG, AT(done), 0, 0, NULL, NULL},
-    {"--not-done", OPTION_FLAG, AT(not_done), 0, 0, NULL, NULL},
-    {"--note", OPTION_TEXT, AT(note), 0, 0, "TEXT", NULL},
+    {"ACTION", OPTION_TEXT | OPTION_WORD, AT(action), 0, 0, NULL,
+	"of which it is said (default: list them)"},
+    {"--done", OPTION_FLAG, AT(done), 0, 0, NULL, "it was done"},
+    {"--not-done", OPTION_FLAG, AT(not_done), 0, 0, NULL, "it was not"},
+    {"--note", OPTION_TEXT, AT(note), 0, 0, "TEXT", "how you know, up to 256 bytes; recorded"},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", ARG_STATE_IS},
+    {"--via", ARG_VIA, AT(state), 0, 0, "URL", ARG_VIA_IS},
 };
 
 /* NULL: nothing is. */

@@ -7,7 +7,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -19,8 +18,8 @@
 #include "audit/handover.h"
 #include "audit/segment.h"
 #include "cmd/cmd.h"
+#include "cmd/cmd_args.h"
 #include "cmd/cmd_file.h"
-#include "cmd/cmd_help.h"
 #include "cmd/cmd_log.h"
 #include "cmd/cmd_place.h"
 #include "common/secret.h"
@@ -32,8 +31,7 @@
 
 struct key_args {
 	const char *state, *reason;
-	uint64_t last;
-	bool last_given;
+	uint64_t last; /* UINT64_MAX: not given */
 };
 
 struct rotate {
@@ -44,32 +42,15 @@ struct rotate {
 	struct buf first; /* what verifiers were given at the beginning */
 };
 
-static bool
-args_read(int argc, char **argv, struct key_args *a)
-{
-	static const struct option options[] = {
-	    {"state", required_argument, NULL, 's'},
-	    {"revoke", required_argument, NULL, 'r'},
-	    {"last", required_argument, NULL, 'l'},
-	    {0},
-	};
-	int c;
+#define AT(f) offsetof(struct key_args, f)
 
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		switch (c) {
-		case 's': a->state = optarg; break;
-		case 'r': a->reason = optarg; break;
-		case 'l':
-			a->last_given = str_to_u64(str_z(optarg), INT64_MAX, &a->last);
-			if (!a->last_given)
-				return false;
-			break;
-		default: return false;
-		}
-	}
-	return optind == argc && (a->reason != NULL || !a->last_given);
-}
+static const struct option_row rows[] = {
+    {"--revoke", OPTION_TEXT, AT(reason), 0, 0, "REASON",
+	"the old key is not to be believed beyond the log's size, or SIZE"},
+    {"--last", OPTION_NUMBER, AT(last), 0, INT64_MAX, "SIZE",
+	"the last size that you know from elsewhere, as by a pin"},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", ARG_STATE_IS},
+};
 
 /* --- what is there ------------------------------------------------------------------------ */
 
@@ -280,11 +261,9 @@ rotate(const struct key_args *a, struct err *err)
 		rc = load_key(&t, err);
 	if (rc == 0)
 		rc = load_head(&t, err);
-	if (rc == 0 && a->reason != NULL &&
-	    (reason.n == 0 || reason.n > HANDOVER_REASON_MAX || !str_is_ascii_print(reason)))
-		rc = err_set(err, ERR_INVALID, "a reason has 1 to %d bytes of printable ASCII",
-		    HANDOVER_REASON_MAX);
-	t.h.old.last = a->last_given ? a->last : t.h.at.size;
+	if (rc == 0 && a->reason != NULL)
+		rc = str_text_check("a reason", reason, 1, HANDOVER_REASON_MAX, err);
+	t.h.old.last = a->last != UINT64_MAX ? a->last : t.h.at.size;
 	if (rc == 0 && t.h.old.last > t.h.at.size)
 		rc = err_set(err, ERR_INVALID,
 		    "--last %" PRIu64 " is beyond the log's size %" PRIu64, a->last, t.h.at.size);
@@ -308,11 +287,14 @@ rotate(const struct key_args *a, struct err *err)
 int
 cmd_log_rotate_key(int argc, char **argv)
 {
-	struct key_args a = {0};
+	struct key_args a = {.last = UINT64_MAX};
 	struct err err = {0};
 
-	if (!args_read(argc, argv, &a))
-		return cmd_usage("log rotate-key");
+	if (!ARGS_READ("log rotate-key", rows, argc, argv, &a))
+		return CMD_USAGE;
+	if (a.reason == NULL && a.last != UINT64_MAX)
+		return args_wrong(
+		    "log rotate-key", "--last %" PRIu64 " needs --revoke REASON", a.last);
 	(void)umask(077);
 	return rotate(&a, &err) == 0 ? CMD_OK : cmd_fail(&err);
 }

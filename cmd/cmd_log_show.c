@@ -23,11 +23,11 @@ struct show_args {
 #define AT(f) offsetof(struct show_args, f)
 
 static const struct option_row rows[] = {
-    {"DIR", OPTION_TEXT | OPTION_WORD, AT(dir), 0, 0, NULL, NULL},
-    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", NULL},
-    {"--run", OPTION_TEXT, AT(run), 0, 0, "RUN", NULL},
-    {"--type", OPTION_TEXT, AT(type), 0, 0, "TYPE", NULL},
-    {"--json", OPTION_FLAG, AT(json), 0, 0, NULL, NULL},
+    {"DIR", OPTION_TEXT | OPTION_WORD, AT(dir), 0, 0, NULL, ARG_LOG_IS},
+    {"--run", OPTION_TEXT, AT(run), 0, 0, "RUN", "of this run only"},
+    {"--type", OPTION_TEXT, AT(type), 0, 0, "TYPE", "of this type only, as action"},
+    {"--json", OPTION_FLAG, AT(json), 0, 0, NULL, "the records as they are"},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", ARG_STATE_IS},
 };
 
 static void

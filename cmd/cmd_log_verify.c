@@ -24,22 +24,24 @@ struct verify_args {
 };
 
 #define AT(f) offsetof(struct verify_args, f)
-#define PINS_MAX ARRAY_LEN(((struct arg_many *)NULL)->v)
 
 static const struct option_row rows[] = {
-    {"DIR", OPTION_TEXT | OPTION_WORD, AT(dir), 0, 0, NULL, NULL},
-    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", NULL},
-    {"--keys", OPTION_TEXT, AT(vkey), 0, 0, "FILE", NULL},
+    {"DIR", OPTION_TEXT | OPTION_WORD, AT(dir), 0, 0, NULL, ARG_LOG_IS},
+    {"--keys", OPTION_TEXT, AT(vkey), 0, 0, "FILE", ARG_KEYS_IS},
     {"--vkey", OPTION_TEXT, AT(vkey), 0, 0, "FILE", NULL},
-    {"--pin", ARG_MANY, AT(pin), 0, 0, "CHECKPOINT", NULL},
-    {"--resume", OPTION_TEXT, AT(resume), 0, 0, "FILE", NULL},
-    {"--deep", OPTION_FLAG, AT(deep), 0, 0, NULL, NULL},
-    {"--json", OPTION_FLAG, AT(json), 0, 0, NULL, NULL},
-    {"--progress", OPTION_FLAG, AT(progress), 0, 0, NULL, NULL},
+    {"--pin", ARG_MANY, AT(pin), 0, 0, "CHECKPOINT",
+	"a file with a checkpoint kept elsewhere; up to 64"},
+    {"--deep", OPTION_FLAG, AT(deep), 0, 0, NULL,
+	"open what is sealed, and hold signatures against statements built anew from records"},
+    {"--resume", OPTION_TEXT, AT(resume), 0, 0, "FILE",
+	"keep in FILE how far it came, and go on there if it was ended"},
+    {"--json", OPTION_FLAG, AT(json), 0, 0, NULL, "the verdict as JSON"},
+    {"--progress", OPTION_FLAG, AT(progress), 0, 0, NULL, "tell how far it is, as on a terminal"},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", ARG_STATE_IS},
 };
 
 static int
-open_pins(const struct verify_args *a, const struct vkeys *keys, struct pin pins[PINS_MAX],
+open_pins(const struct verify_args *a, const struct vkeys *keys, struct pin pins[ARG_MANY_MAX],
     struct err *err)
 {
 	for (size_t i = 0; i < a->pin.n; i++) {
@@ -161,7 +163,7 @@ cmd_log_verify(int argc, char **argv)
 	AUTO_LOG_RESUME struct log_resume resume = {.dir = -1};
 	AUTO_BUF struct buf deep = BUF(65536);
 	struct verify_args a = {0};
-	struct pin pins[PINS_MAX];
+	struct pin pins[ARG_MANY_MAX];
 	struct cosigners who;
 	struct verdict v;
 	struct vkeys keys;

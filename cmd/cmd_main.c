@@ -61,24 +61,27 @@ print_usage(FILE *f)
 	    "print the version");
 }
 
-/* argv[0] is the command; its own help is asked for. */
-static int
-print_help(int argc, char **argv)
+static const struct cmd *
+find(const char *name)
 {
-	char help[] = "--help";
-	char *own[] = {argv[0], help, NULL};
+	for (size_t i = 0; i < ARRAY_LEN(cmds); i++)
+		if (cmds[i].run != NULL && strcmp(cmds[i].name, name) == 0)
+			return &cmds[i];
+	return NULL;
+}
 
-	if (strcmp(argv[0], "run") == 0)
-		return cmd_run(2, own);
-	if (strcmp(argv[0], "profile") == 0)
-		return cmd_profile(2, own);
-	if (strcmp(argv[0], "sandboxd") == 0)
-		return cmd_sandboxd(2, own);
-	if (strcmp(argv[0], "mcp") == 0)
-		return cmd_mcp(2, own);
-	if (cmd_help(argc, argv))
+/* argv[0] is the command. */
+static int
+command(int argc, char **argv, bool help)
+{
+	const struct cmd *c = find(argv[0]);
+
+	if (c != NULL && !help)
+		return c->run(argc, argv);
+	if (c != NULL && cmd_help(argc, argv, c->run))
 		return CMD_OK;
-	(void)fprintf(stderr, "cofferdam: there is no command \"%s\"\n", argv[0]);
+	(void)fprintf(
+	    stderr, "cofferdam: there is no command \"%s\"; see `cofferdam help`\n", argv[0]);
 	return CMD_USAGE;
 }
 
@@ -95,7 +98,7 @@ main(int argc, char **argv)
 	if (strcmp(argv[1], "help") == 0 || strcmp(argv[1], "--help") == 0 ||
 	    strcmp(argv[1], "-h") == 0) {
 		if (argc > 2)
-			return print_help(argc - 2, argv + 2);
+			return command(argc - 2, argv + 2, true);
 		print_usage(stdout);
 		return CMD_OK;
 	}
@@ -103,14 +106,5 @@ main(int argc, char **argv)
 		(void)printf("cofferdam %s\n", COFFERDAM_VERSION);
 		return CMD_OK;
 	}
-	for (size_t i = 0; i < ARRAY_LEN(cmds); i++) {
-		if (cmds[i].run == NULL || strcmp(cmds[i].name, argv[1]) != 0)
-			continue;
-		if (cmd_help_asked(argc - 1, argv + 1))
-			return print_help(argc - 1, argv + 1);
-		return cmds[i].run(argc - 1, argv + 1);
-	}
-	(void)fprintf(
-	    stderr, "cofferdam: there is no command \"%s\"; see `cofferdam help`\n", argv[1]);
-	return CMD_USAGE;
+	return command(argc - 1, argv + 1, cmd_help_asked(argc - 1, argv + 1));
 }

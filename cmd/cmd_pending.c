@@ -39,10 +39,11 @@ on_signal(int sig)
 #define AT(f) offsetof(struct pending_args, f)
 
 static const struct option_row rows[] = {
-    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", NULL},
-    {"--via", ARG_VIA, AT(state), 0, 0, "URL", NULL},
-    {"--json", OPTION_FLAG, AT(json), 0, 0, NULL, NULL},
-    {"--watch", OPTION_FLAG, AT(watch), 0, 0, NULL, NULL},
+    {"--json", OPTION_FLAG, AT(json), 0, 0, NULL, ARG_JSON_IS},
+    {"--watch", OPTION_FLAG, AT(watch), 0, 0, NULL,
+	"draw it again every 2 seconds, until interrupted"},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", ARG_STATE_IS},
+    {"--via", ARG_VIA, AT(state), 0, 0, "URL", ARG_VIA_IS},
 };
 
 /* --- the table ---------------------------------------------------------------------- */

@@ -5,13 +5,13 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cmd/cmd.h"
+#include "cmd/cmd_args.h"
 #include "cmd/cmd_file.h"
 #include "cmd/cmd_policy.h"
 #include "cmd/cmd_sign.h"
@@ -21,14 +21,28 @@
 
 #include "common/banned.h"
 
-#define GIVEN_MAX 16
-
 struct args {
-	const char *bundle, *before, *person, *key;
-	char *dir; /* of the bundles */
+	const char *bundle, *before, *person, *key, *state;
+	char *dir; /* of the bundles; NULL with --before */
 	bool yes;
-	size_t ngiven;
-	const char *given[GIVEN_MAX]; /* "PERSON=FILE" */
+	struct arg_many given; /* "PERSON=FILE" */
+};
+
+#define AT(f) offsetof(struct args, f)
+enum { SIGN = 1, ACTIVATE = 2 };
+
+static const struct option_row rows[] = {
+    {"BUNDLE", OPTION_TEXT | OPTION_WORD | OPTION_NEEDED, AT(bundle), 0, 0, NULL,
+	"its digest, or a file"},
+    {"--as", OPTION_TEXT | OPTION_NEEDED | OPTION_OF(SIGN), AT(person), 0, 0, "PERSON",
+	"who signs"},
+    {"--key", OPTION_TEXT | OPTION_OF(SIGN), AT(key), 0, 0, "FILE", ARG_KEY_IS},
+    {"--before", OPTION_TEXT | OPTION_OF(SIGN), AT(before), 0, 0, "BUNDLE",
+	"the bundle before it, a file: the signature goes to standard output"},
+    {"--yes", OPTION_FLAG | OPTION_OF(SIGN), AT(yes), 0, 0, NULL, "sign without being asked"},
+    {"--signature", ARG_MANY | OPTION_OF(ACTIVATE), AT(given), 0, 0, "PERSON=FILE",
+	"a signature that PERSON made elsewhere; may be repeated"},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", ARG_STATE_IS},
 };
 
 struct step {
@@ -231,18 +245,18 @@ static int
 activate_signed(const struct args *a, const struct step *s, int dirfd, struct err *err)
 {
 	AUTO_SUCCESSION struct succession all = {0};
-	struct buf kept[GIVEN_MAX];
+	struct buf kept[ARG_MANY_MAX];
 	int rc = signatures_read(dirfd, s, &all, err);
 
-	for (size_t i = 0; i < GIVEN_MAX; i++)
+	for (size_t i = 0; i < ARG_MANY_MAX; i++)
 		kept[i] = BUF(SIG_SSHSIG_MAX);
-	for (size_t i = 0; rc == 0 && i < a->ngiven; i++)
-		rc = given_add(&all, a->given[i], &kept[i], err);
+	for (size_t i = 0; rc == 0 && i < a->given.n; i++)
+		rc = given_add(&all, a->given.v[i], &kept[i], err);
 	if (rc == 0)
 		rc = succession_check(s->before, s->next, all.sig, all.n, err);
 	if (rc == 0 && all.n != 0)
 		rc = signatures_write(dirfd, s, &all, err);
-	for (size_t i = 0; i < GIVEN_MAX; i++)
+	for (size_t i = 0; i < ARG_MANY_MAX; i++)
 		buf_free(&kept[i]);
 	return rc;
 }
@@ -273,81 +287,31 @@ activate(const struct args *a, struct err *err)
 	return rc;
 }
 
-/* --- arguments ------------------------------------------------------------------- */
-
-static bool
-args_read(int argc, char **argv, bool signs, struct args *a)
+static int
+command(bool signs, int argc, char **argv)
 {
-	static const struct option options[] = {
-	    {"state", required_argument, NULL, 's'},
-	    {"before", required_argument, NULL, 'b'},
-	    {"as", required_argument, NULL, 'a'},
-	    {"key", required_argument, NULL, 'k'},
-	    {"yes", no_argument, NULL, 'y'},
-	    {"signature", required_argument, NULL, 'g'},
-	    {0},
-	};
-	int c;
+	const char *words = signs ? "policy sign" : "policy activate";
+	AUTO_FREE char *key = sign_key_default(), *dir = NULL;
+	struct args a = {.key = key};
+	struct err err = {0};
 
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		if (strchr(signs ? "sbaky" : "sg", c) == NULL)
-			return false;
-		switch (c) {
-		case 's':
-			free(a->dir);
-			a->dir = xasprintf("%s/policy", optarg);
-			break;
-		case 'b': a->before = optarg; break;
-		case 'a': a->person = optarg; break;
-		case 'k': a->key = optarg; break;
-		case 'y': a->yes = true; break;
-		default:
-			if (a->ngiven == GIVEN_MAX)
-				return false;
-			a->given[a->ngiven++] = optarg;
-		}
-	}
-	if (optind + 1 != argc || (a->before != NULL && a->dir != NULL) ||
-	    (signs && a->person == NULL))
-		return false;
-	a->bundle = argv[optind];
-	if (a->before == NULL && a->dir == NULL)
-		a->dir = xstrdup(CMD_STATE_DEFAULT "/policy");
-	return true;
+	if (!args_read(words, rows, ARRAY_LEN(rows), signs ? SIGN : ACTIVATE, argc, argv, &a))
+		return CMD_USAGE;
+	if (a.before != NULL && a.state != NULL)
+		return args_wrong(words, "--before and --state: give one of them");
+	if (a.before == NULL)
+		a.dir = dir = xasprintf("%s/policy", a.state != NULL ? a.state : CMD_STATE_DEFAULT);
+	return (signs ? sign(&a, &err) : activate(&a, &err)) == 0 ? CMD_OK : policy_fail(&err);
 }
 
 int
 policy_sign_main(int argc, char **argv)
 {
-	AUTO_FREE char *key = sign_key_default(), *dir = NULL;
-	struct args a = {.key = key};
-	struct err err = {0};
-	bool ok = args_read(argc, argv, true, &a);
-
-	dir = a.dir;
-	if (!ok) {
-		(void)fprintf(stderr, "usage: cofferdam policy sign BUNDLE [--state DIR | --before "
-				      "BUNDLE] --as PERSON "
-				      "[--key FILE] [--yes]\n");
-		return CMD_USAGE;
-	}
-	return sign(&a, &err) == 0 ? CMD_OK : policy_fail(&err);
+	return command(true, argc, argv);
 }
 
 int
 policy_activate_main(int argc, char **argv)
 {
-	AUTO_FREE char *dir = NULL;
-	struct args a = {0};
-	struct err err = {0};
-	bool ok = args_read(argc, argv, false, &a);
-
-	dir = a.dir;
-	if (!ok) {
-		(void)fprintf(stderr, "usage: cofferdam policy activate BUNDLE [--state DIR] "
-				      "[--signature PERSON=FILE]...\n");
-		return CMD_USAGE;
-	}
-	return activate(&a, &err) == 0 ? CMD_OK : policy_fail(&err);
+	return command(false, argc, argv);
 }

@@ -5,12 +5,12 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "cmd/cmd.h"
+#include "cmd/cmd_args.h"
 #include "cmd/cmd_file.h"
 #include "cmd/cmd_policy.h"
 #include "common/xalloc.h"
@@ -176,33 +176,18 @@ print_owners(const struct policy *p, unsigned owners)
 }
 
 struct build_args {
-	const char *file;
-	char *dir; /* NULL: to stdout */
+	const char *file, *output, *state; /* neither of the last two: to stdout */
 };
 
-static bool
-build_args_read(int argc, char **argv, struct build_args *a)
-{
-	static const struct option options[] = {
-	    {"output", required_argument, NULL, 'o'},
-	    {"state", required_argument, NULL, 's'},
-	    {0},
-	};
-	int c, dirs = 0;
+#define AT(f) offsetof(struct build_args, f)
 
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "o:", options, NULL)) != -1) {
-		if (c != 'o' && c != 's')
-			return false;
-		free(a->dir);
-		a->dir = c == 'o' ? xstrdup(optarg) : xasprintf("%s/policy", optarg);
-		dirs++;
-	}
-	if (optind + 1 != argc || dirs > 1)
-		return false;
-	a->file = argv[optind];
-	return true;
-}
+static const struct option_row rows[] = {
+    {"FILE", OPTION_TEXT | OPTION_WORD | OPTION_NEEDED, AT(file), 0, 0, NULL, ARG_POLICY_IS},
+    {"--output", OPTION_TEXT, AT(output), 0, 0, "DIR",
+	"write DIR/<digest>.json and DIR/active; also -o"},
+    {"-o", OPTION_TEXT, AT(output), 0, 0, "DIR", NULL},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", "the same in DIR/policy, where a broker looks"},
+};
 
 int
 policy_build_main(int argc, char **argv)
@@ -213,14 +198,14 @@ policy_build_main(int argc, char **argv)
 	struct build_args a = {0};
 	unsigned owners = 0;
 	struct err err = {0};
-	bool ok = build_args_read(argc, argv, &a);
 
-	dir = a.dir;
-	if (!ok) {
-		(void)fprintf(
-		    stderr, "usage: cofferdam policy build FILE [-o DIR | --state DIR]\n");
+	if (!ARGS_READ("policy build", rows, argc, argv, &a))
 		return CMD_USAGE;
-	}
+	if (a.output != NULL && a.state != NULL)
+		return args_wrong("policy build", "--output and --state: give one of them");
+	dir = a.state != NULL	 ? xasprintf("%s/policy", a.state)
+	      : a.output != NULL ? xstrdup(a.output)
+				 : NULL;
 	if (policy_file_open(a.file, POLICY_FILE_CA, &f, &err) != 0)
 		return policy_fail(&err);
 	print_warnings(&f);

@@ -100,7 +100,7 @@ print_list(const struct policy *p, size_t i, const struct tz *z, const struct ca
 		int64_t f, t;
 
 		policy_calendar_interval(p, i, k, &f, &t);
-		if (t > a->from_s && f < a->to_s)
+		if (t > a->from_us / 1000000 && f < a->to_us / 1000000)
 			print_window(z, f, t);
 	}
 }
@@ -140,8 +140,8 @@ wants_colour(const struct calendar_args *a)
 {
 	const char *none = getenv("NO_COLOR"), *term = getenv("TERM");
 
-	if (strcmp(a->colour, "auto") != 0)
-		return strcmp(a->colour, "always") == 0;
+	if (a->colour != COLOUR_AUTO)
+		return a->colour == COLOUR_ALWAYS;
 	return isatty(STDOUT_FILENO) == 1 && (none == NULL || none[0] == '\0') && term != NULL &&
 	       strcmp(term, "dumb") != 0;
 }
@@ -171,7 +171,7 @@ print_month(const struct policy *p, size_t i, const struct tz *z, const struct c
 	int64_t local = a->at_us / 1000000 + tz_offset(z, a->at_us / 1000000);
 	int day;
 
-	if (!a->month_given && !a->year_given) {
+	if (a->year == 0) {
 		clock_civil(local / 86400, &v.year, &v.month, &day);
 		v.months = 2;
 	}
@@ -208,7 +208,7 @@ print_changes(const struct policy *p, struct tz *const *zones, const struct cale
 		size_t best = count;
 
 		for (size_t i = 0; i < count; i++)
-			if (next[i] != 0 && calendar_is_chosen(p, i, a->names, a->n) &&
+			if (next[i] != 0 && calendar_is_chosen(p, i, a->names.v, a->names.n) &&
 			    (best == count || next[i] < next[best]))
 				best = i;
 		if (best == count) {
@@ -237,7 +237,7 @@ jcs_calendar(struct jcs *j, const struct policy *p, size_t i, const struct calen
 		int64_t f, t;
 
 		policy_calendar_interval(p, i, k, &f, &t);
-		if (t <= a->from_s || f >= a->to_s)
+		if (t <= a->from_us / 1000000 || f >= a->to_us / 1000000)
 			continue;
 		jcs_array(j, NULL);
 		jcs_time(j, NULL, f * 1000000);
@@ -268,7 +268,7 @@ print_json(const struct policy *p, const struct calendar_args *a)
 	jcs_time(&j, "at", a->at_us);
 	jcs_array(&j, "calendars");
 	for (size_t i = 0; i < policy_calendar_count(p); i++)
-		if (calendar_is_chosen(p, i, a->names, a->n))
+		if (calendar_is_chosen(p, i, a->names.v, a->names.n))
 			jcs_calendar(&j, p, i, a);
 	jcs_array_end(&j);
 	jcs_str(&j, "policy", policy_name(p));
@@ -285,7 +285,7 @@ print_ics(const struct policy *p, const struct calendar_args *a, struct err *err
 {
 	AUTO_BUF struct buf out = BUF((size_t)256 << 20);
 
-	calendar_ics_put(&out, p, a->names, a->n, a->at_us);
+	calendar_ics_put(&out, p, a->names.v, a->names.n, a->at_us);
 	return file_write_all(STDOUT_FILENO, buf_str(&out)) != 0
 		   ? err_sys(err, ERR_SYSTEM, errno, "stdout")
 		   : 0;
@@ -299,7 +299,7 @@ print_all(const struct policy *p, struct tz **zones, const struct calendar_args 
 	for (size_t i = 0; i < policy_calendar_count(p); i++) {
 		int rc;
 
-		if (!calendar_is_chosen(p, i, a->names, a->n))
+		if (!calendar_is_chosen(p, i, a->names.v, a->names.n))
 			continue;
 		rc = tz_load(NULL, policy_calendar_at(p, i).tz, &zones[i], err);
 		if (rc != 0)
@@ -325,14 +325,14 @@ calendar(const struct policy *p, const struct calendar_args *a, struct err *err)
 	AUTO_FREE struct tz **zones = xcalloc(count + 1, sizeof(struct tz *));
 	int rc = 0;
 
-	for (size_t k = 0; k < a->n; k++) {
+	for (size_t k = 0; k < a->names.n; k++) {
 		size_t i = 0;
 
-		while (i < count && !str_eqz(policy_calendar_at(p, i).id, a->names[k]))
+		while (i < count && !str_eqz(policy_calendar_at(p, i).id, a->names.v[k]))
 			i++;
 		if (i == count)
 			return err_set(err, ERR_NOT_FOUND, "%s: no calendar is named \"%s\"",
-			    a->file, a->names[k]);
+			    a->file, a->names.v[k]);
 	}
 	switch (a->form) {
 	case FORM_JSON: print_json(p, a); break;
@@ -352,18 +352,8 @@ policy_calendar_main(int argc, char **argv)
 	AUTO_FREE struct calendar_args *a = xcalloc(1, sizeof(*a));
 	struct err err = {0};
 
-	if (calendar_args_read(argc, argv, a, &err) != 0) {
-		if (err.msg[0] != '\0')
-			(void)fprintf(stderr, "cofferdam: %s\n", err.msg);
-		(void)fprintf(stderr,
-		    "usage: cofferdam policy calendar FILE [NAME]... [--month 2026-12 | --year "
-		    "2026] "
-		    "[--at TIME] [--next N]\n"
-		    "       cofferdam policy calendar FILE [NAME]... --list [--from TIME] [--to "
-		    "TIME]\n"
-		    "       cofferdam policy calendar FILE [NAME]... --ics | --json\n");
+	if (!calendar_args_read(argc, argv, a))
 		return CMD_USAGE;
-	}
 	if (policy_file_open(
 		a->file, a->cases ? POLICY_FILE_CASES : POLICY_FILE_BUNDLE, &f, &err) != 0 ||
 	    calendar(f.policy, a, &err) != 0)

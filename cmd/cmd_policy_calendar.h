@@ -4,25 +4,25 @@
 
 #include <stdio.h>
 
+#include "cmd/cmd_args.h"
 #include "common/tz.h"
 #include "policy/calendar.h"
 
-#define CALENDAR_NAMES_MAX 64
-
+enum calendar_colour { COLOUR_AUTO, COLOUR_ALWAYS, COLOUR_NEVER };
 enum calendar_form { FORM_PEOPLE, FORM_LIST, FORM_ICS, FORM_JSON };
 
 struct calendar_args {
-	const char *file, *names[CALENDAR_NAMES_MAX];
-	size_t n;
+	const char *file, *month_text, *year_text;
+	struct arg_many names;
 	enum calendar_form form;
-	bool cases, from_given, month_given, year_given;
-	int64_t from_s, to_s, at_us;
-	int year, month;
-	unsigned changes;
-	const char *colour;
+	bool cases;
+	int64_t from_us, to_us, at_us; /* of the first two INT64_MIN and INT64_MAX: not given */
+	int year, month;	       /* year 0: not given; month 0: all of it */
+	uint32_t changes;
+	enum calendar_colour colour;
 };
-/* ERR_CONFIG without a message: usage. */
-int calendar_args_read(int argc, char **argv, struct calendar_args *a, struct err *err);
+/* False, and said: what is wrong. */
+bool calendar_args_read(int argc, char **argv, struct calendar_args *a);
 
 enum calendar_state { CALENDAR_OUTSIDE = 0, CALENDAR_INSIDE, CALENDAR_UNKNOWN };
 /* One calendar at second s; *ret_until (may be NULL): when that ends, 0 if nobody knows. */

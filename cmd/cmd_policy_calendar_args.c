@@ -1,7 +1,5 @@
 /* The options of `cofferdam policy calendar`. Runs as the person who types them. */
-#include <getopt.h>
-#include <string.h>
-
+#include "cmd/cmd.h"
 #include "cmd/cmd_policy.h"
 #include "cmd/cmd_policy_calendar.h"
 
@@ -9,112 +7,72 @@
 
 #define CHANGES_MAX 1000
 
-/* "2026-12" or "2026" */
+#define AT(f) offsetof(struct calendar_args, f)
+
+static const struct option_row rows[] = {
+    {"FILE", OPTION_TEXT | OPTION_WORD | OPTION_NEEDED, AT(file), 0, 0, NULL,
+	ARG_POLICY_OR_BUNDLE_IS},
+    {"NAME", ARG_MANY | OPTION_WORD | OPTION_MANY, AT(names), 0, 0, NULL,
+	"these calendars alone (default: all)"},
+    {"--month", OPTION_TEXT, AT(month_text), 0, 0, "2026-12",
+	"this month (default: the one of --at and the next)"},
+    {"--year", OPTION_TEXT, AT(year_text), 0, 0, "2026", "all of a year"},
+    {"--next", OPTION_NUMBER32, AT(changes), 0, CHANGES_MAX, "N",
+	"how many changes are listed (default: 8)"},
+    {"--colour", ARG_WORD_OF, AT(colour), 0, 0, "auto|always|never",
+	"default: auto: not in a pipe"},
+    {"--list", ARG_SET | OPTION_BARE, AT(form), FORM_LIST, 0, NULL,
+	"every window as instants and in its zone"},
+    {"--from", ARG_TIME, AT(from_us), 0, 0, "TIME", "the same without what ends before"},
+    {"--to", ARG_TIME, AT(to_us), 0, 0, "TIME", "and without what begins after"},
+    {"--ics", ARG_SET | OPTION_BARE, AT(form), FORM_ICS, 0, NULL, "an iCalendar file, UTC"},
+    {"--json", ARG_SET | OPTION_BARE, AT(form), FORM_JSON, 0, NULL, ARG_PROGRAMS_IS},
+    {"--at", ARG_TIME, AT(at_us), 0, 0, "TIME", ARG_AT_IS},
+    {"--cases-policy", OPTION_FLAG, AT(cases), 0, 0, NULL, ARG_CASES_IS},
+};
+
+/* "2026-12", or without `month` "2026" */
 static bool
 month_read(const char *text, bool month, struct calendar_args *a)
 {
-	uint64_t y, m = 1;
-	struct str s = str_z(text), head;
+	struct str s = str_z(text), y = s;
+	uint64_t year, m = 0;
 
-	if (month &&
-	    (!str_cut(&s, '-', &head) || s.n != 2 || head.n != 4 || !str_to_u64(head, 9000, &y)))
+	if (month && (!str_cut(&s, '-', &y) || s.n != 2))
 		return false;
-	if (month && s.p[0] == '0') {
-		s.p++;
-		s.n--;
-	}
-	if (month && (!str_to_u64(s, 12, &m) || m < 1))
+	if (month && s.p[0] == '0')
+		s = str_mem(s.p + 1, 1);
+	if (y.n != 4 || !str_to_u64(y, 9000, &year) || year < 1970 ||
+	    (month && (!str_to_u64(s, 12, &m) || m == 0)))
 		return false;
-	if (!month && (s.n != 4 || !str_to_u64(s, 9000, &y)))
-		return false;
-	a->year = (int)y;
-	a->month = month ? (int)m : 0;
-	*(month ? &a->month_given : &a->year_given) = true;
-	return y >= 1970;
+	a->year = (int)year;
+	a->month = (int)m;
+	return true;
 }
 
+/* CMD_OK, or what is wrong was said. */
 static int
-time_read(const char *name, struct calendar_args *a, int c, struct err *err)
+month_judge(struct calendar_args *a)
 {
-	int64_t us;
+	static const char words[] = "policy calendar";
 
-	if (policy_time_parse(optarg, &us, err) != 0)
-		return err_wrap(err, "%s", name);
-	if (c == 'a') {
-		a->at_us = us;
-		return 0;
-	}
-	*(c == 'f' ? &a->from_s : &a->to_s) = us / 1000000;
-	a->from_given = true;
-	return 0;
+	if (a->month_text != NULL && a->year_text != NULL)
+		return args_wrong(words, "--month and --year: give one of them");
+	if (a->month_text != NULL && !month_read(a->month_text, true, a))
+		return args_wrong(words, "--month must be as 2026-12, is \"%s\"", a->month_text);
+	if (a->year_text != NULL && !month_read(a->year_text, false, a))
+		return args_wrong(words, "--year must be as 2026, is \"%s\"", a->year_text);
+	return CMD_OK;
 }
 
-static int
-option_read(int c, struct calendar_args *a, struct err *err)
+bool
+calendar_args_read(int argc, char **argv, struct calendar_args *a)
 {
-	uint64_t n;
-
-	switch (c) {
-	case 'f': return time_read("--from", a, c, err);
-	case 't': return time_read("--to", a, c, err);
-	case 'a': return time_read("--at", a, c, err);
-	case 'm':
-	case 'y':
-		return month_read(optarg, c == 'm', a)
-			   ? 0
-			   : err_set(err, ERR_CONFIG, "--month must be 2026-12, --year 2026, is %s",
-				 optarg);
-	case 'n':
-		if (!str_to_u64(str_z(optarg), CHANGES_MAX, &n))
-			return err_set(
-			    err, ERR_CONFIG, "--next must be up to %d, is %s", CHANGES_MAX, optarg);
-		a->changes = (unsigned)n;
-		return 0;
-	case 'c': a->colour = optarg; return 0;
-	case 'l': a->form = FORM_LIST; return 0;
-	case 'i': a->form = FORM_ICS; return 0;
-	case 'j': a->form = FORM_JSON; return 0;
-	case 'p': a->cases = true; return 0;
-	default: return ERR_CONFIG;
-	}
-}
-
-int
-calendar_args_read(int argc, char **argv, struct calendar_args *a, struct err *err)
-{
-	static const struct option options[] = {
-	    {"from", required_argument, NULL, 'f'},
-	    {"to", required_argument, NULL, 't'},
-	    {"at", required_argument, NULL, 'a'},
-	    {"month", required_argument, NULL, 'm'},
-	    {"year", required_argument, NULL, 'y'},
-	    {"next", required_argument, NULL, 'n'},
-	    {"colour", required_argument, NULL, 'c'},
-	    {"list", no_argument, NULL, 'l'},
-	    {"ics", no_argument, NULL, 'i'},
-	    {"json", no_argument, NULL, 'j'},
-	    {"cases-policy", no_argument, NULL, 'p'},
-	    {0},
-	};
-	int c, rc;
-
-	*a = (struct calendar_args){.from_s = INT64_MIN,
-	    .to_s = INT64_MAX,
-	    .at_us = clock_wall_us(),
-	    .changes = 8,
-	    .colour = "auto"};
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1)
-		if ((rc = option_read(c, a, err)) != 0)
-			return rc;
-	if (optind >= argc || argc - optind > CALENDAR_NAMES_MAX ||
-	    (strcmp(a->colour, "auto") != 0 && strcmp(a->colour, "always") != 0 &&
-		strcmp(a->colour, "never") != 0))
-		return ERR_CONFIG;
-	a->file = argv[optind++];
-	while (optind < argc)
-		a->names[a->n++] = argv[optind++];
-	if (a->from_given && a->form == FORM_PEOPLE)
+	*a = (struct calendar_args){
+	    .from_us = INT64_MIN, .to_us = INT64_MAX, .at_us = clock_wall_us(), .changes = 8};
+	if (!ARGS_READ("policy calendar", rows, argc, argv, a) || month_judge(a) != CMD_OK)
+		return false;
+	if ((a->from_us != INT64_MIN || a->to_us != INT64_MAX) && a->form == FORM_PEOPLE)
 		a->form = FORM_LIST;
-	return 0;
+	return true;
 }

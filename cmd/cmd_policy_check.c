@@ -3,11 +3,11 @@
  * the person who reviews; the policy is hostile text. What is refused ends it at once, what is
  * doubtful is told in one line each; the theorems are proved as `policy prove` does.
  */
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cmd/cmd.h"
+#include "cmd/cmd_args.h"
 #include "cmd/cmd_policy.h"
 #include "common/jcs.h"
 #include "policy/calendar.h"
@@ -20,39 +20,15 @@ struct check_args {
 	int64_t now_us;
 };
 
-static int
-args_read(int argc, char **argv, struct check_args *a, struct err *err)
-{
-	static const struct option options[] = {
-	    {"at", required_argument, NULL, 'a'},
-	    {"cases-policy", no_argument, NULL, 'c'},
-	    {"json", no_argument, NULL, 'j'},
-	    {"strict", no_argument, NULL, 's'},
-	    {0},
-	};
-	int c;
+#define AT(f) offsetof(struct check_args, f)
 
-	a->now_us = clock_wall_us();
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		if (c == 'j')
-			a->json = true;
-		else if (c == 's')
-			a->strict = true;
-		else if (c == 'c')
-			a->cases = true;
-		else if (c != 'a')
-			return ERR_CONFIG;
-		else if (policy_time_parse(optarg, &a->now_us, err) != 0)
-			return err_wrap(err, "--at");
-	}
-	if (optind + 1 != argc) {
-		(void)cmd_missing("policy check", argc == optind, "FILE");
-		return ERR_CONFIG;
-	}
-	a->file = argv[optind];
-	return 0;
-}
+static const struct option_row rows[] = {
+    {"FILE", OPTION_TEXT | OPTION_WORD | OPTION_NEEDED, AT(file), 0, 0, NULL, ARG_POLICY_IS},
+    {"--strict", OPTION_FLAG, AT(strict), 0, 0, NULL, "a warning ends with 1, too"},
+    {"--json", OPTION_FLAG, AT(json), 0, 0, NULL, ARG_PROGRAMS_IS},
+    {"--at", ARG_TIME, AT(now_us), 0, 0, "TIME", ARG_AT_IS},
+    {"--cases-policy", OPTION_FLAG, AT(cases), 0, 0, NULL, ARG_CASES_IS},
+};
 
 /* --- what is told -------------------------------------------------------------------- */
 
@@ -252,17 +228,12 @@ policy_check_main(int argc, char **argv)
 {
 	AUTO_POLICY_FILE struct policy_file f = {0};
 	struct report r = {.out = BUF((size_t)16 << 20)};
-	struct check_args a = {0};
+	struct check_args a = {.now_us = clock_wall_us()};
 	struct err err = {0};
 	int rc;
 
-	if (args_read(argc, argv, &a, &err) != 0) {
-		if (err.msg[0] != '\0')
-			(void)fprintf(stderr, "cofferdam: %s\n", err.msg);
-		(void)fprintf(stderr, "usage: cofferdam policy check FILE [--strict] [--json] "
-				      "[--at TIME] [--cases-policy]\n");
+	if (!ARGS_READ("policy check", rows, argc, argv, &a))
 		return CMD_USAGE;
-	}
 	if (policy_file_open(a.file, a.cases ? POLICY_FILE_CASES : POLICY_FILE_CA, &f, &err) != 0)
 		return policy_fail(&err);
 	r.json = a.json;

@@ -3,12 +3,12 @@
  * person who reviews, or in CI; both policies are hostile text. Ends with 0 only when there is no
  * new access.
  */
-#include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cmd/cmd.h"
+#include "cmd/cmd_args.h"
 #include "cmd/cmd_policy.h"
 #include "policy/policy_diff.h"
 
@@ -17,38 +17,21 @@
 enum diff_form { DIFF_PLAIN, DIFF_MARKDOWN, DIFF_JSON };
 
 struct diff_args {
-	const char *file[2];
+	const char *before, *after;
 	enum diff_form form;
 	int64_t now_us;
 };
 
-static int
-args_read(int argc, char **argv, struct diff_args *a, struct err *err)
-{
-	static const struct option options[] = {
-	    {"at", required_argument, NULL, 'a'},
-	    {"json", no_argument, NULL, 'j'},
-	    {"markdown", no_argument, NULL, 'm'},
-	    {0},
-	};
-	int c;
+#define AT(f) offsetof(struct diff_args, f)
 
-	a->now_us = clock_wall_us();
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		if (c == 'j' || c == 'm')
-			a->form = c == 'j' ? DIFF_JSON : DIFF_MARKDOWN;
-		else if (c != 'a')
-			return ERR_CONFIG;
-		else if (policy_time_parse(optarg, &a->now_us, err) != 0)
-			return err_wrap(err, "--at");
-	}
-	if (optind + 2 != argc)
-		return ERR_CONFIG;
-	a->file[0] = argv[optind];
-	a->file[1] = argv[optind + 1];
-	return 0;
-}
+static const struct option_row rows[] = {
+    {"OLD", OPTION_TEXT | OPTION_WORD | OPTION_NEEDED, AT(before), 0, 0, NULL,
+	ARG_POLICY_OR_BUNDLE_IS},
+    {"NEW", OPTION_TEXT | OPTION_WORD | OPTION_NEEDED, AT(after), 0, 0, NULL, "the one after it"},
+    {"--markdown", ARG_SET | OPTION_BARE, AT(form), DIFF_MARKDOWN, 0, NULL, "for a pull request"},
+    {"--json", ARG_SET | OPTION_BARE, AT(form), DIFF_JSON, 0, NULL, ARG_PROGRAMS_IS},
+    {"--at", ARG_TIME, AT(now_us), 0, 0, "TIME", ARG_AT_IS},
+};
 
 /* --- gathering ----------------------------------------------------------------------- */
 
@@ -318,18 +301,13 @@ policy_diff_main(int argc, char **argv)
 	AUTO_POLICY_FILE struct policy_file before = {0};
 	AUTO_POLICY_FILE struct policy_file after = {0};
 	struct policy_diff_sum s = {0};
-	struct diff_args a = {0};
+	struct diff_args a = {.now_us = clock_wall_us()};
 	struct err err = {0};
 
-	if (args_read(argc, argv, &a, &err) != 0) {
-		if (err.msg[0] != '\0')
-			(void)fprintf(stderr, "cofferdam: %s\n", err.msg);
-		(void)fprintf(stderr,
-		    "usage: cofferdam policy diff OLD NEW [--markdown | --json] [--at TIME]\n");
+	if (!ARGS_READ("policy diff", rows, argc, argv, &a))
 		return CMD_USAGE;
-	}
-	if (policy_file_open(a.file[0], POLICY_FILE_BUNDLE, &before, &err) != 0 ||
-	    policy_file_open(a.file[1], POLICY_FILE_BUNDLE, &after, &err) != 0 ||
+	if (policy_file_open(a.before, POLICY_FILE_BUNDLE, &before, &err) != 0 ||
+	    policy_file_open(a.after, POLICY_FILE_BUNDLE, &after, &err) != 0 ||
 	    diff(&a, (const struct policy_file *const[]){&before, &after}, &s, &err) != 0)
 		return policy_undecided(&err);
 	return s.widens == 0 ? CMD_OK : CMD_FAILED;

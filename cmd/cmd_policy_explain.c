@@ -7,133 +7,101 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cmd/cmd.h"
+#include "cmd/cmd_args.h"
 #include "common/arena.h"
 #include "common/xalloc.h"
 
 #include "common/banned.h"
 
 struct explain_args {
-	const char *file, *target, *sql, *at, *owner, *agent, *run, *body, *request;
+	const char *file, *target, *sql, *method, *path, *owner, *agent, *run, *body, *request;
+	int64_t at_us; /* INT64_MIN: now */
+	struct arg_many headers;
 	bool json, cases;
 	struct policy_http_request http;
 };
 
 #define BODY_MAX (FACTS_FORM_MAX + 1) /* more is not judged, and said to be so */
 
+#define AT(f) offsetof(struct explain_args, f)
+
+static const struct option_row rows[] = {
+    {"FILE", OPTION_TEXT | OPTION_WORD | OPTION_NEEDED, AT(file), 0, 0, NULL,
+	ARG_POLICY_OR_BUNDLE_IS},
+    {"--target", OPTION_TEXT, AT(target), 0, 0, "T", "a target of the policy"},
+    {"--sql", OPTION_TEXT, AT(sql), 0, 0, "TEXT", "the statement, of a postgres target"},
+    {"--method", OPTION_TEXT, AT(method), 0, 0, "M", "the request's method, of an http target"},
+    {"--path", OPTION_TEXT, AT(path), 0, 0, "P", "its path, with the query if it has one"},
+    {"--header", ARG_MANY, AT(headers), 0, 0, "'N: V'", "one of its fields; may be repeated"},
+    {"--body", OPTION_TEXT, AT(body), 0, 0, "FILE", "its body; - is standard input"},
+    {"--at", ARG_TIME, AT(at_us), 0, 0, "TIME", ARG_AT_IS},
+    {"--owner", OPTION_TEXT, AT(owner), 0, 0, "PERSON", "whose run it is"},
+    {"--agent", OPTION_TEXT, AT(agent), 0, 0, "NAME", "which agent's"},
+    {"--run", OPTION_TEXT, AT(run), 0, 0, "RUN", "which run"},
+    {"--request", OPTION_TEXT, AT(request), 0, 0, "JSON",
+	"the action as effects, as prove and diff print it; @FILE, or - for standard input"},
+    {"--json", OPTION_FLAG, AT(json), 0, 0, NULL, ARG_PROGRAMS_IS},
+    {"--cases-policy", OPTION_FLAG, AT(cases), 0, 0, NULL, ARG_CASES_IS},
+};
+
 /* "Name: value" */
 static bool
 header_read(struct policy_http_request *q, const char *text)
 {
-	struct http_field *f = &q->headers[q->nheaders];
+	struct http_field *f = &q->headers[q->nheaders++];
 
 	f->value = str_z(text);
-	if (q->nheaders == HTTP_FIELDS_MAX || !str_cut(&f->value, ':', &f->name))
+	if (!str_cut(&f->value, ':', &f->name))
 		return false;
 	f->value = str_trim(f->value);
-	q->nheaders++;
 	return true;
 }
 
-static bool
-option_read(struct explain_args *a, int c)
-{
-	switch (c) {
-	case 't': a->target = optarg; return true;
-	case 's': a->sql = optarg; return true;
-	case 'm': a->http.method = str_z(optarg); return true;
-	case 'p': a->http.path = str_z(optarg); return true;
-	case 'h': return header_read(&a->http, optarg);
-	case 'b': a->body = optarg; return true;
-	case 'a': a->at = optarg; return true;
-	case 'o': a->owner = optarg; return true;
-	case 'g': a->agent = optarg; return true;
-	case 'r': a->run = optarg; return true;
-	case 'q': a->request = optarg; return true;
-	case 'j': return a->json = true;
-	case 'c': return a->cases = true;
-	default: return false;
-	}
-}
-
-/* A statement, an HTTP request, or all of it as JSON. */
-static bool
-is_one_action(const struct explain_args *a)
-{
-	if (a->request != NULL)
-		return a->sql == NULL && a->http.method.n == 0 && a->http.path.n == 0 &&
-		       a->http.nheaders == 0 && a->body == NULL && a->target == NULL &&
-		       a->at == NULL && a->owner == NULL && a->agent == NULL && a->run == NULL;
-	if (a->target == NULL)
-		return false;
-	if (a->sql != NULL)
-		return a->http.method.n == 0 && a->http.path.n == 0 && a->http.nheaders == 0 &&
-		       a->body == NULL;
-	return a->http.method.n != 0 && a->http.path.n != 0;
-}
-
-static bool
-explain_args_read(int argc, char **argv, struct explain_args *a)
-{
-	static const struct option options[] = {
-	    {"target", required_argument, NULL, 't'},
-	    {"sql", required_argument, NULL, 's'},
-	    {"method", required_argument, NULL, 'm'},
-	    {"path", required_argument, NULL, 'p'},
-	    {"header", required_argument, NULL, 'h'},
-	    {"body", required_argument, NULL, 'b'},
-	    {"at", required_argument, NULL, 'a'},
-	    {"owner", required_argument, NULL, 'o'},
-	    {"agent", required_argument, NULL, 'g'},
-	    {"run", required_argument, NULL, 'r'},
-	    {"request", required_argument, NULL, 'q'},
-	    {"json", no_argument, NULL, 'j'},
-	    {"cases-policy", no_argument, NULL, 'c'},
-	    {0},
-	};
-	int c;
-
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1)
-		if (!option_read(a, c))
-			return false;
-	if (optind + 1 != argc) {
-		(void)cmd_missing("policy explain", argc == optind, "FILE, a policy or a bundle");
-		return false;
-	}
-	if (!cmd_missing("policy explain", a->request == NULL && a->target == NULL,
-		"--target T: of which target the action is") ||
-	    !cmd_missing("policy explain",
-		a->request == NULL && a->sql == NULL &&
-		    (a->http.method.n == 0 || a->http.path.n == 0),
-		"the action: --sql TEXT, or --method M and --path P") ||
-	    !is_one_action(a))
-		return false;
-	a->http.target = str_z(a->target);
-	a->file = argv[optind];
-	return true;
-}
-
+/* A statement, an HTTP request, or all of it as JSON: CMD_OK, or what is wrong was said. */
 static int
-input_finish(
-    const struct explain_args *a, const struct policy *p, struct policy_input *in, struct err *err)
+action_judge(struct explain_args *a)
 {
-	int rc;
+	static const char words[] = "policy explain";
+	bool http = a->method != NULL || a->path != NULL || a->headers.n != 0 || a->body != NULL;
 
+	_Static_assert(ARG_MANY_MAX <= HTTP_FIELDS_MAX, "each has its place");
+	if (a->request != NULL)
+		return a->sql == NULL && !http && a->target == NULL && a->at_us == INT64_MIN &&
+			       a->owner == NULL && a->agent == NULL && a->run == NULL
+			   ? CMD_OK
+			   : args_wrong(words, "--request says all of the action: no other "
+					       "option of it beside it");
+	if (a->target == NULL)
+		return args_wrong(words, "needs --target T: of which target the action is");
+	a->http.target = str_z(a->target);
+	a->http.method = str_z(a->method);
+	a->http.path = str_z(a->path);
+	if (a->sql != NULL ? http : a->http.method.n == 0 || a->http.path.n == 0)
+		return args_wrong(
+		    words, "needs the action: --sql TEXT, or --method M and --path P");
+	for (size_t i = 0; i < a->headers.n; i++)
+		if (!header_read(&a->http, a->headers.v[i]))
+			return args_wrong(
+			    words, "--header must be NAME: VALUE, is \"%s\"", a->headers.v[i]);
+	return CMD_OK;
+}
+
+static void
+input_finish(const struct explain_args *a, const struct policy *p, struct policy_input *in)
+{
 	in->at = clock_now(policy_clock(p), 0);
 	in->owner = a->owner != NULL ? str_z(a->owner) : STR_NONE;
 	in->agent = a->agent != NULL ? str_z(a->agent) : STR_NONE;
 	in->run = a->run != NULL ? str_z(a->run) : STR_NONE;
-	if (a->at == NULL)
-		return 0;
+	if (a->at_us == INT64_MIN)
+		return;
 	in->at.known = true;
-	rc = policy_time_parse(a->at, &in->at.us, err);
-	return rc != 0 ? err_wrap(err, "--at") : 0;
+	in->at.us = a->at_us;
 }
 
 static void
@@ -158,10 +126,9 @@ explain_sql(const struct explain_args *a, const struct policy *p, struct cmd_par
 		return err_set(err, ERR_INVALID, "target %.*s is of kind %s and takes no SQL",
 		    STR_ARG(t->id), target_kind_name(t->kind));
 	rc = policy_sql_input(p, parser, str_z(a->target), str_z(a->sql), &s, err);
-	if (rc == 0)
-		rc = input_finish(a, p, &s.input, err);
 	if (rc != 0)
 		return rc;
+	input_finish(a, p, &s.input);
 	e.request.in = s.input;
 	policy_request_rates(p, &e.request, 0);
 	if (policy_sql_judge(p, s.unapprovable, &e.request.in, &e.decision))
@@ -204,10 +171,9 @@ explain_http(
 	a->http.has_body = a->body != NULL;
 	if (rc == 0)
 		rc = policy_http_input(p, parser, &a->http, &h, err);
-	if (rc == 0)
-		rc = input_finish(a, p, &h.input, err);
 	if (rc != 0)
 		return rc;
+	input_finish(a, p, &h.input);
 	buf_printf(&line, "%.*s %.*s", STR_ARG(a->http.method), STR_ARG(a->http.path));
 	e.text = buf_str(&line);
 	e.api = http_api_name(h.view.api);
@@ -291,15 +257,9 @@ policy_explain_main(int argc, char **argv)
 	AUTO_FREE struct explain_args *a = xcalloc(1, sizeof(*a));
 	struct err err = {0};
 
-	if (!explain_args_read(argc, argv, a)) {
-		(void)fprintf(stderr,
-		    "usage: cofferdam policy explain FILE --target T --sql TEXT\n"
-		    "       cofferdam policy explain FILE --target T --method M --path P "
-		    "[--header 'NAME: VALUE']... [--body FILE|-]\n"
-		    "       [--at TIME] [--owner PERSON] [--agent NAME] [--run RUN] [--json]\n"
-		    "       cofferdam policy explain FILE --request JSON|@FILE|- [--json]\n");
+	a->at_us = INT64_MIN;
+	if (!ARGS_READ("policy explain", rows, argc, argv, a) || action_judge(a) != CMD_OK)
 		return CMD_USAGE;
-	}
 	if (policy_file_open(
 		a->file, a->cases ? POLICY_FILE_CASES : POLICY_FILE_BUNDLE, &f, &err) != 0 ||
 	    explain(a, f.policy, &err) != 0)

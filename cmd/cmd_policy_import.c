@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,6 +13,7 @@
 #include <sys/wait.h>
 
 #include "cmd/cmd.h"
+#include "cmd/cmd_args.h"
 #include "cmd/cmd_file.h"
 #include "cmd/cmd_policy.h"
 #include "cmd/cmd_policy_calendar.h"
@@ -31,48 +31,21 @@
 
 struct import_args {
 	const char *file, *zone;
-	bool open, json;
-	int64_t limit_s; /* INT64_MAX: not said */
+	unsigned open;
+	bool json;
+	int64_t limit_us; /* INT64_MAX: not said */
 };
 
-static int
-args_read(int argc, char **argv, struct import_args *a, struct err *err)
-{
-	static const struct option options[] = {
-	    {"kind", required_argument, NULL, 'k'},
-	    {"tz", required_argument, NULL, 'z'},
-	    {"to", required_argument, NULL, 't'},
-	    {"json", no_argument, NULL, 'j'},
-	    {0},
-	};
-	int64_t us;
-	int c;
+#define AT(f) offsetof(struct import_args, f)
 
-	a->limit_s = INT64_MAX;
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		if (c == 'j') {
-			a->json = true;
-		} else if (c == 'z') {
-			a->zone = optarg;
-		} else if (c == 'k' &&
-			   (strcmp(optarg, "open") == 0 || strcmp(optarg, "freeze") == 0)) {
-			a->open = optarg[0] == 'o';
-		} else if (c != 't') {
-			return ERR_CONFIG;
-		} else {
-			if (policy_time_parse(optarg, &us, err) != 0)
-				return err_wrap(err, "--to");
-			a->limit_s = us / 1000000;
-		}
-	}
-	if (optind + 1 != argc) {
-		(void)cmd_missing("policy import-ics", argc == optind, "FILE");
-		return ERR_CONFIG;
-	}
-	a->file = argv[optind];
-	return 0;
-}
+static const struct option_row rows[] = {
+    {"FILE", OPTION_TEXT | OPTION_WORD | OPTION_NEEDED, AT(file), 0, 0, NULL, "an iCalendar file"},
+    {"--kind", ARG_WORD_OF, AT(open), 0, 0, "freeze|open",
+	"freeze (default: the longer reading is taken) or open (the shorter)"},
+    {"--tz", OPTION_TEXT, AT(zone), 0, 0, "ZONE", "in which whole days are, as Europe/London"},
+    {"--to", ARG_TIME, AT(limit_us), 0, 0, "TIME", "where rules end that have no end of their own"},
+    {"--json", OPTION_FLAG, AT(json), 0, 0, NULL, "the calendar alone"},
+};
 
 /* --- the second opinion -------------------------------------------------------------- */
 
@@ -278,7 +251,7 @@ print_people(const struct import_args *a, const struct ics *ics, struct str zone
 		(void)printf("\n");
 	}
 	for (size_t i = 0; i < n; i++)
-		print_window(&w[i], tz, a->open);
+		print_window(&w[i], tz, a->open != 0);
 	(void)printf(
 	    "\nSee that every window is meant. Then paste this into \"calendars\", with a name "
 	    "and \"valid\":\n");
@@ -316,7 +289,9 @@ import(const struct import_args *a, struct arena *mem, struct err *err)
 	AUTO_BUF struct buf said = BUF((size_t)8 << 20);
 	AUTO_BUF struct buf out = BUF((size_t)4 << 20);
 	AUTO(tz) struct tz *tz = NULL;
-	struct ics_how how = {.open = a->open, .limit_s = a->limit_s, .name = a->file};
+	struct ics_how how = {.open = a->open != 0,
+	    .limit_s = a->limit_us != INT64_MAX ? a->limit_us / 1000000 : INT64_MAX,
+	    .name = a->file};
 	struct ics_window *w = NULL;
 	struct str zone;
 	struct ics ics;
@@ -331,7 +306,7 @@ import(const struct import_args *a, struct arena *mem, struct err *err)
 	how.tz = tz;
 	if (rc == 0)
 		rc = ics_windows(&ics, &how, mem, &w, &n, err);
-	if (rc == 0 && (rc = second_opinion(buf_str(&text), a->limit_s, &said, err)) == 0)
+	if (rc == 0 && (rc = second_opinion(buf_str(&text), how.limit_s, &said, err)) == 0)
 		rc = compare(&ics, &how, buf_str(&said), err);
 	if (rc != 0)
 		return rc;
@@ -348,19 +323,13 @@ import(const struct import_args *a, struct arena *mem, struct err *err)
 int
 policy_import_main(int argc, char **argv)
 {
-	struct import_args a = {0};
+	struct import_args a = {.limit_us = INT64_MAX};
 	struct arena *mem;
 	struct err err = {0};
 	int rc;
 
-	if (args_read(argc, argv, &a, &err) != 0) {
-		if (err.msg[0] != '\0')
-			(void)fprintf(stderr, "cofferdam: %s\n", err.msg);
-		(void)fprintf(stderr,
-		    "usage: cofferdam policy import-ics FILE [--kind freeze|open] "
-		    "[--tz ZONE] [--to TIME] [--json]\n");
+	if (!ARGS_READ("policy import-ics", rows, argc, argv, &a))
 		return CMD_USAGE;
-	}
 	mem = arena_new(MEMORY_MAX);
 	rc = import(&a, mem, &err);
 	arena_free(mem);

@@ -3,64 +3,41 @@
  * anybody can judge again. Runs as the person who reviews; the policy is hostile text. Ends with 0
  * only when every theorem that was asked for was decided, and holds.
  */
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cmd/cmd.h"
+#include "cmd/cmd_args.h"
 #include "cmd/cmd_policy.h"
 #include "policy/policy_review.h"
 
 #include "common/banned.h"
 
-#define ASKED_MAX 64
-
 struct prove_args {
 	const char *file;
 	bool json, cases;
 	int64_t now_us;
-	size_t n;
-	char **ids; /* of argv; none: all */
+	struct arg_many ids; /* none: all */
 };
 
-static int
-args_read(int argc, char **argv, struct prove_args *a, struct err *err)
-{
-	static const struct option options[] = {
-	    {"at", required_argument, NULL, 'a'},
-	    {"cases-policy", no_argument, NULL, 'c'},
-	    {"json", no_argument, NULL, 'j'},
-	    {0},
-	};
-	int c;
+#define AT(f) offsetof(struct prove_args, f)
 
-	a->now_us = clock_wall_us();
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		if (c == 'j')
-			a->json = true;
-		else if (c == 'c')
-			a->cases = true;
-		else if (c != 'a')
-			return ERR_CONFIG;
-		else if (policy_time_parse(optarg, &a->now_us, err) != 0)
-			return err_wrap(err, "--at");
-	}
-	if (optind >= argc || argc - optind > ASKED_MAX)
-		return ERR_CONFIG;
-	a->file = argv[optind];
-	a->n = (size_t)(argc - optind - 1);
-	a->ids = argv + optind + 1;
-	return 0;
-}
+static const struct option_row rows[] = {
+    {"FILE", OPTION_TEXT | OPTION_WORD | OPTION_NEEDED, AT(file), 0, 0, NULL, ARG_POLICY_IS},
+    {"THEOREM", ARG_MANY | OPTION_WORD | OPTION_MANY, AT(ids), 0, 0, NULL,
+	"these alone (default: all)"},
+    {"--json", OPTION_FLAG, AT(json), 0, 0, NULL, ARG_PROGRAMS_IS},
+    {"--at", ARG_TIME, AT(now_us), 0, 0, "TIME", ARG_AT_IS},
+    {"--cases-policy", OPTION_FLAG, AT(cases), 0, 0, NULL, ARG_CASES_IS},
+};
 
 static bool
 is_asked(const struct prove_args *a, struct str id)
 {
-	for (size_t i = 0; i < a->n; i++)
-		if (str_eqz(id, a->ids[i]))
+	for (size_t i = 0; i < a->ids.n; i++)
+		if (str_eqz(id, a->ids.v[i]))
 			return true;
-	return a->n == 0;
+	return a->ids.n == 0;
 }
 
 /* --- for people ---------------------------------------------------------------------- */
@@ -181,10 +158,10 @@ prove_all(const struct prove_args *a, const struct policy *p, struct policy_revi
 		if (!holds)
 			print_counterexample(a, p, &ce);
 	}
-	for (size_t i = 0; i < a->n; i++)
-		if (!is_there(r, a->ids[i]))
+	for (size_t i = 0; i < a->ids.n; i++)
+		if (!is_there(r, a->ids.v[i]))
 			return err_set(err, ERR_NOT_FOUND, "%s: no theorem is named \"%s\"",
-			    a->file, a->ids[i]);
+			    a->file, a->ids.v[i]);
 	return 0;
 }
 
@@ -222,18 +199,12 @@ int
 policy_prove_main(int argc, char **argv)
 {
 	AUTO_POLICY_FILE struct policy_file f = {0};
-	struct prove_args a = {0};
+	struct prove_args a = {.now_us = clock_wall_us()};
 	struct tally t = {0};
 	struct err err = {0};
 
-	if (args_read(argc, argv, &a, &err) != 0) {
-		if (err.msg[0] != '\0')
-			(void)fprintf(stderr, "cofferdam: %s\n", err.msg);
-		(void)fprintf(stderr,
-		    "usage: cofferdam policy prove FILE [--json] [--at TIME] [--cases-policy] "
-		    "[THEOREM]...\n");
+	if (!ARGS_READ("policy prove", rows, argc, argv, &a))
 		return CMD_USAGE;
-	}
 	if (policy_file_open(a.file, a.cases ? POLICY_FILE_CASES : 0, &f, &err) != 0 ||
 	    prove(&a, &f, &t, &err) != 0)
 		return policy_undecided(&err);

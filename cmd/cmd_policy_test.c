@@ -5,11 +5,11 @@
  * silence.
  */
 #include <fcntl.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cmd/cmd.h"
+#include "cmd/cmd_args.h"
 #include "cmd/cmd_file.h"
 #include "cmd/cmd_policy.h"
 #include "common/xalloc.h"
@@ -17,7 +17,6 @@
 #include "common/banned.h"
 
 #define GROUPS_MAX 32
-#define FILES_MAX 64
 #define SOURCES_MAX 256
 
 struct runner {
@@ -104,20 +103,27 @@ skip_case(struct runner *r, const struct json *c)
 }
 
 struct test_args {
-	char **files; /* of argv */
-	size_t nfiles;
+	struct arg_many files, groups;
 	bool cases_policy;
-	size_t ngroups;
-	const char *groups[GROUPS_MAX];
+};
+
+#define AT(f) offsetof(struct test_args, f)
+
+static const struct option_row rows[] = {
+    {"POLICY", ARG_MANY | OPTION_WORD | OPTION_MANY | OPTION_NEEDED, AT(files), 0, 0, NULL,
+	"a policy or a bundle, and behind it files of cases to judge by it"},
+    {"--cases-policy", OPTION_FLAG, AT(cases_policy), 0, 0, NULL,
+	"each file is a case file, judged by the policy inside it"},
+    {"--group", ARG_MANY, AT(groups), 0, 0, "NAME", "only cases of this group; may be repeated"},
 };
 
 static bool
 is_selected(const struct test_args *a, struct str group)
 {
-	for (size_t i = 0; i < a->ngroups; i++)
-		if (str_eqz(group, a->groups[i]))
+	for (size_t i = 0; i < a->groups.n; i++)
+		if (str_eqz(group, a->groups.v[i]))
 			return true;
-	return a->ngroups == 0;
+	return a->groups.n == 0;
 }
 
 struct tally {
@@ -165,9 +171,9 @@ struct source {
 struct sources {
 	struct source v[SOURCES_MAX];
 	size_t n, total; /* cases that were asked for */
-	struct policy_file files[FILES_MAX];
+	struct policy_file files[ARG_MANY_MAX];
 	size_t nfiles;
-	struct json_doc *docs[FILES_MAX];
+	struct json_doc *docs[ARG_MANY_MAX];
 	size_t ndocs;
 };
 
@@ -235,14 +241,14 @@ static int
 open_policy(struct sources *s, const struct test_args *a, struct err *err)
 {
 	struct policy_file *f = &s->files[s->nfiles++];
-	int rc = policy_file_open(a->files[0], POLICY_FILE_BUNDLE, f, err);
+	int rc = policy_file_open(a->files.v[0], POLICY_FILE_BUNDLE, f, err);
 
 	for (size_t i = 0; rc == 0 && i < f->nparts; i++) {
 		const struct json *cases = json_get(f->parts[i].v, "cases");
 
 		if (cases != NULL)
 			rc = source_put(s, a,
-			    (struct source){f->policy, f->parts[i].doc, cases, true}, a->files[0],
+			    (struct source){f->policy, f->parts[i].doc, cases, true}, a->files.v[0],
 			    err);
 	}
 	return rc;
@@ -253,13 +259,14 @@ open_all(struct sources *s, const struct test_args *a, struct err *err)
 {
 	int rc = a->cases_policy ? 0 : open_policy(s, a, err);
 
-	for (size_t i = a->cases_policy ? 0 : 1; rc == 0 && i < a->nfiles; i++)
-		rc = a->cases_policy ? open_cases_policy(s, a, a->files[i], err)
-				     : open_cases(s, a, s->files[0].policy, a->files[i], err);
+	for (size_t i = a->cases_policy ? 0 : 1; rc == 0 && i < a->files.n; i++)
+		rc = a->cases_policy ? open_cases_policy(s, a, a->files.v[i], err)
+				     : open_cases(s, a, s->files[0].policy, a->files.v[i], err);
 	if (rc == 0 && s->n == 0)
-		return err_set(err, ERR_CONFIG, "%s has no \"cases\"", a->files[0]);
+		return err_set(err, ERR_CONFIG, "%s has no \"cases\"", a->files.v[0]);
 	if (rc == 0 && s->total == 0)
-		return err_set(err, ERR_CONFIG, "%s: no case of the groups asked for", a->files[0]);
+		return err_set(
+		    err, ERR_CONFIG, "%s: no case of the groups asked for", a->files.v[0]);
 	return rc;
 }
 
@@ -286,30 +293,6 @@ run_source(struct runner *r, const struct test_args *a, const struct source *s)
 		print_rest(a, s->cases);
 }
 
-static bool
-test_args_read(int argc, char **argv, struct test_args *a)
-{
-	static const struct option options[] = {
-	    {"cases-policy", no_argument, NULL, 'c'},
-	    {"group", required_argument, NULL, 'g'},
-	    {0},
-	};
-	int c;
-
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		if (c == 'c')
-			a->cases_policy = true;
-		else if (c == 'g' && a->ngroups < GROUPS_MAX)
-			a->groups[a->ngroups++] = optarg;
-		else
-			return false;
-	}
-	a->files = argv + optind;
-	a->nfiles = (size_t)(argc - optind);
-	return a->nfiles != 0 && a->nfiles <= FILES_MAX;
-}
-
 static int
 test_all(struct runner *r, const struct test_args *a, struct err *err)
 {
@@ -333,12 +316,8 @@ policy_test_main(int argc, char **argv)
 	struct runner r = {0};
 	struct err err = {0};
 
-	if (!test_args_read(argc, argv, &a)) {
-		(void)fprintf(stderr,
-		    "usage: cofferdam policy test POLICY [CASES]... [--group NAME]...\n"
-		    "       cofferdam policy test --cases-policy [--group NAME]... CASES...\n");
+	if (!ARGS_READ("policy test", rows, argc, argv, &a))
 		return CMD_USAGE;
-	}
 	if (cmd_parser_start(&parser, &err) != 0)
 		return policy_fail(&err);
 	r.parser = parser;

@@ -22,13 +22,14 @@ struct args {
 #define AT(f) offsetof(struct args, f)
 
 static const struct option_row rows[] = {
-    {"RUN", OPTION_TEXT | OPTION_WORD, AT(run), 0, 0, NULL,
-	"the run's id; cofferdam status lists them"},
-    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", NULL},
-    {"--vkey", OPTION_TEXT, AT(vkey), 0, 0, "FILE", NULL},
-    {"--policy", OPTION_TEXT, AT(policy), 0, 0, "FILE", NULL},
-    {"--out", OPTION_TEXT, AT(out), 0, 0, "FILE", NULL},
-    {"--html", OPTION_FLAG, AT(html), 0, 0, NULL, NULL},
+    {"RUN", OPTION_TEXT | OPTION_WORD | OPTION_NEEDED, AT(run), 0, 0, NULL, ARG_RUN_IS},
+    {"--vkey", OPTION_TEXT, AT(vkey), 0, 0, "FILE",
+	"keys to trust (default: those of the state directory)"},
+    {"--policy", OPTION_TEXT, AT(policy), 0, 0, "FILE",
+	"ask this policy as well what it would have stopped"},
+    {"--html", OPTION_FLAG, AT(html), 0, 0, NULL, "HTML (default: Markdown)"},
+    {"--out", OPTION_TEXT, AT(out), 0, 0, "FILE", "where to (default: standard output)"},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", ARG_STATE_IS},
 };
 
 static void

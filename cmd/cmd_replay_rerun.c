@@ -26,11 +26,12 @@ struct args {
 #define AT(f) offsetof(struct args, f)
 
 static const struct option_row rows[] = {
-    {"RUN", OPTION_TEXT | OPTION_WORD, AT(run), 0, 0, NULL,
-	"the run's id; cofferdam status lists them"},
-    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", NULL},
-    {"--vkey", OPTION_TEXT, AT(vkey), 0, 0, "FILE", NULL},
-    {"--workspace", OPTION_TEXT, AT(workspace), 0, 0, "DIR", NULL},
+    {"RUN", OPTION_TEXT | OPTION_WORD | OPTION_NEEDED, AT(run), 0, 0, NULL, ARG_RUN_IS},
+    {"--vkey", OPTION_TEXT, AT(vkey), 0, 0, "FILE",
+	"keys to trust (default: those of the state directory)"},
+    {"--workspace", OPTION_TEXT, AT(workspace), 0, 0, "DIR",
+	"becomes /work, as the run had one: a copy, since it is written to"},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", ARG_STATE_IS},
 };
 
 static int

@@ -26,12 +26,13 @@ struct args {
 #define AT(f) offsetof(struct args, f)
 
 static const struct option_row rows[] = {
-    {"RUN", OPTION_TEXT | OPTION_WORD, AT(run), 0, 0, NULL, NULL},
-    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", NULL},
-    {"--vkey", OPTION_TEXT, AT(vkey), 0, 0, "FILE", NULL},
-    {"--html", OPTION_TEXT, AT(html), 0, 0, "FILE", NULL},
-    {"--full", OPTION_FLAG, AT(full), 0, 0, NULL, NULL},
-    {"--no-pager", OPTION_FLAG, AT(no_pager), 0, 0, NULL, NULL},
+    {"RUN", OPTION_TEXT | OPTION_WORD, AT(run), 0, 0, NULL, ARG_RUN_IS},
+    {"--vkey", OPTION_TEXT, AT(vkey), 0, 0, "FILE",
+	"keys to trust (default: those of the state directory)"},
+    {"--full", OPTION_FLAG, AT(full), 0, 0, NULL, "long texts in full"},
+    {"--no-pager", OPTION_FLAG, AT(no_pager), 0, 0, NULL, "straight to the terminal"},
+    {"--html", OPTION_TEXT, AT(html), 0, 0, "FILE", "of one run, a page that needs nothing else"},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", ARG_STATE_IS},
 };
 
 /* --- terminal --------------------------------------------------------------------------------- */

@@ -336,12 +336,15 @@ whatif_free(struct whatif *w)
 #define AT(f) offsetof(struct args, f)
 
 static const struct option_row rows[] = {
-    {"RUN", OPTION_TEXT | OPTION_WORD, AT(run), 0, 0, NULL, NULL},
-    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", NULL},
-    {"--policy", OPTION_TEXT, AT(policy), 0, 0, "FILE", NULL},
-    {"--at", OPTION_TEXT, AT(at), 0, 0, "TIME", NULL},
-    {"--reclassify", OPTION_FLAG, AT(reclassify), 0, 0, NULL, NULL},
-    {"--all", OPTION_FLAG, AT(all), 0, 0, NULL, NULL},
+    {"RUN", OPTION_TEXT | OPTION_WORD, AT(run), 0, 0, NULL, ARG_RUN_IS},
+    {"--policy", OPTION_TEXT, AT(policy), 0, 0, "FILE",
+	"a policy or a bundle (default: the recorded one)"},
+    {"--at", OPTION_TEXT, AT(at), 0, 0, "TIME",
+	"as if all of it were done then, 2026-11-30T12:00:00Z (default: when it was)"},
+    {"--reclassify", OPTION_FLAG, AT(reclassify), 0, 0, NULL,
+	"by what today's classifiers say of the recorded bytes"},
+    {"--all", OPTION_FLAG, AT(all), 0, 0, NULL, "print unchanged actions, too"},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", ARG_STATE_IS},
 };
 
 static int

@@ -20,11 +20,10 @@ struct revoke_args {
 #define AT(f) offsetof(struct revoke_args, f)
 
 static const struct option_row rows[] = {
-    {"RUN", OPTION_TEXT | OPTION_WORD, AT(run), 0, 0, NULL,
-	"the run's id; cofferdam status lists them"},
-    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", NULL},
-    {"--via", ARG_VIA, AT(state), 0, 0, "URL", NULL},
-    {"--reason", OPTION_TEXT, AT(reason), 0, 0, "TEXT", NULL},
+    {"RUN", OPTION_TEXT | OPTION_WORD | OPTION_NEEDED, AT(run), 0, 0, NULL, ARG_RUN_IS},
+    {"--reason", OPTION_TEXT, AT(reason), 0, 0, "TEXT", "why; recorded"},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", ARG_STATE_IS},
+    {"--via", ARG_VIA, AT(state), 0, 0, "URL", ARG_VIA_IS},
 };
 
 /* A run's id has a prefix; a request's has none. */

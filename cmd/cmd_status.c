@@ -27,24 +27,23 @@ struct look_args {
 #define AT(f) offsetof(struct look_args, f)
 
 static const struct option_row status_rows[] = {
-    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", NULL},
-    {"--via", ARG_VIA, AT(state), 0, 0, "URL", NULL},
-    {"--json", OPTION_FLAG, AT(json), 0, 0, NULL, NULL},
+    {"--json", OPTION_FLAG, AT(json), 0, 0, NULL, ARG_JSON_IS},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", ARG_STATE_IS},
+    {"--via", ARG_VIA, AT(state), 0, 0, "URL", ARG_VIA_IS},
 };
 
 static const struct option_row show_rows[] = {
-    {"ID", OPTION_TEXT | OPTION_WORD, AT(id), 0, 0, NULL,
-	"the request's ID; cofferdam pending lists them"},
-    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", NULL},
-    {"--via", ARG_VIA, AT(state), 0, 0, "URL", NULL},
-    {"--json", OPTION_FLAG, AT(json), 0, 0, NULL, NULL},
+    {"ID", OPTION_TEXT | OPTION_WORD | OPTION_NEEDED, AT(id), 0, 0, NULL,
+	"the request, as `cofferdam pending` prints it"},
+    {"--json", OPTION_FLAG, AT(json), 0, 0, NULL, ARG_JSON_IS},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", ARG_STATE_IS},
+    {"--via", ARG_VIA, AT(state), 0, 0, "URL", ARG_VIA_IS},
 };
 
 static const struct option_row end_rows[] = {
-    {"RUN", OPTION_TEXT | OPTION_WORD, AT(id), 0, 0, NULL,
-	"the run's id; cofferdam status lists them"},
-    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", NULL},
-    {"--via", ARG_VIA, AT(state), 0, 0, "URL", NULL},
+    {"RUN", OPTION_TEXT | OPTION_WORD | OPTION_NEEDED, AT(id), 0, 0, NULL, ARG_RUN_IS},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", ARG_STATE_IS},
+    {"--via", ARG_VIA, AT(state), 0, 0, "URL", ARG_VIA_IS},
 };
 
 /* The result as it came, canonical. */

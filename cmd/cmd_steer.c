@@ -21,19 +21,17 @@ struct steer_args {
 #define AT(f) offsetof(struct steer_args, f)
 
 static const struct option_row rows[] = {
-    {"RUN", OPTION_TEXT | OPTION_WORD, AT(run), 0, 0, NULL,
-	"the run's id; cofferdam status lists them"},
-    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", NULL},
-    {"--via", ARG_VIA, AT(state), 0, 0, "URL", NULL},
-    {"--reason", OPTION_TEXT, AT(reason), 0, 0, "TEXT", NULL},
+    {"RUN", OPTION_TEXT | OPTION_WORD | OPTION_NEEDED, AT(run), 0, 0, NULL, ARG_RUN_IS},
+    {"--reason", OPTION_TEXT, AT(reason), 0, 0, "TEXT", "why; recorded"},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", ARG_STATE_IS},
+    {"--via", ARG_VIA, AT(state), 0, 0, "URL", ARG_VIA_IS},
 };
 
 static const struct option_row message_rows[] = {
-    {"RUN", OPTION_TEXT | OPTION_WORD, AT(run), 0, 0, NULL,
-	"the run's id; cofferdam status lists them"},
-    {"TEXT", OPTION_TEXT | OPTION_WORD, AT(text), 0, 0, NULL, "the text"},
-    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", NULL},
-    {"--via", ARG_VIA, AT(state), 0, 0, "URL", NULL},
+    {"RUN", OPTION_TEXT | OPTION_WORD | OPTION_NEEDED, AT(run), 0, 0, NULL, ARG_RUN_IS},
+    {"TEXT", OPTION_TEXT | OPTION_WORD | OPTION_NEEDED, AT(text), 0, 0, NULL, "up to 4096 bytes"},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", ARG_STATE_IS},
+    {"--via", ARG_VIA, AT(state), 0, 0, "URL", ARG_VIA_IS},
 };
 
 int

@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,6 +22,26 @@
 #include "common/xalloc.h"
 
 #include "common/banned.h"
+
+struct args {
+	const char *dir, *name, *vkey;
+};
+
+#define AT(f) offsetof(struct args, f)
+
+static const struct option_row init_rows[] = {
+    {"DIR", OPTION_TEXT | OPTION_WORD | OPTION_NEEDED, AT(dir), 0, 0, NULL,
+	"where; one that exists is refused"},
+    {"NAME", OPTION_TEXT | OPTION_WORD | OPTION_NEEDED, AT(name), 0, 0, NULL,
+	"its name in each cosignature, as witness.example/w1"},
+};
+
+static const struct option_row add_rows[] = {
+    {"DIR", OPTION_TEXT | OPTION_WORD | OPTION_NEEDED, AT(dir), 0, 0, NULL,
+	"what witness init made"},
+    {"VKEY", OPTION_TEXT | OPTION_WORD | OPTION_NEEDED, AT(vkey), 0, 0, NULL,
+	"the log's verifier key itself, the line in keys/log/vkey of a state directory"},
+};
 
 static int
 dir_open(const char *path, int *ret, struct err *err)
@@ -64,20 +83,21 @@ init_files(int dir, struct str name, struct err *err)
 }
 
 static int
-witness_init(char **argv, struct err *err)
+witness_init(const struct args *a, struct err *err)
 {
+	AUTO_FREE char *vis = log_vis(str_z(a->name));
 	AUTO_FD int dir = -1;
 	int rc;
 
-	if (!vkey_name_ok(str_z(argv[1])))
+	if (!vkey_name_ok(str_z(a->name)))
 		return err_set(err, ERR_CONFIG,
 		    "NAME must be 1 to %d bytes without spaces and plus signs, such as "
-		    "witness.example/w1",
-		    ORIGIN_MAX);
-	if (mkdir(argv[0], 0700) != 0)
-		return err_sys(err, ERR_CONFIG, errno, "%s", argv[0]);
-	rc = dir_open(argv[0], &dir, err);
-	return rc == 0 ? init_files(dir, str_z(argv[1]), err) : rc;
+		    "witness.example/w1, is \"%s\"",
+		    ORIGIN_MAX, vis);
+	if (mkdir(a->dir, 0700) != 0)
+		return err_sys(err, ERR_CONFIG, errno, "%s", a->dir);
+	rc = dir_open(a->dir, &dir, err);
+	return rc == 0 ? init_files(dir, str_z(a->name), err) : rc;
 }
 
 /* --- add ----------------------------------------------------------------------------- */
@@ -116,25 +136,26 @@ add_files(int logs, const char *name, struct str line, struct err *err)
 }
 
 static int
-witness_add_log(char **argv, struct err *err)
+witness_add_log(const struct args *a, struct err *err)
 {
+	AUTO_FREE char *vis = log_vis(str_z(a->vkey));
 	AUTO_FD int dir = -1;
 	AUTO_FD int logs = -1;
 	char name[HASH_HEX_SIZE];
 	struct vkey key;
 	struct hash id;
-	int rc = vkey_parse(str_z(argv[1]), &key, err);
+	int rc = vkey_parse(str_z(a->vkey), &key, err);
 
-	if (rc == 0)
-		rc = dir_open(argv[0], &dir, err);
 	if (rc != 0)
+		return err_wrap(err, "VKEY \"%s\"", vis);
+	if ((rc = dir_open(a->dir, &dir, err)) != 0)
 		return rc;
 	logs = openat(dir, "log", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	if (logs < 0)
-		return err_sys(err, ERR_CONFIG, errno, "%s/log", argv[0]);
+		return err_sys(err, ERR_CONFIG, errno, "%s/log", a->dir);
 	id = hash_sha256(str_z(key.name));
 	hash_hex(&id, name);
-	return add_files(logs, name, str_z(argv[1]), err);
+	return add_files(logs, name, str_z(a->vkey), err);
 }
 
 /* --- serve --------------------------------------------------------------------------- */
@@ -148,6 +169,7 @@ serve(int argc, char **argv)
 	args[0] = path;
 	for (int i = 1; i < argc; i++)
 		args[i] = argv[i];
+	(void)fflush(stdout); /* of the help of the verbs before it */
 	(void)execv(path, args);
 	log_error("%s: %s", path, strerror(errno));
 	return CMD_FAILED;
@@ -156,23 +178,17 @@ serve(int argc, char **argv)
 int
 cmd_witness(int argc, char **argv)
 {
+	bool init = argc > 1 && strcmp(argv[1], "init") == 0;
+	struct args a = {0};
 	struct err err = {0};
-	int rc;
 
-	if (argc >= 3 && strcmp(argv[1], "serve") == 0)
+	if (argc > 1 && strcmp(argv[1], "serve") == 0)
 		return serve(argc - 1, argv + 1);
-	for (int i = 2; i < argc; i++)
-		if (argv[i][0] == '-')
-			return args_wrong("witness",
-			    "\"%s\" is not an option here (a directory of that name: ./%s)",
-			    argv[i], argv[i]);
-	if (argc != 4)
+	if (!init && (argc < 2 || strcmp(argv[1], "add") != 0))
 		return cmd_usage("witness");
-	if (strcmp(argv[1], "init") == 0)
-		rc = witness_init(argv + 2, &err);
-	else if (strcmp(argv[1], "add") == 0)
-		rc = witness_add_log(argv + 2, &err);
-	else
-		return cmd_usage("witness");
-	return rc == 0 ? CMD_OK : cmd_fail(&err);
+	if (init ? !ARGS_READ("witness init", init_rows, argc - 1, argv + 1, &a)
+		 : !ARGS_READ("witness add", add_rows, argc - 1, argv + 1, &a))
+		return CMD_USAGE;
+	return (init ? witness_init(&a, &err) : witness_add_log(&a, &err)) == 0 ? CMD_OK
+										: cmd_fail(&err);
 }

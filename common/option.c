@@ -185,11 +185,12 @@ option_read(struct option_line *l, int argc, char **argv, struct err *err)
 void
 option_help(const struct option_row *rows, size_t n, unsigned groups)
 {
-	for (size_t i = 0; i < n; i++) {
-		AUTO_FREE char *left = xasprintf("%s %s", rows[i].name, rows[i].arg);
+	for (const struct option_row *r = rows; r < rows + n; r++) {
+		AUTO_FREE char *left = xasprintf("%s %s", r->name, r->arg != NULL ? r->arg : "");
+		bool needed = !is_word(r) && (r->kind & OPTION_NEEDED) != 0;
 
-		if (is_of(&rows[i], groups) && rows[i].what != NULL)
-			(void)printf("  %-26s %s\n", left, rows[i].what);
+		if (is_of(r, groups) && r->what != NULL)
+			(void)printf("  %-26s %s%s\n", left, r->what, needed ? " (needed)" : "");
 	}
 	(void)printf("  %-26s print this\n", "--help");
 }

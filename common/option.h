@@ -18,12 +18,13 @@ enum option_kind {
 	OPTION_FLAG,	 /* bool; takes no value */
 	OPTION_OWN	 /* this and those above it: by the program's own function */
 };
-/* Added to a kind. */
+/* Added to a kind, of which there are 16. */
+#define OPTION_NEEDED 0x10u		  /* the program's own check: it must not be missing */
 #define OPTION_BARE 0x20u		  /* an own kind that takes no value */
 #define OPTION_WORD 0x40u		  /* a word, not an option; in the order of the rows */
 #define OPTION_MANY 0x80u		  /* of words: all that come */
 #define OPTION_OF(groups) ((groups) << 8) /* of these groups alone (24 bits), not everybody's */
-#define OPTION_KIND(row) ((row)->kind & 0x1fu) /* without all that */
+#define OPTION_KIND(row) ((row)->kind & 0x0fu) /* without all that */
 
 struct option_row {
 	const char *name;

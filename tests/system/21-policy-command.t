@@ -181,7 +181,7 @@ run 2 "month must be from 1 to 12" "and what is wrong with one that nearly is" c
 run 2 "needs --target T" "explain names the option that is missing" explain "$tmp/p.json"
 run 2 "needs the action: --sql TEXT" "and then the next" explain "$tmp/p.json" --target db
 run 2 "needs FILE" "import-ics, too" import-ics
-run 2 "unrecognized option '--strct'" "an option that there is not is named" check "$tmp/p.json" --strct
+run 2 '"--strct" is not an option here' "an option that there is not is named" check "$tmp/p.json" --strct
 cat >"$tmp/z.ics" <<'EOF'
 BEGIN:VCALENDAR
 VERSION:2.0

@@ -39,7 +39,7 @@ COMMANDS = {  # file with the option table: its commands
     "cmd/cmd_approve.c": ["approve", "deny"],
     "cmd/cmd_revoke.c cmd/cmd_approve.c": ["revoke"],  # of a run, or of a request
     "cmd/cmd_attach.c": ["attach"],
-    "cmd/cmd_steer.c": ["pause", "resume", "stop"],
+    "cmd/cmd_steer.c": ["pause", "resume", "message", "stop"],
     "cmd/cmd_freeze.c": ["freeze start", "freeze lift", "freeze status", "exception request", "exception sign",
                        "exception revoke", "exception list", "breakglass start", "breakglass confirm", "breakglass end",
                        "breakglass review", "breakglass list"],
@@ -64,6 +64,8 @@ COMMANDS = {  # file with the option table: its commands
     "cmd/cmd_pending.c": ["pending"],
     "cmd/cmd_answer.c": ["answer"],
     "cmd/cmd_status.c": ["status", "show", "run-end"],
+    "cmd/cmd_control_pipe.c": ["control-pipe"],
+    "broker/broker_main.c": ["cofferdam-broker"],
     "agent/agent_options.c": ["run"],
     "agent/e2b_options.c": ["sandboxd"],
     "agent/mcp_options.c": ["mcp"],
@@ -71,6 +73,17 @@ COMMANDS = {  # file with the option table: its commands
         "exec", "create", "list", "inspect", "attach", "spawn", "ps", "logs", "wait", "input", "signal", "kill", "pause",
         "resume", "extend", "network", "files", "snapshot", "restore", "code")],
 }
+
+
+WITH_GETOPT = ["cmd/cmd_credential.c"]  # those that no table reads yet
+
+
+def whole(command):
+    return command if command.startswith("cofferdam-") else "cofferdam " + command
+
+
+def argv_of(command):
+    return [os.path.join(BUILD, whole(command).split()[0])] + whole(command).split()[1:]
 
 
 def options(path):
@@ -83,24 +96,82 @@ def words(s):
     return set(re.findall(r"--[a-z][a-z-]*", s))
 
 
-TABLES = {p for p in map(lambda f: os.path.relpath(f, TOP), glob.glob(TOP + "/cmd/*.c") + glob.glob(TOP + "/agent/*.c") +
-                                                        glob.glob(TOP + "/agent/sandbox/*.c"))
-          if options(p)}
+SOURCES = [os.path.relpath(f, TOP) for d in ("cmd", "agent", "agent/sandbox", "audit", "broker") for f in glob.glob(TOP + "/%s/*.c" % d)]
+TABLES = {p for p in SOURCES if options(p)}
+tap.eq(sorted(p for p in SOURCES if "<getopt.h>" in text(p)), WITH_GETOPT, "all others are read by common/option.c")
 tap.eq(sorted(TABLES - set(" ".join(COMMANDS).split())), [], "every option table is known to this test")
 man = {p: words(text("docs/man/" + p)) for p in ("cofferdam.1.scd", "cofferdam-policy.5.scd")}
 for path, commands in sorted(COMMANDS.items()):
     printed = set()
     for c in commands:
-        r = run([CLI] + c.split() + ["--help"])
-        tap.ok(r.returncode == 0 and r.stdout.startswith("usage: cofferdam %s" % c) and "error" not in r.stdout,
+        r = run(argv_of(c) + ["--help"])
+        tap.ok(r.returncode == 0 and r.stdout.startswith("usage: " + whole(c)) and "error" not in r.stdout,
                "%s --help prints its options and ends with 0" % c, r.stdout)
         printed |= words(r.stdout)
     table = options(path)
-    tap.ok(len(table) >= 2, "%s has options" % path)
+    tap.ok(len(table) >= 1, "%s has options" % path)
     tap.eq(sorted(table - printed), [], "help names every option of %s" % path)
     tap.eq(sorted(printed - table - {"--help", "--"}), [], "and none that it does not take")
     page = "cofferdam-policy.5.scd" if "cmd_policy" in path else "cofferdam.1.scd"
     tap.eq(sorted(table - man[page]), [], "so does %s" % page)
+
+# --- every option of every command: without a value, with a wrong one, twice, behind words, as --name=value ---
+# Names are read in the order in which they stand: where the complaint is of the last alone, all before it was taken, and
+# nothing was done.
+ROW = re.compile(r'\{"(-{0,2}[A-Za-z][A-Za-z-]*)", ([A-Z][^,]+), (?:AT\([^)]*\)|0), ([^,]+), ([^,]+),\s*("(?:[^"\\]|\\.)*"|NULL)')
+LAST = ["--no-such"]
+NO_SUCH = '"--no-such" is not an option here'
+GOOD = {"OPTION_TEXT": "x", "ARG_STATE": "nowhere", "ARG_VIA": "ssh://h", "ARG_MANY": "x", "ARG_TIME": "2026-12-24", "ARG_SINCE": "2h",
+        "ARG_UNTIL": "2026-12-24T12:00:00Z", "OCTAL": "644", "LIMIT": "wall=1", "LACK": "limits", "BIND": "/usr:/opt/x", "CALLS": "db=1",
+        "AMOUNT": "1", "EFFECT": "read", "HOST": "h.test", "ORIGIN": "https://h.test"}
+WRONG = {"ARG_STATE": ["ssh://h"], "ARG_VIA": ["nowhere", "http://h"], "ARG_TIME": ["", "noon", "2h", "2026-13-01"], "OCTAL": ["9", "1000"],
+         "ARG_SINCE": ["", "noon", "2026-13-01", "2w"], "ARG_UNTIL": ["", "noon", "-1h"], "LIMIT": ["wall"], "LACK": ["walls"], "CALLS": ["db"],
+         "AMOUNT": ["x"], "ARG_WORD_OF": ["", "x"]}
+FORMS = {"--label": "a=b", "--env": "A=b", "--add": "h=127.0.0.2:1", "--drop": "h=127.0.0.2:1"}
+
+
+def faults_of(command, name, kind, least, most, arg):
+    """What one option's row says and the command does not."""
+    found, bare = [], name == "--limits-optional" or kind in ("OPTION_FLAG", "ARG_SET")
+
+    def one(argv, *parts):
+        r = run(argv_of(command) + argv)
+        if r.returncode != 2 or not all(p in r.stdout for p in parts):
+            found.append((argv, parts, r.stdout))
+
+    if bare:
+        one([name + "=x"], '%s takes no value, is "x"' % name)
+        one([name, name] + LAST, NO_SUCH)
+        return found
+    good, wrong = FORMS.get(name, GOOD.get(kind, "x")), WRONG.get(kind, [])
+    if kind.startswith("OPTION_NUMBER"):
+        good = str(int(least, 0))
+        wrong = ["", "x", "-1", "0x1", "1 ", "18446744073709551616"] + [str(int(least, 0) - 1)] * (least != "0")
+    elif kind == "ARG_WORD_OF":
+        good, wrong = arg.split("|")[-1], wrong + [arg]
+    one([name], "%s wants a value: %s" % (name, arg))
+    for w in wrong:
+        one([name + "=" + w], name, "must be", 'is "%s"' % w)
+        one([name, w + "\x1b"], name, "must be", 'is "%s\\x1b"' % w)
+    one([name, good, name + "=" + good] + LAST, NO_SUCH)
+    words = re.findall(r"^  ([A-Z]+) ", run(argv_of(command) + ["--help"]).stdout, re.M)
+    one(["1"] * len(words) + [name, good] + LAST, NO_SUCH)
+    if kind == "ARG_MANY":
+        one([name, good] * 65, '%s may be given 64 times at most; "%s" is one more' % (name, good))
+    return found
+
+
+for path, commands in sorted(COMMANDS.items()):
+    rows, tried = {}, set()
+    for name, kind, least, most, arg in ROW.findall("".join(map(text, path.split()))):
+        rows.setdefault(name, (kind.split(" |")[0], least, most, arg.strip('"')))
+    for c in commands:
+        names = set(re.findall(r"(?:^  |also )(--?[a-z-]+)", run(argv_of(c) + ["--help"]).stdout, re.M)) & set(rows) - {"--help"}
+        tap.eq([f for n in sorted(names) for f in faults_of(c, n, *rows[n])], [], "%s: each of %d options" % (c, len(names)))
+        tried |= names
+    tap.eq(sorted({n for n in rows if n[0] == "-"} - tried - {"--help"}), [], "none of %s is left out" % path)
+
+# --- further help ---------------------------------------------------------------------
 before, _, commands = text("docs/man/cofferdam-policy.5.scd").partition("\n# COMMANDS\n")
 tap.eq([v for v in ("check", "build", "sign", "activate", "test", "explain", "prove", "diff", "calendar", "import-ics")
         if "\n*cofferdam policy %s* _" % v not in commands or "*cofferdam policy %s* _" % v in before], [],
@@ -221,10 +292,10 @@ tap.ok(r.returncode != 0 and "st-new" in r.stdout and open("st-new/keys/log/seed
        sorted(os.listdir(".")) == before, "init never touches a directory that is there", r.stdout)
 
 # --- what is missing is named ---------------------------------------------------------------
-for argv, words in ((["approve", "x"], "approve needs --as PERSON"), (["deny"], "deny needs the request's ID"), (["show"], "show needs the request's ID"),
-                    (["run-end"], "run-end needs the run's id"), (["invite"], "invite needs PERSON"), (["invite", "dana"], "invite needs --as OWNER"),
+for argv, words in ((["approve", "x"], "approve needs --as PERSON"), (["deny"], "deny needs ID: the request"), (["show"], "show needs ID: the request"),
+                    (["run-end"], "run-end needs RUN: the run"), (["invite"], "invite needs PERSON"), (["invite", "dana"], "invite needs --as OWNER"),
                     (["freeze", "start"], "freeze start needs --reason TEXT"), (["freeze", "start", "--reason", "x"], "freeze start needs --as PERSON"),
-                    (["freeze", "lift"], "freeze lift needs an ID"), (["breakglass", "start", "--target", "t"], "breakglass start needs --effects LIST")):
+                    (["freeze", "lift"], "freeze lift needs ID"), (["breakglass", "start", "--target", "t"], "breakglass start needs --effects LIST")):
     r = run([CLI, *argv])
     tap.ok(r.returncode == 2 and words in r.stdout and "usage:" in r.stdout, "%s: %s" % (" ".join(argv), words), r.stdout)
 # What another verb of the same command has is not taken and passed over.
@@ -292,12 +363,55 @@ for argv, words in ((["log", "prove", "abc"], NUMBER + '"abc"'), (["log", "prove
                     (["log", "reconcile", "a", "--done", "--not-done", "--note", "x"], "--done and --not-done are both given"),
                     (["answer", "r", "t", "--question", "0"], '--question must be a number from 1 to 9007199254740991, is "0"'),
                     (["log", "reconcile", "--done"], "ACTION is missing"), (["log", "verify-proof", "f"], "--keys FILE or --state DIR"),
-                    (["replay", "timeline", "--html", "p.html"], "RUN is missing")):
+                    (["replay", "timeline", "--html", "p.html"], "RUN is missing"),
+                    (["key", "new"], "key new needs FILE"), (["key", "show", "f", "--fd", "3"], '"--fd" is not an option here'),
+                    (["key", "new", "f", "--fd", "3", "--no-passphrase"], "--no-passphrase and --fd: give one of them"),
+                    (["init", "--state", "st-x"], "init needs --origin NAME"), (["init", "--origin", "a"], "init needs --state DIR"),
+                    (["log", "rotate-key", "--last", "7"], "--last 7 needs --revoke REASON"),
+                    (["log", "query", "--text", "-"], '--text must be words of letters and digits, none over 64 bytes, no hashes, is "-"'),
+                    (["log", "query"] + ["--run", "r"] * 33, '--run must be one of 32 filters and words at most, together, is "r"'),
+                    (["policy", "diff", "a"], "policy diff needs NEW"), (["policy", "diff", "a", "b", "c"], '"c" is a word too many'),
+                    (["policy", "build", "p", "-o", "a", "--state", "b"], "--output and --state: give one of them"),
+                    (["policy", "build", "p", "-o"], "-o wants a value: DIR"), (["policy", "sign", "b"], "policy sign needs --as PERSON"),
+                    (["policy", "sign", "b", "--as", "p", "--signature", "p=f"], '"--signature" is not an option here'),
+                    (["policy", "sign", "b", "--as", "p", "--before", "a", "--state", "s"], "--before and --state: give one of them"),
+                    (["policy", "activate", "b", "--yes"], '"--yes" is not an option here'), (["policy", "test"], "policy test needs POLICY"),
+                    (["policy", "calendar", "p", "--month", "2026-13"], '--month must be as 2026-12, is "2026-13"'),
+                    (["policy", "calendar", "p", "--month", "2026-00"], '--month must be as 2026-12, is "2026-00"'),
+                    (["policy", "calendar", "p", "--month", "2026"], '--month must be as 2026-12, is "2026"'),
+                    (["policy", "calendar", "p", "--year", "1969"], '--year must be as 2026, is "1969"'),
+                    (["policy", "calendar", "p", "--month", "2026-12", "--year", "2026"], "--month and --year: give one of them"),
+                    (["policy", "explain", "p", "--request", "{}", "--sql", "x"], "--request says all of the action"),
+                    (["policy", "explain", "p", "--target", "t", "--method", "M", "--path", "/", "--header", "x"],
+                     '--header must be NAME: VALUE, is "x"')):
     r = run([CLI, *argv])
     tap.ok(r.returncode == 2 and r.stdout.startswith("cofferdam: ") and words in r.stdout and "usage: cofferdam " in r.stdout,
            "%s: %s" % (ascii(" ".join(argv)), ascii(words)), r.stdout)
+witness = temp.path + "/witness"
+must([CLI, "witness", "init", witness, "w.example/w1"])
+r = run([CLI, "witness", "add", witness, "garb\x1bage"])
+tap.eq((r.returncode, r.stdout), (2, 'cofferdam: VKEY "garb\\x1bage": verifier key must read NAME+ID+BASE64\n'), "a key that is none is told with its value")
+must([CLI, "witness", "add", witness, text(state + "/keys/log/vkey").strip()])
+tap.ok(len(os.listdir(witness + "/log")) == 1, "one that is one is taken")
+for argv, said in ((["init", "w2", "a b"], 'NAME must be 1 to 200 bytes without spaces and plus signs, such as witness.example/w1, is "a b"'),
+                   (["init", "w2"], "witness init needs NAME"), (["init"], "witness init needs DIR"), (["add", "w2"], "witness add needs VKEY"),
+                   (["add", "a", "b", "c"], '"c" is a word too many'), (["init", "--force", "w2", "n"], '"--force" is not an option here'),
+                   (["serve"], "DIR is missing"), (["serve", "d", "--cert", "c"], "--cert and --key: give both, or none"),
+                   (["serve", "a", "b"], '"b" is a word too many')):
+    r = run([CLI, "witness", *argv])
+    tap.ok(r.returncode == 2 and said in r.stdout and not os.path.exists("w2"), "witness %s: %s" % (" ".join(argv), said), r.stdout)
+r = run([BUILD + "/cofferdam-broker", "x"])
+tap.ok(r.returncode == 2 and '"x" is a word too many\nusage: cofferdam-broker' in r.stdout, "the broker takes no word, and says which", r.stdout)
 for argv in (["log", "head", "--state=nowhere"], ["log", "head", "--st", "nowhere"], ["log", "head", "--", "nowhere"],
-             ["log", "prove", "1", "--state", "nowhere", "--keys=k"]):
+             ["log", "prove", "1", "--state", "nowhere", "--keys=k"], ["key", "show", "nowhere"], ["policy", "build", "nowhere", "-o", "d"],
+             ["log", "query", "--state", "nowhere", "--from", "2h", "--to=2026-12-24"] + ["--run", "r"] * 32,
+             ["log", "export", "nowhere", "--type=a", "--type", "b", "--format", "ocsf"], ["log", "index", "nowhere", "--rebuild"],
+             ["log", "rotate-key", "--last=7", "--revoke", "x", "--state", "nowhere"], ["policy", "test", "nowhere", "x", "--group", "g"],
+             ["policy", "diff", "nowhere", "--markdown", "x", "--at", "2026-12-24"], ["policy", "prove", "nowhere", "t1", "t2"],
+             ["policy", "calendar", "nowhere", "a", "b", "--month", "2026-01", "--colour", "never"], ["policy", "calendar", "nowhere", "--year", "1970"],
+             ["policy", "import-ics", "nowhere", "--kind=open", "--to", "2027-01-01"], ["policy", "check", "--strict", "nowhere"],
+             ["policy", "explain", "nowhere", "--request", "{}", "--json"],
+             ["policy", "explain", "nowhere", "--target=t", "--method", "M", "--path", "/", "--header", "a: b", "--at=2026-12-24"]):
     r = run([CLI, *argv])
     tap.eq((r.returncode, r.stdout), (2, "cofferdam: nowhere: No such file or directory\n"), "%s is a call" % " ".join(argv))
 r = run([CLI, "log", "head", "--k", "x", "nowhere"])

@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import resource
 import shutil
 import struct
 import subprocess
@@ -14,7 +15,7 @@ import tempfile
 import termios
 
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib")]
-from harness import Tap  # noqa: E402
+from harness import BUILD, Tap, wait_for  # noqa: E402
 from story import CLI, RULES, Story, action_id, bundle, replay  # noqa: E402
 
 T = tempfile.mkdtemp(prefix="timeline.")
@@ -347,6 +348,18 @@ if tap.ok(leaf and root, "a record's bytes, leaf and proof are there", out):
 rc, html, err = replay("report", d, "--html", "r-1")
 tap.ok(rc == 0 and "default-src 'none'" in html and "<script" not in html and "<img" not in html and "&lt;img src=x" in html and
        "\u202e" not in html, "the same as HTML has no script, and what was recorded is text in it")
+os.mkdir(T + "/pages")
+PAGE = T + "/pages/p.html"
+argv = [BUILD + "/cofferdam-cmd", "replay", "timeline", "--state", d, "--html", PAGE, "r-1"]
+r = subprocess.run(argv, capture_output=True, check=False, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)))
+tap.ok(r.returncode != 0 and os.listdir(T + "/pages") == [], "a page that does not fit leaves nothing behind", (r, os.listdir(T + "/pages")))
+ended, left, n = 0, [], 0
+while ended == 0 and not left:
+    n += 1
+    ended = subprocess.run([BUILD + "/tool_kill_at", "caller", str(n), "term", "caller", "--", *argv], check=False, timeout=60).returncode
+    if not wait_for(lambda: set(os.listdir(T + "/pages")) <= {"p.html"}, 2, 0.001):
+        left = [(n, os.listdir(T + "/pages"))]
+tap.eq((left, ended, n > 100, os.listdir(T + "/pages")), ([], 3, True, ["p.html"]), "nor does SIGTERM at any moment: it is whole, or not there")
 rc, out, err = replay("report", d, "--out", T + "/r.md", "r-1")
 tap.ok(rc == 0 and out == "" and open(T + "/r.md", encoding="utf-8").read().startswith("# Report"), "or goes to a file")
 tap.eq(replay("report", d, "--policy", T + "/none", "r-1")[0], 2, "a policy that is not there is a usage error")

@@ -120,7 +120,7 @@ r = prune(BASE, "--keep-days", "0")
 tap.ok(r.returncode == 0 and re.search(r"records 0 to \d+", r.stdout) and "start may begin to read here" in r.stdout,
        "of what is older all may go but for what the next start reads", r.stdout)
 for args, words in (([], "0 are given"), (["--before-seq", "70", "--keep-days", "1"], "2 are given"), (["--before-seq", "70", "--yes"], "--reason TEXT"),
-                    (["--before", "yesterday"], "--before yesterday: must be as 2026-11-29"), (["--cancel", "--yes"], "stands alone"),
+                    (["--before", "yesterday"], '--before must be as 2026-11-29T14:00:00Z, 2026-11-29, 90s, 15m, 2h or 7d, is "yesterday"'), (["--cancel", "--yes"], "stands alone"),
                     (["--keep-days", "x"], '"x"'), (["--before-seq", "-1"], '"-1"'), (["--force"], '"--force"')):
     r = prune(BASE, *args)
     tap.ok(r.returncode == 2 and words in r.stdout and tree(BASE) == was, "refused as usage, with what is wrong: %s" % " ".join(args or ["no limit"]), r.stdout)

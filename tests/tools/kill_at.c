@@ -6,7 +6,8 @@
  *
  * WHO counts its system calls: "caller" (COMMAND itself), "supervisor" (what has executed
  * cofferdam-sandbox), or "child" (what builds a sandbox: on another's memory, until it executes
- * pid 1). VICTIM is "caller" or "supervisor". Exit 0: killed; 3: it ended before that.
+ * pid 1). VICTIM is "caller" or "supervisor"; behind the word "term" it gets SIGTERM. Exit 0:
+ * killed; 3: it ended before that.
  */
 #include <elf.h>
 #include <errno.h>
@@ -101,10 +102,17 @@ behind_call(pid_t pid)
 static void
 victims_kill(char **words)
 {
-	for (char **w = words; strcmp(*w, "--") != 0; w++)
+	int sig = SIGKILL;
+
+	for (char **w = words; strcmp(*w, "--") != 0; w++) {
+		if (strcmp(*w, "term") == 0) {
+			sig = SIGTERM;
+			continue;
+		}
 		for (size_t i = 0; i < TRACEES; i++)
 			if (tracees[i].pid != 0 && tracees[i].kind == kind_of(*w))
-				(void)kill(tracees[i].pid, SIGKILL);
+				(void)kill(tracees[i].pid, sig);
+	}
 }
 
 static void
