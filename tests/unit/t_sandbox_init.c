@@ -84,6 +84,92 @@ a_program_runs_and_its_end_is_told(void **state UNUSED)
 	assert_int_equal(box_end(&b), 0);
 }
 
+/* All on one processor while it lives. */
+static void
+one_processor(cpu_set_t *was)
+{
+	cpu_set_t one;
+	size_t cpu = 0;
+
+	assert_int_equal(sched_getaffinity(0, sizeof(*was), was), 0);
+	while (!CPU_ISSET(cpu, was))
+		cpu++;
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+}
+
+/* Of 100; told apart, they are still read as one now and then. */
+static int
+told_as_one(struct box *b)
+{
+	static const struct spawn s = {.argv = {"/bin/true"}};
+	const ssize_t both = 2 * sizeof(struct inside_head) + sizeof(struct inside_exited);
+	int n = 0;
+
+	for (uint32_t i = 1; i <= 100; i++) {
+		struct pollfd p = {.fd = b->wire, .events = POLLIN};
+		struct frame f;
+
+		spawn_send(b, i, &s);
+		assert_int_equal(poll(&p, 1, 10000), 1);
+		n += recv(b->wire, out, sizeof(out), MSG_PEEK) == both ? 1 : 0;
+		frame_want(b, &f, INSIDE_SPAWNED, i);
+		assert_int_equal(f.nfds, 2);
+		frame_close(&f);
+		frame_want(b, &f, INSIDE_EXITED, i);
+		assert_int_equal(f.nfds, 0);
+	}
+	return n;
+}
+
+/* Its minder comes to its turn when the program has done with the processor, if nobody else is
+ * there: on a busy machine sometimes before. */
+static void
+a_short_program_s_start_and_end_come_as_one(void **state UNUSED)
+{
+	cpu_set_t was;
+	struct box b;
+	int most = 0;
+
+	one_processor(&was);
+	b = box_ready(&(struct box_want){0});
+	for (int i = 0; i < 8 && most < 30; i++) {
+		int n = told_as_one(&b);
+
+		most = n > most ? n : most;
+	}
+	(void)box_end(&b);
+	(void)sched_setaffinity(0, sizeof(was), &was);
+	if (most < 30)
+		fail_msg("at most %d of 100", most);
+}
+
+static void
+a_busy_program_s_start_is_told_while_it_is_busy(void **state UNUSED)
+{
+	struct spawn s = SH("i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; echo over");
+	cpu_set_t was;
+	struct box b;
+	struct frame f;
+
+	one_processor(&was);
+	b = box_ready(&(struct box_want){0});
+	for (uint32_t i = 1; i <= 3; i++) {
+		struct pollfd p = {.events = POLLIN};
+
+		spawn_send(&b, i, &s);
+		frame_want(&b, &f, INSIDE_SPAWNED, i);
+		p.fd = f.fds[0];
+		assert_int_equal(poll(&p, 1, 0), 0);
+		assert_string_equal(text_of(&f.fds[0], out, sizeof(out)), "over\n");
+		frame_close(&f);
+		frame_want(&b, &f, INSIDE_EXITED, i);
+	}
+	(void)box_end(&b);
+	(void)sched_setaffinity(0, sizeof(was), &was);
+}
+
 static void
 its_time_and_memory_are_told(void **state UNUSED)
 {
@@ -202,6 +288,28 @@ a_program_begins_clean(void **state UNUSED)
 				 "0022\n0\n1\n2\nleader\n/dev/null\n/tmp\n"
 				 "A=1\nPATH=/usr/bin:/bin\nPWD=/tmp\nSHLVL=1\n_=/usr/bin/env\n");
 	(void)box_end(&b);
+}
+
+/* Field 41 of proc_pid_stat(5). */
+static void
+a_program_has_the_policy_of_who_started_pid_1(void **state UNUSED)
+{
+	static const int policies[] = {SCHED_OTHER, SCHED_BATCH};
+	const struct spawn s = SH("set -- $(cat /proc/self/stat); shift 40; echo $1");
+	const struct sched_param none = {0};
+
+	for (size_t i = 0; i < ARRAY_LEN(policies); i++) {
+		struct box b;
+
+		assert_int_equal(sched_setscheduler(0, policies[i], &none), 0);
+		b = box_ready(&(struct box_want){0});
+		for (uint32_t k = 1; k <= 3; k++) {
+			assert_int_equal(run(&b, k, &s, out, sizeof(out)), 0);
+			assert_int_equal(out[0] - '0', policies[i]);
+		}
+		(void)box_end(&b);
+		(void)sched_setscheduler(0, SCHED_OTHER, &none);
+	}
 }
 
 static void
@@ -421,10 +529,13 @@ main(void)
 	    cmocka_unit_test(a_missing_layer_ends_the_start_by_name),
 	    cmocka_unit_test(only_landlock_may_lack_and_only_by_a_known_word),
 	    cmocka_unit_test(a_program_runs_and_its_end_is_told),
+	    cmocka_unit_test(a_short_program_s_start_and_end_come_as_one),
+	    cmocka_unit_test(a_busy_program_s_start_is_told_while_it_is_busy),
 	    cmocka_unit_test(its_time_and_memory_are_told),
 	    cmocka_unit_test(streams_are_apart_or_one_and_stdin_only_if_wanted),
 	    cmocka_unit_test(streams_may_come_with_the_order),
 	    cmocka_unit_test(a_program_begins_clean),
+	    cmocka_unit_test(a_program_has_the_policy_of_who_started_pid_1),
 	    cmocka_unit_test(stdout_can_be_opened_again),
 	    cmocka_unit_test(extra_descriptors_stand_at_ten),
 	    cmocka_unit_test(the_helper_runs_by_descriptor),

@@ -334,6 +334,7 @@ child_run(void *arg)
 {
 	struct proc *p = arg;
 	enum proc_step step = STEP_STDIO;
+	bool roams = p->roams; /* the minder's own stays as it is */
 	int rc;
 
 	(void)sys_call(SYS_setsid, 0, 0, 0, 0, 0);
@@ -343,7 +344,11 @@ child_run(void *arg)
 	}
 	if (rc >= 0) {
 		step = STEP_EXEC;
-		cpus_give();
+		cpus_give(&roams);
+		/* Execution wakes the minder, on the program's own processor more often than not:
+		 * under this policy it lets the program go on first, and a short one end. */
+		if (minder_may_yield)
+			sys_policy(p->minder, SCHED_BATCH);
 		sys_mask(0);
 		rc = exec_program(p);
 	}
@@ -361,6 +366,8 @@ child_start(struct proc *p)
 	/* The minder stands still meanwhile, in the upper half of the same stack. */
 	pid = sys_clone_run(CLONE_VM | CLONE_VFORK | CLONE_PARENT_SETTID | SIGCHLD,
 	    p->stack + PROC_STACK / 2, &p->main, child_run, p);
+	if (minder_may_yield)
+		sys_policy(0, SCHED_OTHER);
 	if (pid < 0)
 		return fail(p, STEP_PROCESS, pid);
 	if (LOOK(p->error) == 0)

@@ -1,7 +1,7 @@
 /*
  * Pid 1 is started on the processor of its supervisor and stays there until the first program runs:
- * that, pid 1 itself and its minders then get back what the caller had. In pid 1's memory, written
- * once before there is anybody else.
+ * that, pid 1 itself and its minders then get back what the caller had, and what they make has it
+ * from them. In pid 1's memory, written once before there is anybody else.
  */
 #include "agent/sandbox/init/init_cpus.h"
 #include "agent/sandbox/init/init_sys.h"
@@ -35,8 +35,9 @@ cpus_take(const char *s, size_t n)
 }
 
 void
-cpus_give(void)
+cpus_give(bool *given)
 {
-	if (known)
+	if (known && !*given)
 		(void)sys_call(SYS_sched_setaffinity, 0, sizeof(cpus), P(cpus), 0, 0);
+	*given = true;
 }

@@ -7,7 +7,7 @@
 
 /* "cpus=" and 256 hexadecimal digits; false: it is another word. */
 bool cpus_take(const char *s, size_t n);
-/* The calling process may run there. Nothing if no word said where. */
-void cpus_give(void);
+/* The calling process may run there, once: *given is its own. Nothing if no word said where. */
+void cpus_give(bool *given);
 
 #endif

@@ -17,6 +17,8 @@ static bool held;      /* INSIDE_HOLD */
 static bool frozen;    /* all stand still but the minders of trees that do not end otherwise */
 static long frozen_ms; /* when it was last done */
 static bool urgent;    /* there is such a tree, or one that has been told to end */
+static bool roams;     /* pid 1 has been given its processors, and what it makes has them */
+static bool told;      /* a start, since streams were made ahead */
 
 /*
  * Milliseconds in which pid 1 could see to something, never 0: goes on by a tenth of a second at
@@ -100,6 +102,7 @@ minder_start(struct proc *p)
 	int pid;
 
 	p->apart = false;
+	p->roams = roams;
 	pid = sys_clone_run(minder_may_lack ? flags : flags | CLONE_FILES, p->stack + PROC_STACK,
 	    &p->minder, minder_run, p);
 	if (minder_may_lack)
@@ -120,6 +123,7 @@ life_begin(void)
 
 	if (p == NULL)
 		return;
+	minder_may_yield = sys_call(SYS_sched_getscheduler, 0, 0, 0, 0, 0) == SCHED_OTHER;
 	p->over = OVER_WAITS;
 	(void)minder_start(p);
 	table_release(p);
@@ -147,6 +151,16 @@ proc_start(struct proc *p)
 	table_release(p);
 }
 
+/* Nothing else is to come before its end is told. */
+static bool
+end_is_known(const struct proc *p)
+{
+	bool nothing_left = p->minder == 0 || LOOK(p->over) == OVER_WAITS;
+
+	return LOOK(p->state) == PROC_ENDED &&
+	       ((p->order.flags & INSIDE_KEEP) != 0 || (nothing_left && !LOOK(minder_lacks)));
+}
+
 /* What its minder has told since. */
 static void
 proc_progress(struct proc *p)
@@ -157,10 +171,9 @@ proc_progress(struct proc *p)
 	if (state > PROC_STARTING)
 		table_close_inner(p);
 	if (state >= PROC_STARTED && !p->announced) {
-		tell_spawned(p);
-		cpus_give();
-		if (state == PROC_STARTED && !minder_may_lack)
-			child_streams_ahead();
+		tell_spawned(p, end_is_known(p));
+		cpus_give(&roams);
+		told = true;
 	}
 	if (state == PROC_ENDED && (p->order.flags & INSIDE_KEEP) != 0 && !p->told &&
 	    p->step != STEP_TELL)
@@ -431,6 +444,10 @@ life_turn(void)
 	if (life_urgent())
 		urgent_turn();
 	parked_start();
+	/* For the next order: whoever waits for this one has been told. */
+	if (told && !minder_may_lack)
+		child_streams_ahead();
+	told = false;
 	if (again_turn(may_go) && !frozen)
 		helpers_go();
 }

@@ -27,7 +27,7 @@
 #define ROUNDS_ALONE 32
 #define ALONE_MS 50
 
-bool minder_may_lack, minder_lacks;
+bool minder_may_lack, minder_lacks, minder_may_yield;
 
 /* Its parent, and pid 1 but in a build of the tests that has no pid namespace; 0 when it is gone.
  */
@@ -204,9 +204,13 @@ exec_mind(struct proc *p, int reaper)
 		if (p->apart || minder_may_lack)
 			(void)sys_close_from(INSIDE_WIRE_FD);
 		TELL(p->state, PROC_STARTED);
-		minder_wake_init();
-		cpus_give();
-		tree_watch(p);
+		cpus_give(&p->roams);
+		/* On one processor with it this runs only when that has done with it: what has
+		 * ended by now has its begin and its end told at once. */
+		if (tree_reap(p)) {
+			minder_wake_init();
+			tree_watch(p);
+		}
 	} else
 		TELL(p->state, PROC_FAILED);
 	if (p->code_path[0] != '\0')
@@ -228,7 +232,7 @@ minder_run(void *proc)
 	}
 	for (;;) {
 		while (LOOK(p->over) == OVER_WAITS)
-			(void)sys_signal_wait(SIGNAL_BIT(SIGCHLD) | SIGNAL_BIT(SIGUSR1), -1);
+			(void)sys_signal_wait(SIGNAL_BIT(SIGUSR1), -1);
 		if (LOOK(p->over) == OVER_LEAVE)
 			sys_exit(0);
 		TELL(p->taken, 1);

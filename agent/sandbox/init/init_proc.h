@@ -82,6 +82,7 @@ struct proc {
 	int over;   /* enum minder_over */
 	int taken;  /* the minder's: it has begun */
 	bool apart; /* the minder's: descriptors of its own, so it ends with its program */
+	bool roams; /* it has been given its processors (init_cpus.h), and what it makes has them */
 	/* memory */
 	char scratch[4096 + 512]; /* a path; what /proc says */
 	char small[PROC_SMALL] __attribute__((aligned(16)));
@@ -102,6 +103,8 @@ int minder_children_kill(char *scratch, size_t size, bool (*spare)(int pid));
 extern bool minder_may_lack;
 /* It does: who loses its parent comes to pid 1, not to its minder. */
 extern bool minder_lacks;
+/* Pid 1 runs under the kernel's usual policy; written once before there is anybody else. */
+extern bool minder_may_yield;
 /* What pid 1 looks at again: wakes it. */
 void minder_wake_init(void);
 

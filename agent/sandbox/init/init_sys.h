@@ -131,6 +131,14 @@ sys_prctl(int what, unsigned long arg)
 {
 	return (int)sys_call(SYS_prctl, what, (long)arg, 0, 0, 0);
 }
+/* SCHED_OTHER or SCHED_BATCH; pid 0: of the calling process. */
+static inline void
+sys_policy(int pid, int policy)
+{
+	int priority = 0;
+
+	(void)sys_call(SYS_sched_setscheduler, pid, policy, P(&priority), 0, 0);
+}
 static inline int
 sys_kill(int pid, int sig)
 {

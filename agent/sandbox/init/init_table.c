@@ -229,11 +229,31 @@ order_receive(struct proc *p, size_t n)
 
 /* --- what is told of them ----------------------------------------------------------------- */
 
-void
-tell_spawned(struct proc *p)
+static uint64_t
+micros(struct timeval t)
 {
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_usec;
+}
+
+static struct inside_exited
+end_of(const struct proc *p)
+{
+	return (struct inside_exited){.status = (uint32_t)p->status,
+	    .user_us = micros(p->usage.ru_utime),
+	    .system_us = micros(p->usage.ru_stime),
+	    .peak_kib = (uint64_t)p->usage.ru_maxrss};
+}
+
+void
+tell_spawned(struct proc *p, bool ended)
+{
+	struct inside_exited e = {0};
+	struct wire_frame f[2] = {{INSIDE_SPAWNED, p->id, (uint32_t)p->main, NULL, 0},
+	    {INSIDE_EXITED, p->id, 0, &e, sizeof(e)}};
 	int fds[3], n = 0;
 
+	if (ended)
+		e = end_of(p);
 	if (p->tty[0] >= 0)
 		fds[n++] = p->tty[0];
 	if (p->out[0] >= 0)
@@ -243,9 +263,10 @@ tell_spawned(struct proc *p)
 	if (p->in[1] >= 0)
 		fds[n++] = p->in[1];
 	p->announced = true;
-	if (wire_send(INSIDE_SPAWNED, p->id, (uint32_t)p->main, NULL, 0, fds, n))
+	if (wire_send_frames(f, ended ? 2 : 1, fds, n)) {
 		order_free(p);
-	else {
+		p->told = ended;
+	} else {
 		p->step = STEP_TELL;
 		p->error = ETOOMANYREFS;
 	}
@@ -283,19 +304,10 @@ tell_failed(const struct proc *p)
 	wire_send_text(INSIDE_FAILED, p->id, (uint32_t)p->error, text);
 }
 
-static uint64_t
-micros(struct timeval t)
-{
-	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_usec;
-}
-
 void
 tell_exited(struct proc *p)
 {
-	struct inside_exited e = {.status = (uint32_t)p->status,
-	    .user_us = micros(p->usage.ru_utime),
-	    .system_us = micros(p->usage.ru_stime),
-	    .peak_kib = (uint64_t)p->usage.ru_maxrss};
+	struct inside_exited e = end_of(p);
 
 	(void)wire_send(INSIDE_EXITED, p->id, 0, &e, sizeof(e), NULL, 0);
 	p->told = true;

@@ -24,8 +24,8 @@ bool table_waiter_gone(struct proc *p);
 /* Receives the body of INSIDE_SPAWN into *p: NULL, or what is wrong with it; read to its end. */
 const char *order_receive(struct proc *p, size_t n);
 
-/* INSIDE_SPAWNED with its descriptors, which are then closed here. */
-void tell_spawned(struct proc *p);
+/* INSIDE_SPAWNED with its descriptors, which are then closed here; ended: and INSIDE_EXITED. */
+void tell_spawned(struct proc *p, bool ended);
 /* INSIDE_FAILED by p->step and p->error. */
 void tell_failed(const struct proc *p);
 void tell_exited(struct proc *p);

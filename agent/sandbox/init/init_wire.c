@@ -36,25 +36,43 @@ wire_sleep(int ms)
 	(void)sys_poll(NULL, 0, ms);
 }
 
-bool
-wire_send(enum inside_type type, uint32_t proc, uint32_t a, const void *body, size_t n,
-    const int *fds, int nfds)
+/* Heads and bodies behind the first `done` bytes; their size, 0 when that is all. */
+static size_t
+frames_left(const struct wire_frame *f, const struct inside_head *heads, int n, size_t done,
+    struct iovec iov[2 * WIRE_FRAMES_MAX])
 {
-	struct inside_head head = {.size = (uint32_t)n,
-	    .type = (uint16_t)type,
-	    .nfds = (uint16_t)nfds,
-	    .proc = proc,
-	    .a = a};
-	size_t fds_size = sizeof(int) * (size_t)nfds, done = 0, all = sizeof(head) + n;
+	size_t left = 0;
+
+	for (int i = 0; i < 2 * n; i++) {
+		const char *p = i % 2 == 0 ? (const char *)&heads[i / 2] : f[i / 2].body;
+		size_t size = i % 2 == 0 ? sizeof(*heads) : f[i / 2].n;
+		size_t skip = done < size ? done : size;
+
+		done -= skip;
+		left += size - skip;
+		iov[i] = (struct iovec){
+		    size != skip ? (char *)(uintptr_t)(p + skip) : NULL, size - skip};
+	}
+	return left;
+}
+
+bool
+wire_send_frames(const struct wire_frame *f, int n, const int *fds, int nfds)
+{
+	struct inside_head heads[WIRE_FRAMES_MAX];
+	size_t fds_size = sizeof(int) * (size_t)nfds, done = 0;
+	struct iovec iov[2 * WIRE_FRAMES_MAX];
 	union control c;
 	int seconds = 0, flights = 0, short_ms = 0;
 
-	while (done < all) {
-		size_t skip = done > sizeof(head) ? done - sizeof(head) : 0;
-		struct iovec iov[2] = {
-		    {(char *)&head + (done - skip), sizeof(head) - (done - skip)},
-		    {(char *)(uintptr_t)body + skip, n - skip}};
-		struct msghdr m = {.msg_iov = iov, .msg_iovlen = n != 0 ? 2 : 1};
+	for (int i = 0; i < n; i++)
+		heads[i] = (struct inside_head){.size = (uint32_t)f[i].n,
+		    .type = (uint16_t)f[i].type,
+		    .nfds = (uint16_t)(i == 0 ? nfds : 0),
+		    .proc = f[i].proc,
+		    .a = f[i].a};
+	while (frames_left(f, heads, n, done, iov) != 0) {
+		struct msghdr m = {.msg_iov = iov, .msg_iovlen = 2 * (size_t)n};
 		long rc;
 
 		if (done == 0 && nfds != 0) {
@@ -82,6 +100,13 @@ wire_send(enum inside_type type, uint32_t proc, uint32_t a, const void *body, si
 			sys_exit(1);
 	}
 	return true;
+}
+
+bool
+wire_send(enum inside_type type, uint32_t proc, uint32_t a, const void *body, size_t n,
+    const int *fds, int nfds)
+{
+	return wire_send_frames(&(struct wire_frame){type, proc, a, body, n}, 1, fds, nfds);
 }
 
 void

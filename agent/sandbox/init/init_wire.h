@@ -5,11 +5,22 @@
 #include "agent/sandbox/init/init_sys.h"
 #include "agent/sandbox/inside.h"
 
+struct wire_frame {
+	enum inside_type type;
+	uint32_t proc, a;
+	const void *body;
+	size_t n;
+};
+#define WIRE_FRAMES_MAX 2
+
 /*
- * Sends one frame whole, or ends the process when the supervisor is gone or takes nothing for 10
- * seconds. fds: at most 4, still the caller's. False: with these the user has too many in flight
- * (unix(7), ETOOMANYREFS), also a moment later, and nothing is sent.
+ * Sends n frames (1 to WIRE_FRAMES_MAX) as one, whole, or ends the process when the supervisor is
+ * gone or takes nothing for 10 seconds. fds: of the first, at most 4, still the caller's. False:
+ * with these the user has too many in flight (unix(7), ETOOMANYREFS), also a moment later, and
+ * nothing is sent.
  */
+bool wire_send_frames(const struct wire_frame *f, int n, const int *fds, int nfds);
+/* One. */
 bool wire_send(enum inside_type type, uint32_t proc, uint32_t a, const void *body, size_t n,
     const int *fds, int nfds);
 void wire_send_text(enum inside_type type, uint32_t proc, uint32_t a, const char *text);
