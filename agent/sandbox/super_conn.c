@@ -66,25 +66,22 @@ out_max(const struct super_conn *c)
 	return OUT_ALL_MAX - others < OUT_MAX ? OUT_ALL_MAX - others : OUT_MAX;
 }
 
-bool
-super_conn_send(struct super_conn *c, uint8_t type, uint32_t tag, const struct buf *rest,
-    const int *fds, size_t nfds)
+static void
+head_put(struct buf *out, uint8_t type, uint32_t tag, size_t n, size_t nfds)
 {
-	struct str body = rest != NULL ? buf_str(rest) : STR_NONE;
-	AUTO_BUF struct buf head = BUF(16);
-	int rc;
+	buf_u32(out, (uint32_t)n + 4);
+	buf_u8(out, type);
+	buf_u8(out, (uint8_t)nfds);
+	buf_u32(out, tag);
+}
 
-	if (c->dead)
-		return true;
-	if ((rest != NULL && buf_over(rest)) || body.n + 4 > WIRE_BODY_MAX) {
-		super_conn_error(c, tag, ERR_TOO_LARGE, "sandbox: the answer is too large");
-		return true;
-	}
-	buf_u32(&head, (uint32_t)body.n + 4);
-	buf_u8(&head, type);
-	buf_u8(&head, (uint8_t)nfds);
-	buf_u32(&head, tag);
-	rc = super_queue_put(&c->out, c->fd, buf_str(&head), body, fds, nfds, out_max(c));
+/* head: of the last of what is sent as one, behind the others; fds go with the first. */
+static bool
+put(struct super_conn *c, uint32_t tag, struct str head, struct str body, const int *fds,
+    size_t nfds)
+{
+	int rc = super_queue_put(&c->out, c->fd, head, body, fds, nfds, out_max(c));
+
 	if (rc == -ETOOMANYREFS)
 		super_conn_error(c, tag, ERR_UNAVAILABLE, "%s", WIRE_IN_FLIGHT);
 	else if (rc == 0)
@@ -92,6 +89,43 @@ super_conn_send(struct super_conn *c, uint8_t type, uint32_t tag, const struct b
 	else
 		super_conn_drop(c);
 	return rc != -ETOOMANYREFS;
+}
+
+/* True: an error is sent in its place. */
+static bool
+is_too_large(struct super_conn *c, uint32_t tag, const struct buf *rest)
+{
+	if (rest == NULL || (!buf_over(rest) && rest->n + 4 <= WIRE_BODY_MAX))
+		return false;
+	super_conn_error(c, tag, ERR_TOO_LARGE, "sandbox: the answer is too large");
+	return true;
+}
+
+bool
+super_conn_send(struct super_conn *c, uint8_t type, uint32_t tag, const struct buf *rest,
+    const int *fds, size_t nfds)
+{
+	struct str body = rest != NULL ? buf_str(rest) : STR_NONE;
+	AUTO_BUF struct buf head = BUF(16);
+
+	if (c->dead || is_too_large(c, tag, rest))
+		return true;
+	head_put(&head, type, tag, body.n, nfds);
+	return put(c, tag, buf_str(&head), body, fds, nfds);
+}
+
+bool
+super_conn_send_both(struct super_conn *c, uint32_t tag, const struct buf *started,
+    const struct buf *exited, const int *fds, size_t nfds)
+{
+	AUTO_BUF struct buf head = BUF(64);
+
+	if (c->dead || is_too_large(c, tag, exited))
+		return true;
+	head_put(&head, CALL_STARTED, tag, started->n, nfds);
+	buf_put_str(&head, buf_str(started));
+	head_put(&head, CALL_EXITED, tag, exited->n, 0);
+	return put(c, tag, buf_str(&head), buf_str(exited), fds, nfds);
 }
 
 void

@@ -6,7 +6,6 @@
  */
 #include "agent/sandbox/super_state.h"
 
-#include <signal.h>
 #include <sys/wait.h>
 
 #include "common/xalloc.h"
@@ -105,37 +104,6 @@ super_execs_orphan(struct super *s, const struct super_conn *c)
 
 /* --- start ---------------------------------------------------------------------------------- */
 
-static uint64_t
-ooms(struct super *s)
-{
-	struct backend_usage u = {0};
-
-	if (s->box.backend->ooms != NULL)
-		return s->box.backend->ooms(&s->box);
-	if (s->box.backend->usage != NULL)
-		s->box.backend->usage(&s->box, &u);
-	return u.oom_kills;
-}
-
-/* Nothing runs and nothing is left: what was counted last still holds. */
-static bool
-is_quiet(const struct super *s)
-{
-	for (const struct super_exec *x = s->execs; x != NULL; x = x->next)
-		if (x->state != SUPER_ENDED || x->left)
-			return false;
-	return true;
-}
-
-/* Nothing has run before the first. */
-static uint64_t
-ooms_begin(struct super *s)
-{
-	if (s->next_proc == 1)
-		return 0;
-	return s->ooms_known && is_quiet(s) ? s->ooms : ooms(s);
-}
-
 static void
 company_note(struct super *s, struct super_exec *x)
 {
@@ -181,7 +149,7 @@ exec_new(struct super_conn *c, uint32_t tag, uint32_t proc, struct super_order *
 	x->answer_by = answer_by(x);
 	if (o->timeout_ms != 0)
 		x->deadline = super_clock(s) + o->timeout_ms;
-	x->ooms = ooms_begin(s);
+	x->ooms = super_ooms_begin(s);
 	company_note(s, x);
 	if (x->alone && s->refused != NULL) {
 		AUTO_BUF struct buf old = BUF(65536);
@@ -290,6 +258,19 @@ super_exec_started(struct super_exec *x, int *fds, size_t nfds)
 	started_send(x, NULL, 0);
 }
 
+void
+super_exec_ran(struct super_exec *x, int *fds, size_t nfds, const struct inside_exited *end)
+{
+	if (x->spawned || x->conn == NULL) {
+		super_exec_started(x, fds, nfds);
+	} else {
+		x->state = SUPER_RUNS;
+		x->unsent = fds;
+		x->nunsent = nfds;
+	}
+	super_exec_exited(x, end);
+}
+
 /* EAGAIN says nothing to who does not know whose limit it is. */
 static void
 pids_explain(struct super *s, struct err *e)
@@ -324,42 +305,6 @@ super_exec_failed(struct super_exec *x, int errnum, struct str text)
 }
 
 /* --- end ------------------------------------------------------------------------------------- */
-
-static bool
-by_kill(int status)
-{
-	return (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) ||
-	       (WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGKILL);
-}
-
-/*
- * The memory limit kills what it likes, a child or the program itself. When others ran at the
- * same time, only an end that looks like its work is taken for it.
- */
-static enum sandbox_cause
-cause_find(const struct super_exec *x, int status)
-{
-	struct backend_usage u = {0};
-	bool oom;
-
-	x->s->ooms_known = false;
-	if (x->killed != SANDBOX_NONE)
-		return x->killed;
-	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS)
-		return SANDBOX_POLICY;
-	x->s->ooms = ooms(x->s);
-	x->s->ooms_known = true;
-	oom = x->s->ooms > x->ooms;
-	if (oom && (x->alone || by_kill(status)))
-		return SANDBOX_MEMORY;
-	if (status == 0)
-		return SANDBOX_EXITED;
-	if (x->s->box.backend->usage != NULL)
-		x->s->box.backend->usage(&x->s->box, &u);
-	if (u.disk_full)
-		return SANDBOX_DISK;
-	return WIFSIGNALED(status) ? SANDBOX_SIGNALLED : SANDBOX_EXITED;
-}
 
 /* Each row says that it is of the whole sandbox: "shared". The names in it hold no quote. */
 static void
@@ -407,6 +352,22 @@ super_exec_end_put(const struct super_exec *x, struct buf *out)
 	buf_lz(out, x->refused);
 }
 
+static void
+exited_send(struct super_exec *x, const struct buf *exited)
+{
+	AUTO_BUF struct buf started = BUF(16);
+
+	if (x->conn == NULL)
+		return;
+	if (x->unsent == NULL) {
+		(void)super_conn_send(x->conn, CALL_EXITED, x->tag, exited, NULL, 0);
+		return;
+	}
+	buf_u32(&started, x->proc);
+	(void)super_conn_send_both(x->conn, x->tag, &started, exited, x->unsent, x->nunsent);
+	x->unsent = NULL;
+}
+
 /* Everybody who waits for its end hears of it. */
 static void
 ended(struct super_exec *x, enum sandbox_cause cause, int status)
@@ -420,8 +381,7 @@ ended(struct super_exec *x, enum sandbox_cause cause, int status)
 	x->deadline = x->kill_by = x->answer_by = 0;
 	buf_u32(&b, x->proc);
 	super_exec_end_put(x, &b);
-	if (x->conn != NULL)
-		(void)super_conn_send(x->conn, CALL_EXITED, x->tag, &b, NULL, 0);
+	exited_send(x, &b);
 	super_waiters_wake(x);
 	if (!x->spawned && !x->orphan && !x->left)
 		exec_forget(x);
@@ -450,7 +410,7 @@ super_exec_exited(struct super_exec *x, const struct inside_exited *end)
 		super_log_close(x);
 	x->left = (x->flags & INSIDE_KEEP) != 0;
 	refused_take(x);
-	ended(x, cause_find(x, status), status);
+	ended(x, super_cause_find(x, status), status);
 }
 
 void

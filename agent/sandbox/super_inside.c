@@ -93,12 +93,44 @@ spawned_is_fit(const struct super *s, const struct super_exec *x)
 		want = outs = 1;
 	if (x->ngiven != 0)
 		want = outs = 0;
-	if (s->inside_nfds != want || s->head.size != 0 || (int32_t)s->head.a <= 0)
+	if (s->head.nfds != want || s->head.size != 0 || (int32_t)s->head.a <= 0)
 		return false;
 	for (size_t i = 0; i < want; i++)
 		if (!fd_is_fit(s->inside_fds[i], (x->flags & INSIDE_TTY) != 0, i >= outs))
 			return false;
 	return true;
+}
+
+/* What stands behind SPAWNED, if that is its end; else it is judged when it is its turn. */
+static bool
+end_is_next(struct super *s, const struct super_exec *x, struct inside_exited *ret)
+{
+	const char *next = s->in + sizeof(s->head);
+	struct inside_head h;
+
+	if (s->have < 2 * sizeof(h) + sizeof(*ret))
+		return false;
+	memcpy(&h, next, sizeof(h));
+	if (h.type != INSIDE_EXITED || h.proc != x->proc || h.nfds != 0 || h.size != sizeof(*ret))
+		return false;
+	memcpy(ret, next + sizeof(h), sizeof(*ret));
+	s->served += sizeof(h) + sizeof(*ret);
+	return true;
+}
+
+static void
+exec_spawned(struct super *s, struct super_exec *x)
+{
+	bool given = x->ngiven != 0;
+	int *fds = given ? x->given : s->inside_fds;
+	size_t n = given ? x->ngiven : s->head.nfds;
+	struct inside_exited end;
+
+	if (end_is_next(s, x, &end))
+		super_exec_ran(x, fds, n, &end);
+	else
+		super_exec_started(x, fds, n);
+	super_fds_close(x->given, &x->ngiven);
 }
 
 /* True: it was fit. */
@@ -107,7 +139,7 @@ exec_answer(struct super *s, struct super_exec *x)
 {
 	struct inside_exited end;
 
-	if (x != NULL && s->head.type == INSIDE_EMPTIED && x->left && s->inside_nfds == 0 &&
+	if (x != NULL && s->head.type == INSIDE_EMPTIED && x->left && s->head.nfds == 0 &&
 	    s->head.size == 0) {
 		super_exec_emptied(x);
 		return true;
@@ -115,14 +147,10 @@ exec_answer(struct super *s, struct super_exec *x)
 	if (x == NULL || x->state == SUPER_ENDED)
 		return false;
 	if (s->head.type == INSIDE_SPAWNED && x->state == SUPER_ASKED && spawned_is_fit(s, x)) {
-		if (x->ngiven != 0)
-			super_exec_started(x, x->given, x->ngiven);
-		else
-			super_exec_started(x, s->inside_fds, s->inside_nfds);
-		super_fds_close(x->given, &x->ngiven);
+		exec_spawned(s, x);
 		return true;
 	}
-	if (s->inside_nfds != 0)
+	if (s->head.nfds != 0)
 		return false;
 	if (s->head.type == INSIDE_FAILED && x->state == SUPER_ASKED && s->head.a != 0 &&
 	    s->head.a < 4096) {
@@ -163,7 +191,7 @@ start_answer(struct super *s)
 {
 	struct str text = str_mem(s->answer, s->head.size);
 
-	if (s->inside_nfds != 0 || s->state != SUPER_STARTING)
+	if (s->head.nfds != 0 || s->state != SUPER_STARTING)
 		return false;
 	if (s->head.type == INSIDE_FATAL) {
 		AUTO_FREE char *say = super_printable(text);
@@ -195,43 +223,81 @@ frame_serve(struct super *s)
 
 /* --- bytes --------------------------------------------------------------------------------- */
 
-/* > 0: a whole frame; 0: not yet; < 0: it is gone or broke the rules. */
+/* > 0: the first one is whole; 0: not yet; < 0: it cannot be one. */
+static int
+frame_look(struct super *s)
+{
+	const size_t hn = sizeof(s->head);
+
+	if (s->have < hn)
+		return 0;
+	memcpy(&s->head, s->in, hn);
+	if (s->head.size > INSIDE_ANSWER_MAX)
+		return -1;
+	return s->have < hn + s->head.size ? 0 : 1;
+}
+
+/*
+ * The kernel gives the descriptors of one message with its bytes and ends there, but may give bytes
+ * of earlier ones before it: so they are of the first frame that names any. While some wait for the
+ * rest of theirs no more than that is read. Returns as super_recv.
+ */
+static ssize_t
+more_read(struct super *s)
+{
+	const size_t hn = sizeof(s->head);
+	size_t want = SUPER_INSIDE_ROOM;
+
+	if (s->inside_nfds != 0)
+		want = s->have < hn ? hn : hn + s->head.size;
+	return super_recv(s->box.inside, s->in + s->have, want - s->have, s->inside_fds,
+	    &s->inside_nfds, ARRAY_LEN(s->inside_fds));
+}
+
+/* As frame_look, and what is there is read. */
 static int
 frame_read(struct super *s)
 {
-	const size_t hn = sizeof(s->head);
-	uint8_t *to;
-	size_t want;
-	ssize_t k;
+	int got = frame_look(s);
 
-	for (;;) {
-		if (s->have >= hn && s->head.size > INSIDE_ANSWER_MAX)
-			return -1;
-		want = s->have < hn ? hn : hn + s->head.size;
-		if (s->have == want && s->have >= hn)
-			return s->inside_nfds == s->head.nfds ? 1 : -1;
-		to = s->have < hn ? (uint8_t *)&s->head + s->have
-				  : (uint8_t *)s->answer + (s->have - hn);
-		k = super_recv(s->box.inside, to, want - s->have, s->inside_fds, &s->inside_nfds,
-		    ARRAY_LEN(s->inside_fds));
+	while (got == 0) {
+		ssize_t k = more_read(s);
+
 		if (k <= 0)
 			return (int)k;
 		s->have += (size_t)k;
+		got = frame_look(s);
 	}
+	return got;
 }
 
-/* One frame; false: there is none. */
+/* The first frame goes. False: it came with others than it names, or some are left of the last. */
 static bool
-turn(struct super *s)
+frame_serve_first(struct super *s)
 {
-	int got = frame_read(s);
+	bool named = s->head.nfds != 0, ok;
+
+	s->answer = s->in + sizeof(s->head);
+	s->served = sizeof(s->head) + s->head.size;
+	ok = named ? s->inside_nfds == s->head.nfds : s->inside_nfds == 0 || s->have > s->served;
+	ok = ok && frame_serve(s);
+	if (named)
+		super_fds_close(s->inside_fds, &s->inside_nfds);
+	s->have -= s->served;
+	memmove(s->in, s->in + s->served, s->have);
+	return ok && (s->have != 0 || s->inside_nfds == 0);
+}
+
+/* One frame of what has come; more: and of what may come now. False: there is none. */
+static bool
+turn(struct super *s, bool more)
+{
+	int got = more ? frame_read(s) : frame_look(s);
 	bool ok;
 
 	if (got == 0)
 		return false;
-	ok = got > 0 && frame_serve(s);
-	super_fds_close(s->inside_fds, &s->inside_nfds);
-	s->have = 0;
+	ok = got > 0 && frame_serve_first(s);
 	if (!ok && s->inside_io != NULL)
 		lost(s,
 		    got > 0 ? "sandbox: pid 1 said what it may not say" : "sandbox: pid 1 is gone");
@@ -255,8 +321,11 @@ on_inside(void *arg, uint32_t events)
 			s->inside_by = super_clock(s) + super_times.stuck;
 		events_set(s);
 	}
-	if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0)
-		(void)turn(s);
+	if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) == 0 || !turn(s, true))
+		return;
+	/* Nobody tells of what is here already. */
+	while (s->inside_io != NULL && turn(s, false))
+		continue;
 }
 
 /* What it said last comes first: why it could not start, how the last program ended. */
@@ -265,7 +334,7 @@ on_pid(void *arg, uint32_t events UNUSED)
 {
 	struct super *s = arg;
 
-	for (int i = 0; i < 1024 && s->inside_io != NULL && turn(s); i++)
+	for (int i = 0; i < 1024 && s->inside_io != NULL && turn(s, true); i++)
 		continue;
 	if (s->inside_io != NULL)
 		lost(s, "sandbox: pid 1 is gone");
@@ -280,7 +349,7 @@ on_notify(void *arg, uint32_t events UNUSED)
 void
 super_inside_begin(struct super *s)
 {
-	s->answer = xmalloc(INSIDE_ANSWER_MAX);
+	s->in = xmalloc(SUPER_INSIDE_ROOM);
 	s->inside_io = loop_io_add(s->loop, s->box.inside, EPOLLIN, on_inside, s);
 	if (s->box.pidfd >= 0)
 		s->pid_io = loop_io_add(s->loop, s->box.pidfd, EPOLLIN, on_pid, s);

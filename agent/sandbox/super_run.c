@@ -315,7 +315,7 @@ super_free(struct super *s)
 	super_spec_free(&s->spec);
 	if (s->refused != NULL)
 		filter_counts_free(s->refused);
-	free(s->answer);
+	free(s->in);
 	free(s->facts);
 	free(s->level);
 	free(s->why);

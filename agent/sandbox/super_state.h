@@ -13,10 +13,11 @@
 #include "agent/sandbox/inside.h"
 #include "agent/sandbox/wire.h"
 
-#define SUPER_CONNS_MAX 256   /* as many callers as programs */
-#define SUPER_CONTROL_MAX 32  /* and so many more that may look, and end things */
-#define SUPER_REFUSED_MAX 16  /* and so many that are told that they are too many */
-#define SUPER_KEPT_MAX 64     /* ended programs that are still known */
+#define SUPER_CONNS_MAX 256  /* as many callers as programs */
+#define SUPER_CONTROL_MAX 32 /* and so many more that may look, and end things */
+#define SUPER_REFUSED_MAX 16 /* and so many that are told that they are too many */
+#define SUPER_KEPT_MAX 64    /* ended programs that are still known */
+#define SUPER_INSIDE_ROOM (sizeof(struct inside_head) + INSIDE_ANSWER_MAX)
 #define SUPER_WAITERS_MAX 512 /* LOGS and WAIT of one connection that are not answered yet */
 
 /* Milliseconds; in super_times.c, so that a test may have shorter ones. */
@@ -86,6 +87,9 @@ void super_conn_new(struct super *s, int fd, enum super_conn_kind kind);
  * sent, and an error is instead. */
 bool super_conn_send(struct super_conn *c, uint8_t type, uint32_t tag, const struct buf *rest,
     const int *fds, size_t nfds);
+/* CALL_STARTED with descriptors, and CALL_EXITED behind it; false as above, and neither is sent. */
+bool super_conn_send_both(struct super_conn *c, uint32_t tag, const struct buf *started,
+    const struct buf *exited, const int *fds, size_t nfds);
 void super_conn_done(struct super_conn *c, uint32_t tag);
 void super_conn_error(struct super_conn *c, uint32_t tag, int code, const char *fmt, ...)
     PRINTF_LIKE(4, 5);
@@ -121,6 +125,9 @@ struct super_exec {
 	char *refused; /* NULL: none */
 	int given[3];  /* our ends of what goes in with the order (backend.pipes_in) */
 	size_t ngiven;
+	const int
+	    *unsent; /* borrowed: streams of a STARTED that goes with its EXITED; NULL: none */
+	size_t nunsent;
 	/* of a spawned one */
 	int out[2], in;
 	struct loop_io *io[2];
@@ -143,6 +150,8 @@ void super_exec_start(struct super_conn *c, uint32_t tag, struct rd *r, int *fds
 struct super_exec *super_exec_find(struct super *s, uint32_t proc);
 size_t super_execs_alive(const struct super *s);
 void super_exec_started(struct super_exec *x, int *fds, size_t nfds);
+/* Both at once: whoever waits for it gets them as one. */
+void super_exec_ran(struct super_exec *x, int *fds, size_t nfds, const struct inside_exited *end);
 void super_exec_failed(struct super_exec *x, int errnum, struct str text);
 void super_exec_exited(struct super_exec *x, const struct inside_exited *end);
 /* Nothing of what it left is there any more. */
@@ -156,6 +165,10 @@ void super_execs_orphan(struct super *s, const struct super_conn *c);
 void super_execs_held(struct super *s);
 void super_execs_sweep(struct super *s);
 void super_execs_free(struct super *s);
+/* Memory kills so far, for a program that begins now (super_cause.c). */
+uint64_t super_ooms_begin(struct super *s);
+/* The cause of its end with this wait status. */
+enum sandbox_cause super_cause_find(const struct super_exec *x, int status);
 /* u8 cause, u32 value, u64 user, u64 system, u64 peak, str refused */
 void super_exec_end_put(const struct super_exec *x, struct buf *out);
 
@@ -246,10 +259,11 @@ struct super {
 	/* pid 1 */
 	struct loop_io *inside_io, *pid_io, *notify_io;
 	struct super_queue inside_out;
-	struct inside_head head;
-	size_t have;
-	char *answer; /* INSIDE_ANSWER_MAX */
-	int inside_fds[3];
+	char *in;		 /* SUPER_INSIDE_ROOM: what has come and is not served yet */
+	size_t have, served;	 /* of it; of that, what goes with the frame that is served */
+	struct inside_head head; /* of the first frame in it, and its body */
+	const char *answer;
+	int inside_fds[3]; /* of the first frame in it that names any */
 	size_t inside_nfds;
 	uint32_t next_proc;
 	uint64_t ooms; /* at the last end that asked for it */

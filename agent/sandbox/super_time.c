@@ -129,7 +129,8 @@ super_time_arm(struct super *s)
 	int64_t at = next_deadline(s), now = wire_now_ms(), still = stood(s, now);
 	int64_t left;
 
-	if (s->timer != NULL && at == s->timer_at && s->state != SUPER_PAUSED)
+	/* One that comes too early finds nothing to do, and the next is set then. */
+	if (s->timer != NULL && at >= s->timer_at && s->state != SUPER_PAUSED)
 		return;
 	loop_timer_del(TAKE_PTR(s->timer));
 	s->timer_at = at;

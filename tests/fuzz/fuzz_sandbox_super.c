@@ -120,7 +120,7 @@ super_unmake(struct super *s)
 	loop_timer_del(s->timer);
 	loop_free(s->loop);
 	super_spec_free(&s->spec);
-	free(s->answer);
+	free(s->in);
 	free(s->facts);
 	free(s->level);
 	free(s->why);

@@ -32,15 +32,16 @@ static struct {
 	char code[128];
 } pid1_procs[PID1_PROCS];
 
+/* n bytes behind the head, whatever that says of its body. */
 static void
-pid1_send(struct inside_head h, const void *body, const int *fds, size_t nfds)
+pid1_send_all(struct inside_head h, const void *body, size_t n, const int *fds, size_t nfds)
 {
 	union {
 		char room[CMSG_SPACE(sizeof(int) * 16)];
 		struct cmsghdr align;
 	} c = {0};
-	struct iovec iov[2] = {{&h, sizeof(h)}, {(void *)(uintptr_t)body, h.size}};
-	struct msghdr m = {.msg_iov = iov, .msg_iovlen = h.size != 0 && body != NULL ? 2 : 1};
+	struct iovec iov[2] = {{&h, sizeof(h)}, {(void *)(uintptr_t)body, n}};
+	struct msghdr m = {.msg_iov = iov, .msg_iovlen = n != 0 && body != NULL ? 2 : 1};
 
 	if (nfds != 0) {
 		struct cmsghdr *q;
@@ -55,6 +56,12 @@ pid1_send(struct inside_head h, const void *body, const int *fds, size_t nfds)
 	}
 	if (sendmsg(INSIDE_WIRE_FD, &m, MSG_NOSIGNAL) < 0)
 		_exit(0);
+}
+
+static void
+pid1_send(struct inside_head h, const void *body, const int *fds, size_t nfds)
+{
+	pid1_send_all(h, body, h.size, fds, nfds);
 }
 
 static void
@@ -74,7 +81,36 @@ pid1_exited(uint32_t proc, int status, const struct rusage *u, size_t cut)
 	    NULL, 0);
 }
 
-/* What no pid 1 may say. True: it was that. */
+/* As bytes of several that the kernel gives as one: the failure of the one before, and the start
+ * and the end of this one. */
+static void
+pid1_burst(uint32_t proc, const int *fds)
+{
+	struct {
+		char text[8];
+		struct inside_head spawned, exited;
+		struct inside_exited e;
+	} rest = {"gone now", {0, INSIDE_SPAWNED, 2, proc, 77},
+	    {sizeof(rest.e), INSIDE_EXITED, 0, proc, 0}, {.status = 3 << 8}};
+
+	pid1_send_all((struct inside_head){8, INSIDE_FAILED, 0, proc - 1, ENOENT}, &rest,
+	    sizeof(rest), fds, 2);
+}
+
+/* Start and end of a program as one. */
+static void
+pid1_both(uint32_t proc, uint32_t proc_of_end, const int *fds)
+{
+	struct {
+		struct inside_head h;
+		struct inside_exited e;
+	} end = {{sizeof(end.e), INSIDE_EXITED, 0, proc_of_end, 0}, {.status = 3 << 8}};
+
+	pid1_send_all(
+	    (struct inside_head){0, INSIDE_SPAWNED, 2, proc, 77}, &end, sizeof(end), fds, 2);
+}
+
+/* What no pid 1 may say, and what it seldom says. True: it was that. */
 static bool
 pid1_lie(const char *what, uint32_t proc)
 {
@@ -122,6 +158,14 @@ pid1_lie(const char *what, uint32_t proc)
 	} else if (strcmp(what, "@other") == 0) {
 		pid1_send(spawned, NULL, out, 2);
 		pid1_exited(proc + 1000, 0, &none, 0);
+	} else if (strcmp(what, "@both") == 0) {
+		pid1_both(proc, proc, out);
+	} else if (strcmp(what, "@both-other") == 0) {
+		pid1_both(proc, proc + 1000, out);
+	} else if (strcmp(what, "@burst") == 0) {
+		pid1_burst(proc, out);
+	} else if (strcmp(what, "@stray") == 0) {
+		pid1_send((struct inside_head){1, INSIDE_FAILED, 0, proc, ENOENT}, "x", out, 1);
 	} else if (strcmp(what, "@type") == 0) {
 		pid1_send((struct inside_head){0, 99, 0, proc, 0}, NULL, NULL, 0);
 	} else if (strcmp(what, "@size") == 0) {

@@ -229,7 +229,8 @@ static void
 whatever_pid_1_may_not_say_ends_the_sandbox(void **state UNUSED)
 {
 	static const char *const lies[] = {"@twice", "@nofds", "@count", "@many", "@file",
-	    "@writer", "@early", "@short", "@other", "@type", "@size", "@ready", "@emptied"};
+	    "@writer", "@early", "@short", "@other", "@both-other", "@stray", "@type", "@size",
+	    "@ready", "@emptied"};
 
 	for (size_t i = 0; i < ARRAY_LEN(lies); i++) {
 		AUTO(sandbox) struct sandbox *sb = help_create(&(struct sandbox_spec){0});
@@ -246,6 +247,53 @@ whatever_pid_1_may_not_say_ends_the_sandbox(void **state UNUSED)
 		help_refused(sb, ARGV("true"), ERR_UNAVAILABLE, "pid 1");
 		assert_int_equal(fake_ends, (int)i + 1);
 	}
+}
+
+static void
+start_and_end_that_are_known_at_once_are_one_answer(void **state UNUSED)
+{
+	AUTO(sandbox) struct sandbox *sb = help_create(&(struct sandbox_spec){0});
+	struct sandbox_exec x = {.argv = ARGV("@both"), .stdin_fd = -1};
+	AUTO_STARTED struct client_started s = CLIENT_STARTED;
+	struct sandbox_result r = {0};
+	struct err e = {0};
+
+	assert_int_equal(client_start(sb, &x, false, &s, &e), 0);
+	assert_true(s.out >= 0 && s.errs >= 0);
+	assert_true(client_has(sb, s.tag));
+	assert_int_equal(client_ended(sb, &s, 0, &r, &e), 0);
+	assert_int_equal(r.cause, SANDBOX_EXITED);
+	assert_int_equal(r.value, 3);
+	sandbox_result_free(&r);
+	/* One that is kept, and one that nobody hears of, come to their end as well. */
+	assert_int_equal(sandbox_proc_wait(sb, help_spawn(sb, &x), 1000, &r, &e), 0);
+	assert_int_equal(r.value, 3);
+	sandbox_result_free(&r);
+	help_ends(sb, ARGV("true"), SANDBOX_EXITED, 0);
+}
+
+static void
+descriptors_are_of_the_frame_that_names_them(void **state UNUSED)
+{
+	static const char *const none[] = {NULL};
+	AUTO(sandbox) struct sandbox *sb = help_create(&(struct sandbox_spec){0});
+	struct sandbox_exec mute = {.argv = ARGV("@mute")}, burst = {.argv = ARGV("@burst")};
+	AUTO_BUF struct buf exec = BUF(4096), b = BUF(8192);
+	AUTO_WIRE struct wire_msg m = WIRE_MSG;
+	AUTO_STARTED struct client_started s = CLIENT_STARTED;
+	struct sandbox_result r = {0};
+	struct err e = {0};
+	uint32_t tag;
+
+	sandbox_exec_encode(&mute, none, &exec);
+	buf_lstr(&b, buf_str(&exec));
+	buf_u8(&b, 0);
+	assert_int_equal(client_send(sb, CALL_EXEC, &b, NULL, 0, &tag, &e), 0);
+	assert_int_equal(client_start(sb, &burst, false, &s, &e), 0);
+	assert_true(s.out >= 0 && s.errs >= 0);
+	assert_int_equal(client_ended(sb, &s, 1000, &r, &e), 0);
+	sandbox_result_free(&r);
+	assert_int_equal(client_answer(sb, tag, CALL_STARTED, 1000, &m, &e), ERR_NOT_FOUND);
 }
 
 static void
@@ -320,6 +368,8 @@ main(int argc, char **argv)
 	    cmocka_unit_test_setup(memory_kill_is_told_from_other_ends, help_reset),
 	    cmocka_unit_test_setup(full_disk_is_the_cause_of_a_failure_alone, help_reset),
 	    cmocka_unit_test_setup(whatever_pid_1_may_not_say_ends_the_sandbox, help_reset),
+	    cmocka_unit_test_setup(start_and_end_that_are_known_at_once_are_one_answer, help_reset),
+	    cmocka_unit_test_setup(descriptors_are_of_the_frame_that_names_them, help_reset),
 	    cmocka_unit_test_setup(pid_1_that_goes_or_says_nothing_is_the_end, help_reset),
 	    cmocka_unit_test_setup(
 		program_that_cannot_be_ended_takes_the_sandbox_with_it, help_reset),
