@@ -28,6 +28,7 @@ client_new(void)
 	struct sandbox *sb = xcalloc(1, sizeof(*sb));
 
 	sb->wire = -1;
+	sb->ahead = WIRE_AHEAD;
 	return sb;
 }
 
@@ -132,29 +133,40 @@ parked_drop(struct sandbox *sb, size_t i)
 	sb->nparked--;
 }
 
-int
-client_turn(struct sandbox *sb, struct err *err)
+static int
+park(struct sandbox *sb, struct wire_msg *m, struct err *err)
 {
-	AUTO_WIRE struct wire_msg m = WIRE_MSG;
-	struct err e = {0};
-	uint32_t tag;
-	struct rd r;
+	struct rd r = rd_init(buf_str(&m->body));
+	uint32_t tag = rd_u32(&r);
 
-	if (sb->wire < 0)
-		return err_set(err, ERR_UNAVAILABLE, "sandbox: already ended");
-	if (wire_recv(sb->wire, WIRE_SEND_MS, WIRE_BODY_MAX, &m, &e) != 0)
-		return gone(err, &e);
-	r = rd_init(buf_str(&m.body));
-	tag = rd_u32(&r);
 	if (r.bad)
 		return err_set(err, ERR_PROTOCOL, "sandbox: an answer without a tag");
-	buf_drop(&m.body, sizeof(tag));
+	buf_drop(&m->body, sizeof(tag));
 	/* Answers that came too late for who asked; nobody will. */
 	if (sb->nparked == CLIENT_PARKED_MAX)
 		parked_drop(sb, 0);
 	sb->parked = xreallocarray(sb->parked, sb->nparked + 1, sizeof(*sb->parked));
-	sb->parked[sb->nparked++] = (struct client_parked){.tag = tag, .m = m};
-	m = WIRE_MSG;
+	sb->parked[sb->nparked++] = (struct client_parked){.tag = tag, .m = *m};
+	*m = WIRE_MSG;
+	return 0;
+}
+
+int
+client_turn(struct sandbox *sb, struct err *err)
+{
+	struct err e = {0};
+
+	if (sb->wire < 0)
+		return err_set(err, ERR_UNAVAILABLE, "sandbox: already ended");
+	/* Nobody tells of what is here already. */
+	do {
+		AUTO_WIRE struct wire_msg m = WIRE_MSG;
+
+		if (wire_recv_ahead(sb->wire, WIRE_SEND_MS, WIRE_BODY_MAX, &sb->ahead, &m, &e) != 0)
+			return gone(err, &e);
+		if (park(sb, &m, err) != 0)
+			return err->code;
+	} while (wire_ahead_whole(&sb->ahead));
 	return 0;
 }
 
@@ -252,6 +264,7 @@ client_free(struct sandbox *sb)
 	for (size_t i = 0; i < sb->nlisteners; i++)
 		if (sb->listeners[i] >= 0)
 			(void)close(sb->listeners[i]);
+	wire_ahead_free(&sb->ahead);
 	while (sb->nparked != 0)
 		wire_msg_free(&sb->parked[--sb->nparked].m);
 	free(sb->parked);

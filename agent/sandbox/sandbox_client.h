@@ -41,6 +41,7 @@ struct sandbox {
 	uint64_t output_max;
 	struct client_parked *parked;
 	size_t nparked;
+	struct wire_ahead ahead; /* between two calls of client_turn no whole one is in it */
 	/* Called once when the caller waits for something that takes long, or is done with this
 	 * one. NULL: nobody has anything to do then. (sandbox_pool.c) */
 	void (*spare)(struct sandbox *sb);
@@ -89,8 +90,8 @@ int client_tell(struct sandbox *sb, uint8_t type, const struct buf *body, struct
  */
 int client_answer(struct sandbox *sb, uint32_t tag, uint8_t want, int timeout_ms,
     struct wire_msg *ret, struct err *err);
-/* One message off the wire, kept for whoever waits for it; to be called when the wire is readable.
- */
+/* What is on the wire, one message or several, kept for whoever waits for it; to be called when the
+ * wire is readable. */
 int client_turn(struct sandbox *sb, struct err *err);
 /* True if the answer to `tag` is here. */
 bool client_has(const struct sandbox *sb, uint32_t tag);

@@ -134,18 +134,18 @@ wire_send(
 	return 0;
 }
 
-/* One piece; descriptors are kept in *m (at most WIRE_FDS_MAX in all, the rest refused). */
+/* What there is, from 1 to n bytes; descriptors are kept in *m (at most WIRE_FDS_MAX in all, the
+ * rest refused). */
 static inline int
-wire_take(int fd, void *p, size_t n, int64_t deadline, struct wire_msg *m, struct err *err)
+wire_some(
+    int fd, void *p, size_t n, int64_t deadline, struct wire_msg *m, size_t *ret_n, struct err *err)
 {
-	size_t off = 0;
-
-	while (off < n) {
+	for (;;) {
 		union {
 			char room[CMSG_SPACE(sizeof(int) * WIRE_FDS_MAX)];
 			struct cmsghdr align;
 		} c;
-		struct iovec iov = {.iov_base = (char *)p + off, .iov_len = n - off};
+		struct iovec iov = {.iov_base = p, .iov_len = n};
 		struct msghdr h = {.msg_iov = &iov,
 		    .msg_iovlen = 1,
 		    .msg_control = c.room,
@@ -179,28 +179,101 @@ wire_take(int fd, void *p, size_t n, int64_t deadline, struct wire_msg *m, struc
 		}
 		if ((h.msg_flags & MSG_CTRUNC) != 0)
 			return err_set(err, ERR_PROTOCOL, "sandbox wire: descriptors were cut");
-		off += (size_t)k;
+		*ret_n = (size_t)k;
+		return 0;
+	}
+}
+
+/* All of n bytes. */
+static inline int
+wire_take(int fd, void *p, size_t n, int64_t deadline, struct wire_msg *m, struct err *err)
+{
+	for (size_t off = 0, k = 0; off < n; off += k)
+		if (wire_some(fd, (char *)p + off, n - off, deadline, m, &k, err) != 0)
+			return err->code;
+	return 0;
+}
+
+#define WIRE_HEAD ((size_t)6)
+
+/*
+ * What was read of the messages behind one. The kernel gives the descriptors of one message with
+ * its bytes and ends there, but may give bytes of earlier ones before it: so they are of the first
+ * message here that names any.
+ */
+struct wire_ahead {
+	uint8_t p[256];
+	size_t n, room;	      /* room: read so much at once, from WIRE_HEAD on */
+	struct wire_msg with; /* descriptors; never a body */
+};
+#define WIRE_AHEAD \
+	((struct wire_ahead){.room = sizeof(((struct wire_ahead *)0)->p), .with = WIRE_MSG})
+
+static inline void
+wire_ahead_free(struct wire_ahead *a)
+{
+	wire_msg_free(&a->with);
+	a->n = 0;
+}
+
+static inline bool
+wire_ahead_whole(const struct wire_ahead *a)
+{
+	struct rd r = rd_init(str_mem(a->p, a->n));
+
+	return a->n >= WIRE_HEAD && a->n - WIRE_HEAD >= rd_u32(&r);
+}
+
+/* While descriptors wait for the rest of their message's head, no more than that is read. */
+static inline int
+wire_ahead_head(int fd, int64_t deadline, struct wire_ahead *a, struct err *err)
+{
+	while (a->n < WIRE_HEAD) {
+		size_t room = a->with.nfds != 0 ? WIRE_HEAD : a->room, k;
+
+		if (wire_some(fd, a->p + a->n, room - a->n, deadline, &a->with, &k, err) != 0)
+			return err->code;
+		a->n += k;
 	}
 	return 0;
 }
 
-/* *m is emptied first. timeout_ms < 0: wait for the first byte for ever, never for the rest. */
+/* Those of this message, if it names any; else none may be left when nothing is behind it. */
 static inline int
-wire_recv(int fd, int timeout_ms, size_t max, struct wire_msg *m, struct err *err)
+wire_ahead_fds(struct wire_ahead *a, size_t named, struct wire_msg *m, struct err *err)
+{
+	size_t have = a->with.nfds + m->nfds;
+
+	if (named != 0 ? have != named || (m->nfds != 0 && a->with.nfds != 0)
+		       : m->nfds != 0 || (a->n == 0 && a->with.nfds != 0))
+		return err_set(err, ERR_PROTOCOL,
+		    "sandbox wire: %zu descriptors came, %zu were named", have, named);
+	if (m->nfds == 0 && named != 0) {
+		memcpy(m->fds, a->with.fds, named * sizeof(m->fds[0]));
+		m->nfds = named;
+		a->with.nfds = 0;
+	}
+	return 0;
+}
+
+/* As wire_recv, and what is behind it may be read with it, and is then taken first. */
+static inline int
+wire_recv_ahead(
+    int fd, int timeout_ms, size_t max, struct wire_ahead *a, struct wire_msg *m, struct err *err)
 {
 	int64_t deadline;
-	uint8_t head[6], *p;
+	uint8_t *p;
 	struct rd r;
 	uint32_t n;
-	size_t nfds;
+	size_t nfds, here;
 
 	wire_msg_free(m);
-	if (timeout_ms < 0 && wire_wait(fd, POLLIN, -1, err) != 0)
+	if (timeout_ms < 0 && a->n == 0 && wire_wait(fd, POLLIN, -1, err) != 0)
 		return err->code;
 	deadline = wire_now_ms() + (timeout_ms < 0 ? WIRE_SEND_MS : timeout_ms);
-	if (wire_take(fd, head, sizeof(head), deadline, m, err) != 0)
+	if (wire_ahead_head(fd, deadline, a, err) != 0)
 		return err->code;
-	r = rd_init(str_mem(head, sizeof(head)));
+	r = rd_init(str_mem(a->p, WIRE_HEAD));
 	n = rd_u32(&r);
 	m->type = rd_u8(&r);
 	nfds = rd_u8(&r);
@@ -208,13 +281,29 @@ wire_recv(int fd, int timeout_ms, size_t max, struct wire_msg *m, struct err *er
 		return err_set(
 		    err, ERR_PROTOCOL, "sandbox wire: message of %u bytes, limit %zu", n, max);
 	p = buf_grow(&m->body, n);
-	if (n != 0 && (p == NULL || wire_take(fd, p, n, deadline, m, err) != 0))
-		return p == NULL ? err_set(err, ERR_PROTOCOL, "sandbox wire: too large")
-				 : err->code;
-	if (m->nfds != nfds)
-		return err_set(err, ERR_PROTOCOL,
-		    "sandbox wire: %zu descriptors came, %zu were named", m->nfds, nfds);
-	return 0;
+	if (n != 0 && p == NULL)
+		return err_set(err, ERR_PROTOCOL, "sandbox wire: too large");
+	here = a->n - WIRE_HEAD < n ? a->n - WIRE_HEAD : n;
+	if (here != 0)
+		memcpy(p, a->p + WIRE_HEAD, here);
+	a->n -= WIRE_HEAD + here;
+	memmove(a->p, a->p + WIRE_HEAD + here, a->n);
+	if (here != n && wire_take(fd, p + here, n - here, deadline, m, err) != 0)
+		return err->code;
+	return wire_ahead_fds(a, nfds, m, err);
+}
+
+/* *m is emptied first. timeout_ms < 0: wait for the first byte for ever, never for the rest. */
+static inline int
+wire_recv(int fd, int timeout_ms, size_t max, struct wire_msg *m, struct err *err)
+{
+	struct wire_ahead a = WIRE_AHEAD;
+	int rc;
+
+	a.room = WIRE_HEAD;
+	rc = wire_recv_ahead(fd, timeout_ms, max, &a, m, err);
+	wire_ahead_free(&a);
+	return rc;
 }
 
 /* An answer of u32 -code, str text back into an error; its code is checked against our own range.

@@ -163,6 +163,78 @@ a_program_s_end_is_kept_while_something_else_is_asked(void **state UNUSED)
 }
 
 static void
+what_came_behind_an_answer_is_read_with_it(void **state UNUSED)
+{
+	AUTO_WIRE struct wire_msg m = WIRE_MSG;
+	char text[4000];
+	int out[2], errs[2];
+	struct err e = {0};
+
+	memset(text, 'x', sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	say_text(CALL_DONE, 1, "");
+	say_started(2, out, errs);
+	say_exited(2, 7, SANDBOX_EXITED, 0, "");
+	say_text(CALL_DONE, 3, text);
+	say_text(CALL_DONE, 4, "last");
+	/* The kernel ends at descriptors: the first two, and then the rest. */
+	assert_int_equal(client_turn(sb, &e), 0);
+	assert_true(client_has(sb, 1) && client_has(sb, 2) && !client_has(sb, 3));
+	assert_int_equal(client_answer(sb, 1, CALL_DONE, 0, &m, &e), 0);
+	assert_int_equal(m.nfds, 0);
+	assert_int_equal(client_answer(sb, 2, CALL_STARTED, 0, &m, &e), 0);
+	assert_int_equal(m.nfds, 2);
+	assert_int_equal(write(out[1], "o", 1), 1);
+	assert_int_equal(read(m.fds[0], text, 1), 1);
+	assert_int_equal(client_turn(sb, &e), 0);
+	assert_true(client_has(sb, 2) && !client_has(sb, 4));
+	assert_int_equal(client_answer(sb, 3, CALL_DONE, 0, &m, &e), 0);
+	assert_int_equal(m.body.n, 4 + sizeof(text) - 1);
+	assert_int_equal(client_answer(sb, 4, CALL_DONE, 0, &m, &e), 0);
+	assert_int_equal(m.body.n, 4 + strlen("last"));
+	(void)close(out[1]);
+	(void)close(errs[1]);
+}
+
+/* A frame with one descriptor, which names so many. */
+static void
+say_raw(uint8_t named)
+{
+	uint8_t frame[] = {0, 0, 0, 4, CALL_DONE, named, 0, 0, 0, 1};
+	union wire_control c = {0};
+	struct iovec iov = {frame, sizeof(frame)};
+	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+	int fd = STDERR_FILENO;
+
+	wire_rights(&msg, &c, &fd, 1);
+	assert_int_equal(sendmsg(peer, &msg, 0), sizeof(frame));
+}
+
+static void
+a_descriptor_is_taken_with_its_frame_and_too_few_are_refused(void **state UNUSED)
+{
+	struct err e = {0};
+
+	say_raw(1);
+	assert_int_equal(client_turn(sb, &e), 0);
+	assert_true(client_has(sb, 1));
+	say_text(CALL_DONE, 2, "");
+	say_raw(2);
+	assert_int_not_equal(client_turn(sb, &e), 0);
+	assert_non_null(strstr(e.msg, "1 descriptors came, 2 were named"));
+}
+
+static void
+a_descriptor_too_many_is_refused(void **state UNUSED)
+{
+	struct err e = {0};
+
+	say_raw(0);
+	assert_int_not_equal(client_turn(sb, &e), 0);
+	assert_non_null(strstr(e.msg, "1 descriptors came, 0 were named"));
+}
+
+static void
 an_error_comes_back_as_it_was_and_no_other_code(void **state UNUSED)
 {
 	struct err e = {0};
@@ -454,6 +526,9 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    T(answers_are_matched_by_tag_in_any_order),
 	    T(a_program_s_end_is_kept_while_something_else_is_asked),
+	    T(what_came_behind_an_answer_is_read_with_it),
+	    T(a_descriptor_is_taken_with_its_frame_and_too_few_are_refused),
+	    T(a_descriptor_too_many_is_refused),
 	    T(an_error_comes_back_as_it_was_and_no_other_code),
 	    T(malformed_answers_are_refused),
 	    T(malformed_ends_are_refused),
