@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Attacks on a log directory: both verifiers must see each, name it alike, and agree on the rest.
 
 Builds real logs with the writer's store, damages copies, and asks `cofferdam log verify` and

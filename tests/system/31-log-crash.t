@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Crashes and failing disks: at each system call of the writer's store, killed or failed.
 
 After each, what was acknowledged is in the log, the log opens again, and both verifiers find it

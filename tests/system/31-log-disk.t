@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Disks that fill up, cannot be written or lose what was not synced; limits; many writers at once.
 
 After each case what was acknowledged is in the log, the log opens again by itself and is whole.

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """The clock under the writer is set back and forth: order stays, the log says so, and verifies."""
 import atexit
 import json

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """The writer process, with this test as its parent, core and upstream.
 
 Answers come after the sync, in the order and with what was asked for; a new core is told what is

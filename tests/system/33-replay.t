@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Replay over a log made by hand: timeline and whatif, with what is missing, erased, changed or hostile."""
 import atexit
 import hashlib

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Proofs of single records: each stands alone, is checked by the command and by the independent
 verifier, and no byte of it can be changed."""
 import base64

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """The index and what is found through it: a query shows what the log holds, and nothing else.
 
 Real logs, made by the writer's store. The answer of a query is held against a plain reading of all

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Mutation of the verifiers: each check taken out, in the C verifier and in the independent one, makes
 the attack it is there for go unseen, or be called something else. A check without such an attack
 beside it would be one that nobody tests."""

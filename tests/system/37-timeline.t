@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """The timeline of one run: claims held against records, what stands around a run, the terminal, the report."""
 import atexit
 import fcntl
