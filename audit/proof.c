@@ -185,6 +185,7 @@ proof_make(int logdir, const struct vkeys *keys, struct str note, uint64_t seq, 
 {
 	const struct vkey *key;
 	struct checkpoint cp;
+	uint64_t before, after = log_first(logdir);
 	int r = checkpoint_open(note, keys, &cp, &key, err);
 
 	if (r != 0)
@@ -193,7 +194,13 @@ proof_make(int logdir, const struct vkeys *keys, struct str note, uint64_t seq, 
 		return err_set(err, ERR_NOT_FOUND,
 		    "record %" PRIu64 " is not covered: the checkpoint is of size %" PRIu64, seq,
 		    cp.size);
-	return make(logdir, &cp, note, seq, line, out, err);
+	do { /* again where segments went while they were read; each time there are fewer */
+		err_clear(err);
+		before = after;
+		r = make(logdir, &cp, note, seq, line, out, err);
+		after = log_first(logdir);
+	} while (r != 0 && after > before);
+	return r;
 }
 
 /* --- checking ------------------------------------------------------------------------------ */

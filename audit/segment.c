@@ -259,6 +259,16 @@ log_files_free(struct log_files *f)
 	*f = (struct log_files){0};
 }
 
+uint64_t
+log_first(int logdir)
+{
+	AUTO_LOG_FILES struct log_files seg = {0};
+
+	if (log_files_list(logdir, LOG_SEG, LOG_LINES, LOG_LEAVES, &seg, NULL) != 0)
+		return 0;
+	return seg.n[0] != 0 ? seg.number[0][0] : 0;
+}
+
 bool
 log_segments_pruned(int segdir, uint64_t first, struct log_files *f)
 {

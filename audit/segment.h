@@ -41,6 +41,8 @@ int log_files_list(int logdir, const char *sub, const char *suffix0, const char 
 int log_root_list(int logdir, struct log_files *ret, struct err *err);
 bool log_files_has(const struct log_files *f, int which, uint64_t number);
 void log_files_free(struct log_files *f);
+/* The first record that is there (a prune moves it); 0: none, or it cannot be told. */
+uint64_t log_first(int logdir);
 /* True: the first segment that is there now begins behind `first`; *f, of seg/, is listed anew. */
 bool log_segments_pruned(int segdir, uint64_t first, struct log_files *f);
 #define AUTO_LOG_FILES __attribute__((cleanup(log_files_free)))

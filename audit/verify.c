@@ -439,17 +439,6 @@ verify_once(int logdir, const struct vkeys *keys, const struct verify_ask *ask, 
 	return r;
 }
 
-/* The first record that is there. */
-static uint64_t
-first_there(int logdir)
-{
-	AUTO_LOG_FILES struct log_files seg = {0};
-
-	if (log_files_list(logdir, LOG_SEG, LOG_LINES, LOG_LEAVES, &seg, NULL) != 0)
-		return 0;
-	return seg.n[0] != 0 ? seg.number[0][0] : 0;
-}
-
 /*
  * The heads that are read first may be older than the record of a prune that takes segments away
  * while they are read: then all is read again. Each time fewer segments are there, so it ends. What
@@ -459,7 +448,7 @@ int
 verify_log_asked(int logdir, const struct vkeys *keys, const struct verify_ask *ask,
     struct verdict *ret, struct err *err)
 {
-	uint64_t before, after = first_there(logdir);
+	uint64_t before, after = log_first(logdir);
 	bool whole = ask->resume == NULL, again;
 	int r;
 
@@ -467,7 +456,7 @@ verify_log_asked(int logdir, const struct vkeys *keys, const struct verify_ask *
 		err_clear(err);
 		before = after;
 		r = verify_once(logdir, keys, ask, whole, ret, err);
-		after = first_there(logdir);
+		after = log_first(logdir);
 		again = r == UNLIKE || (r != STOPPED && after > before);
 		whole |= again;
 	} while (again);

@@ -149,7 +149,18 @@ BASE = base("base", 9, 8)
 ORDERED = copy(BASE, "ordered")
 TO = order(ORDERED, 60)
 before = lines(ORDERED)
+ORIGIN = open(ORDERED + "/keys/log/vkey").read().split("+")[0]
+
+
+def receipt(seq):
+    return "%s#%d:%s:%d" % (ORIGIN, seq, json.loads(before[seq])["hash"], len(before))
+
+
 READERS = {
+    "log prove of a record whose line goes elsewhere": [CLI, "log", "prove", "0", "--state", "D"],
+    "log prove of one that stays": [CLI, "log", "prove", str(TO + 1), "--state", "D"],
+    "log verify-receipt of a record that goes": [CLI, "log", "verify-receipt", receipt(1), "--state", "D"],
+    "log verify-receipt of one that stays": [CLI, "log", "verify-receipt", receipt(TO + 1), "--state", "D"],
     "log verify": [CLI, "log", "verify", "D/log", "--vkey", "D/keys/log/vkey"],
     "log verify --deep": [CLI, "log", "verify", "--deep", "--state", "D"],
     "the verifier of the document": [sys.executable, PYTHON, "D/log", "D/keys/log/vkey"],
@@ -163,10 +174,13 @@ WRONG = re.compile(r"TAMPER|not whole|stopped at seq|[Nn]o such file|cannot be r
 
 
 def opened(argv):
-    """How often it opens a file of the log."""
-    r = run(["strace", "-f", "-qq", "-e", "trace=openat", "-o", T + "/trace", *argv])
-    return r, [i for i, x in enumerate(re.findall(r'openat\([^"]*"([^"]*)"', open(T + "/trace").read()), 1)
-               if re.search(r"[0-9]{20}|seg$|blob$|cp$", x)]
+    """Its calls that open a file of the log or end a list of them, where it is stopped: four of the way, and the last ones."""
+    r = run(["strace", "-f", "-qq", "-e", "trace=openat,getdents64", "-o", T + "/trace", *argv])
+    trace = open(T + "/trace").read()
+    at = [i for i, x in enumerate(re.findall(r'openat\([^"]*"([^"]*)"', trace), 1) if re.search(r"[0-9]{20}|seg$|blob$|cp$", x)]
+    listed = len(re.findall(r"getdents64\(", trace))
+    return r, ([("openat", k) for k in sorted({at[i * (len(at) - 1) // 3] for i in range(4)} | set(at[-4:-1]))] +
+               [("getdents64", k) for k in range(max(1, listed - 3), listed + 1)])
 
 
 if run(["strace", "-qq", "-e", "trace=none", "true"]).returncode != 0:
@@ -178,11 +192,11 @@ else:
         argv = [x.replace("D", d, 1) if x.startswith("D") else x for x in argv]
         r, at = opened(argv)
         bad = [] if r.returncode == 0 else [("undisturbed", r.stdout)]
-        for k in sorted({at[i * (len(at) - 1) // 3] for i in range(4)}):
+        for call, k in at:
             d = copy(ORDERED, "x")
             run([CLI, "log", "index", d])
             into = open(T + "/out", "w+")
-            p = subprocess.Popen(["strace", "-qq", "-o", "/dev/null", "-e", "trace=openat", "-e", "inject=openat:signal=SIGSTOP:when=%d" % k, *argv],
+            p = subprocess.Popen(["strace", "-qq", "-o", "/dev/null", "-e", "trace=" + call, "-e", "inject=%s:signal=SIGSTOP:when=%d" % (call, k), *argv],
                                  stdout=into, stderr=subprocess.STDOUT, start_new_session=True)
             pid = None
 
@@ -209,7 +223,7 @@ else:
             into.seek(0)
             out = into.read()
             if not was_stopped or t.returncode or segs(d)[0] != TO or p.wait(20) != 0 or WRONG.search(out):
-                bad.append((k, was_stopped, p.returncode, out[-1500:]))
+                bad.append((call, k, was_stopped, p.returncode, out[-1500:]))
         tap.eq(bad[:2], [], "pruned under its eyes, %s finds nothing wrong" % name)
 
 # --- killed and failed at each call, between appends ---------------------------------------------------------------------------------
