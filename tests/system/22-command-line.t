@@ -363,6 +363,10 @@ for argv, words in ((["log", "prove", "abc"], NUMBER + '"abc"'), (["log", "prove
                     (["log", "reconcile", "a", "--done", "--not-done", "--note", "x"], "--done and --not-done are both given"),
                     (["answer", "r", "t", "--question", "0"], '--question must be a number from 1 to 9007199254740991, is "0"'),
                     (["log", "reconcile", "--done"], "ACTION is missing"), (["log", "verify-proof", "f"], "--keys FILE or --state DIR"),
+                    (["log", "verify", "--frob"], '"--frob" is not an option'), (["log", "verify", "a", "b"], '"b" is a word too many'),
+                    (["log", "verify", "--resume"], "--resume wants a value: FILE"), (["log", "verify", "--deep=1"], '--deep takes no value, is "1"'),
+                    (["log", "verify"] + ["--pin", "p"] * 65, '--pin may be given 64 times at most; "p" is one more'),
+                    (["log", "verify", "--deep", "--resume", "f"], '--resume "f"'),
                     (["replay", "timeline", "--html", "p.html"], "RUN is missing"),
                     (["key", "new"], "key new needs FILE"), (["key", "show", "f", "--fd", "3"], '"--fd" is not an option here'),
                     (["key", "new", "f", "--fd", "3", "--no-passphrase"], "--no-passphrase and --fd: give one of them"),
@@ -403,6 +407,7 @@ for argv, said in ((["init", "w2", "a b"], 'NAME must be 1 to 200 bytes without 
 r = run([BUILD + "/cofferdam-broker", "x"])
 tap.ok(r.returncode == 2 and '"x" is a word too many\nusage: cofferdam-broker' in r.stdout, "the broker takes no word, and says which", r.stdout)
 for argv in (["log", "head", "--state=nowhere"], ["log", "head", "--st", "nowhere"], ["log", "head", "--", "nowhere"],
+             ["log", "verify", "--resume=f", "--json", "nowhere"], ["log", "verify", "nowhere"] + ["--pin", "p"] * 64,
              ["log", "prove", "1", "--state", "nowhere", "--keys=k"], ["key", "show", "nowhere"], ["policy", "build", "nowhere", "-o", "d"],
              ["log", "query", "--state", "nowhere", "--from", "2h", "--to=2026-12-24"] + ["--run", "r"] * 32,
              ["log", "export", "nowhere", "--type=a", "--type", "b", "--format", "ocsf"], ["log", "index", "nowhere", "--rebuild"],
