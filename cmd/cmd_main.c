@@ -4,9 +4,12 @@
  * credential and decides nothing: it signs with the person's own key, asks the broker, verifies,
  * replays.
  */
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "cmd/cmd.h"
 #include "cmd/cmd_help.h"
@@ -85,6 +88,21 @@ command(int argc, char **argv, bool help)
 	return CMD_USAGE;
 }
 
+/* What was said did not arrive: that is no success. Whoever closed a pipe has what they wanted. */
+static int
+said(int rc)
+{
+	struct stat st;
+	bool failed = fflush(stdout) != 0;
+
+	if ((!failed && ferror(stdout) == 0) || fstat(STDOUT_FILENO, &st) != 0 ||
+	    S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode))
+		return rc;
+	log_error("standard output: cannot be written%s%s", failed ? ": " : "",
+	    failed ? strerror(errno) : "");
+	return rc == CMD_OK ? CMD_USAGE : rc;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -98,13 +116,13 @@ main(int argc, char **argv)
 	if (strcmp(argv[1], "help") == 0 || strcmp(argv[1], "--help") == 0 ||
 	    strcmp(argv[1], "-h") == 0) {
 		if (argc > 2)
-			return command(argc - 2, argv + 2, true);
+			return said(command(argc - 2, argv + 2, true));
 		print_usage(stdout);
-		return CMD_OK;
+		return said(CMD_OK);
 	}
 	if (strcmp(argv[1], "version") == 0 || strcmp(argv[1], "--version") == 0) {
 		(void)printf("cofferdam %s\n", COFFERDAM_VERSION);
-		return CMD_OK;
+		return said(CMD_OK);
 	}
-	return command(argc - 1, argv + 1, cmd_help_asked(argc - 1, argv + 1));
+	return said(command(argc - 1, argv + 1, cmd_help_asked(argc - 1, argv + 1)));
 }

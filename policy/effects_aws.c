@@ -9,6 +9,8 @@
 #include "policy/effects_http_path.h"
 #include "policy/webform.h"
 
+#include "common/http_head.h"
+
 #include "common/banned.h"
 
 /* Of the view: the action is known by the head, the body only says to what. */
@@ -259,11 +261,74 @@ by_target(const struct http_request *r, const struct http_field *f, const struct
 		doubt(v, "X-Amz-Target names another service");
 	if (!str_eqz(r->method, "POST") || !str_eqz(r->path, "/"))
 		doubt(v, "X-Amz-Target on what is no POST to /");
+	/* Of two, who knows which counts; and some services take the query's action as well. */
+	if (http_field_count(r->fields, r->nfields, "X-Amz-Target") != 1)
+		doubt(v, "X-Amz-Target more than once");
+	if (r->has_query && r->query.n != 0)
+		doubt(v, "X-Amz-Target and a query beside it");
 	if (v->fault == NULL && has_body(r)) {
 		v->api = HTTP_API_AWS;
 		v->note = NOTE_KNOWN;
 		v->body_wanted = true;
 	}
+}
+
+/* Names are compared as the service reads them: unescaped once. */
+static void
+put_unescaped(struct buf *out, struct str s)
+{
+	for (size_t i = 0; i < s.n; i++) {
+		int c = s.p[i] == '%' && s.n - i > 2 ? webform_hex(s.p + i + 1, 2) : -1;
+
+		buf_put_c(out, c >= 0 ? (char)c : s.p[i]);
+		i += c >= 0 ? 2 : 0;
+	}
+}
+
+/* What the copy is made of: "BUCKET/KEY", with or without '/' before it, and a version. */
+static void
+name_source(struct str value, struct str action, struct http_view *v)
+{
+	AUTO_BUF struct buf b = BUF(HTTP_TARGET_MAX);
+	struct str name = str_trim(value), path = name;
+
+	if (str_cut(&path, '?', &name) && !str_has_prefix(path, "versionId="))
+		doubt(v, "a source that is no name of an object");
+	put_unescaped(&b, str_has_prefix(name, "/") ? str_mem(name.p + 1, name.n - 1) : name);
+	name = buf_str(&b);
+	if (buf_over(&b) || !str_is_utf8(name) || memchr(name.p, '/', name.n) == NULL)
+		doubt(v, "a source that is no name of an object");
+	else if (str_has_prefix(name, "arn:")) /* of an access point: nobody here knows whose */
+		RESOURCES_ADD(&v->resources, STR("s3:"), action, STR("/*"));
+	else
+		RESOURCES_ADD(&v->resources, STR("s3:"), action, STR("/"), name);
+}
+
+/* Two calls that only a header tells apart, and what they read. */
+static const char *
+s3_name(const struct http_request *r, const char *name)
+{
+	bool copies = http_field_find(r->fields, r->nfields, "X-Amz-Copy-Source") != NULL;
+
+	if (strcmp(name, "PutObject") == 0 || strcmp(name, "CopyObject") == 0)
+		return copies ? "CopyObject" : "PutObject";
+	if (strcmp(name, "UploadPart") == 0 || strcmp(name, "UploadPartCopy") == 0)
+		return copies ? "UploadPartCopy" : "UploadPart";
+	return name;
+}
+
+static void
+s3_resources(const struct http_request *r, struct str name, struct str path, struct http_view *v)
+{
+	RESOURCES_ADD(&v->resources, STR("s3:"), name, path);
+	/* Its keys are in the body, which is not read. */
+	if (str_eqz(name, "DeleteObjects"))
+		RESOURCES_ADD(&v->resources, STR("s3:"), name, path, STR("/*"));
+	for (size_t i = 0; i < r->nfields; i++)
+		if (http_name_is(r->fields[i].name, "X-Amz-Copy-Source"))
+			name_source(r->fields[i].value, name, v);
+		else if (http_name_is(r->fields[i].name, "X-Amz-Rename-Source"))
+			RESOURCES_ADD(&v->resources, STR("s3:"), name, STR("/*"));
 }
 
 static void
@@ -277,16 +342,18 @@ by_path(const struct http_request *r, const struct whose *w, struct str bucket, 
 	if (bucket.n != 0)
 		buf_printf(&path, "/%.*s", STR_ARG(bucket));
 	if (bucket.n == 0 || !str_eqz(r->path, "/"))
-		buf_put_str(&path, r->path);
+		put_unescaped(&path, r->path);
 	a = aws_rest_find(w->service, r->method, buf_str(&path), r->has_query ? r->query : STR(""),
 	    &name, &first);
+	if (name != NULL && str_eqz(w->service, "s3"))
+		name = s3_name(r, name);
 	set_action(v, w->service, str_z(name != NULL ? name : "?"), &a);
 	if (first.n == 0 || name == NULL)
 		return;
 	v->resources = (struct resources){.n = 0};
 	RESOURCES_ADD(&v->resources, w->service, STR(":"), str_z(name), STR("/"), first);
 	if (str_eqz(w->service, "s3"))
-		RESOURCES_ADD(&v->resources, w->service, STR(":"), str_z(name), buf_str(&path));
+		s3_resources(r, str_z(name), buf_str(&path), v);
 }
 
 static bool
@@ -478,7 +545,8 @@ effects_aws_facts(const struct policy_target *t, const struct json *facts, struc
 	split_name(&v->resources, &service, &action);
 	if (json_bool(json_get(a, "odd")) || json_count(actions) > 1 ||
 	    (v->body_wanted && known && json_count(actions) != 0)) {
-		doubt(v, "an action that is named twice, or in another spelling");
+		doubt(v, "an action that is named twice or in another spelling, or a signature "
+			 "beside it");
 		return;
 	}
 	if (!known && json_count(actions) == 0) {

@@ -69,26 +69,43 @@ is_identifier(struct str key)
 	return false;
 }
 
+/* 1 and more, in plain digits. */
+static bool
+is_count(struct str s)
+{
+	for (size_t i = 0; i < s.n; i++)
+		if (s.p[i] < '0' || s.p[i] > '9')
+			return false;
+	return s.n != 0 && s.p[0] != '0';
+}
+
+/* A signature in the parameters, which a service may take for the request's. */
+static bool
+is_of_signature(struct str key)
+{
+	static const char *const names[] = {"AWSAccessKeyId", "Signature", "SignatureVersion",
+	    "SignatureMethod", "SecurityToken", "X-Amz-Algorithm", "X-Amz-Credential",
+	    "X-Amz-Signature", "X-Amz-Security-Token"};
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		if (str_ieqz(key, names[i]))
+			return true;
+	return false;
+}
+
 /* What of a parameter's value makes another action of it. */
 static void
 flag(struct found *f, struct str key, struct str value)
 {
-	AUTO_BUF struct buf b = BUF(1024);
-
-	if (str_eqz(key, "MasterUserPassword")) {
+	if (str_eqz(key, "MasterUserPassword"))
 		add(f, &f->flags, key);
-		return;
-	}
-	if (!str_eqz(key, "BackupRetentionPeriod") && !str_eqz(key, "DeletionProtection") &&
-	    !str_eqz(key, "PubliclyAccessible"))
-		return;
-	if (value.n <= 8)
-		buf_printf(&b, "%.*s=%.*s", STR_ARG(key), STR_ARG(value));
-	for (size_t i = 0; i < b.n; i++)
-		if (i > key.n && b.p[i] >= 'A' && b.p[i] <= 'Z')
-			b.p[i] |= 0x20;
-	if (!buf_over(&b) && b.n != 0 && str_is_ascii_print(buf_str(&b)))
-		add(f, &f->flags, buf_str(&b));
+	/* A service reads more spellings than one; only what is surely harmless is. */
+	if (str_eqz(key, "BackupRetentionPeriod") && !is_count(value))
+		add(f, &f->flags, STR("BackupRetentionPeriod=0"));
+	if (str_eqz(key, "DeletionProtection") && !str_ieqz(value, "true"))
+		add(f, &f->flags, STR("DeletionProtection=false"));
+	if (str_eqz(key, "PubliclyAccessible") && !str_ieqz(value, "false"))
+		add(f, &f->flags, STR("PubliclyAccessible=true"));
 }
 
 /* --- forms ------------------------------------------------------------------------------- */
@@ -118,6 +135,7 @@ parameter(struct found *f, struct str key, struct str value)
 		add(f, &f->actions, value);
 		return;
 	}
+	f->odd = f->odd || is_of_signature(key);
 	accounts(f, value);
 	flag(f, key, value);
 	/* Only of the request itself: what stands deeper says how, or which to leave out. */
@@ -166,7 +184,7 @@ read_member(struct found *f, struct str key, const struct json *v)
 	if (json_type(v) == JSON_BOOL)
 		flag(f, key, json_bool(v) ? STR("true") : STR("false"));
 	if (json_type(v) == JSON_INT)
-		flag(f, key, json_int(v) == 0 ? STR("0") : STR("1"));
+		flag(f, key, json_int(v) <= 0 ? STR("0") : STR("1"));
 	if (json_type(v) == JSON_STRING)
 		flag(f, key, json_str(v));
 	if (!is_identifier(key))

@@ -422,4 +422,15 @@ for argv in (["log", "head", "--state=nowhere"], ["log", "head", "--st", "nowher
 r = run([CLI, "log", "head", "--k", "x", "nowhere"])
 tap.ok("No such file" in r.stdout, "a beginning that leads to one option alone is that one", r.stdout)
 
+# What was said did not arrive.
+for argv in (["version"], ["help"], ["policy", "check", os.path.join(TOP, "docs/examples/policy.json")]):
+    with open("/dev/full", "w", encoding="ascii") as full:
+        r = subprocess.run([CLI, *argv], stdout=full, stderr=subprocess.PIPE, check=False, timeout=60)
+    tap.ok(r.returncode == 2 and b"standard output: cannot be written: No space left" in r.stderr, "%s on a full disk is no success" % " ".join(argv), r)
+    reader, writer = os.pipe()
+    os.close(reader)
+    r = subprocess.run([CLI, *argv], stdout=writer, stderr=subprocess.PIPE, check=False, timeout=60)
+    os.close(writer)
+    tap.eq((r.returncode, r.stderr), (0, b""), "%s before one who reads no more is" % " ".join(argv))
+
 tap.done()

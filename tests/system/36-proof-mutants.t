@@ -233,7 +233,7 @@ audit/receipt.c ~ r.size <= r.seq || ~ ~ receipt_size
 common/str.c ~ || (s.n > 1 && s.p[0] == '0')) ~ ) ~ receipt_size_zero
 cmd/cmd_log_receipt.c ~ if (v->faults[i].seq <= r->seq) ~ if (false) ~ receipt_damaged
 cmd/cmd_log_receipt.c ~ if (v->config[0] != '\0') ~ if (false) ~ receipt_stranger
-cmd/cmd_log_receipt.c ~ !receipt_is_of(origin, str_z(keys.key[0].name))) ~ false) ~ receipt_other
+cmd/cmd_log_receipt.c ~ !receipt_is_of(origin, str_z(keys->key[0].name))) ~ false) ~ receipt_other
 cmd/cmd_log_receipt.c ~ if (v->size < r->size) ~ if (false) ~ receipt_set_back
 cmd/cmd_log_receipt.c ~ if (!hash_eq(&leaf, &r->leaf)) ~ if (false) ~ receipt_leaf
 audit/erasure.c ~ if (!str_eqz(r->type, "erasure")) ~ if (!str_has_prefix(r->type, "erasure")) ~ erasures
