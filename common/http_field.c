@@ -117,7 +117,8 @@ http_field_is_kept(struct str name)
 {
 	return http_name_is(name, "Host") || http_name_is(name, "Authorization") ||
 	       http_name_is(name, "Cookie") || http_name_is(name, "Expect") ||
-	       has_iprefix(name, "Content-") || has_iprefix(name, "X-Amz-") ||
+	       has_iprefix(name, "Content-") ||
+	       (has_iprefix(name, "X-Amz-") && !has_iprefix(name, "X-Amz-Meta-")) ||
 	       has_iprefix(name, "Sec-");
 }
 

@@ -66,10 +66,11 @@ o = outcome(a)
 tap.eq((a["request"]["effects"], a["decision"]["verdict"], a["request"]["input"]["relations"]), (["write"], "allow", ["public.t"]), "is a write to its table")
 tap.eq((o["copy"], o["rows"], o["tag"], o["status"]), ({"bytes": len(DATA), "sha256": hashlib.sha256(DATA).hexdigest()}, 3, "COPY 3", "ok"),
        "the outcome tells bytes, digest and rows")
-out = psql("copy public.never from stdin;\n1\n\\.\nselect 'then';\n")
+# Without data: what psql makes of the lines behind a COPY that is refused depends on its version.
+out = psql("copy public.never from stdin;\nselect 'then';\n")
 tap.ok("42501" in out and "rule never" in out and out.rstrip().endswith("then"), "a COPY into a forbidden table is refused, the session goes on", out)
 tap.eq(last_statement()["request"]["operation"], "query", "and recorded")
-out = psql("copy public.pay from stdin;\n1\n\\.\nselect 'then';\n")
+out = psql("copy public.pay from stdin;\nselect 'then';\n")
 tap.ok("0A000" in out and "the data cannot be shown before it is sent" in out and out.rstrip().endswith("then"), "where people would have to sign it is refused", out)
 a = [x for x in actions(operation="query") if x["request"]["input"]["relations"] == ["public.pay"]][-1]
 tap.eq((a["decision"]["verdict"], a["request"]["effects"], a["dispatch"]["sent"]), ("deny", ["opaque", "write"], False), "and recorded as that")

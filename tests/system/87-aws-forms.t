@@ -165,6 +165,7 @@ r = ask("PUT", "/logs/m", [sha(b"1"), ("x-amz-meta-a", "a   b\t c"), ("X-Amz-Met
 arrived = w.origins["s3"].arrivals[-1]
 tap.ok(r.status == 200 and len(w.services["s3"].verified) == 1 and not arrived.all("X-Amz-Meta-Hop") and not arrived.all("Date") and len(arrived.all("X-Amz-Date")) == 1,
        "AWS-01: fields twice, blanks, a field of the connection alone, a clock of 1970", (r.status, r.body, w.services["s3"].refused))
+refused(400, "Connection names", "a field that says what is done, taken away on the way", fields=[sha(b"hello"), ("X-Amz-Copy-Source", "logs/k"), ("Connection", "x-amz-copy-source")])
 
 # --- whose signature it is ------------------------------------------------------------------------------------------------
 put("k", [sha(b"1"), ("X-Amz-Security-Token", "client's own")], b"1", b"1", "AWS-01: a session token of the client's: taken away")
