@@ -147,12 +147,15 @@ static void
 tell_action(const struct record *r, struct told *t)
 {
 	struct str q = canon_get(r->data, "request"), d = canon_get(r->data, "decision");
+	struct str input = canon_get(q, "input");
 	struct buf *b = &t->title;
 
 	replay_put_value(b, canon_get(q, "operation"));
 	put_url(b, canon_get(q, "http"));
 	buf_put_z(b, " on ");
 	replay_put_value(b, canon_get(q, "target"));
+	if (str_eqz(canon_plain(canon_get(input, "kind")), "aws"))
+		replay_put_field(b, "does", canon_get(input, "relations"));
 	replay_put_field(b, "effects", canon_get(q, "effects"));
 	replay_put_field(b, "upgrade", canon_get(canon_get(q, "http"), "upgrade"));
 	replay_put_field(b, "body_bytes", canon_get(canon_get(q, "http"), "body_bytes"));

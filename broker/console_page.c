@@ -48,6 +48,10 @@ pending_row(struct buf *b, const struct json *o)
 		html_raw(b, "</span>");
 	}
 	html_raw(b, "</span><code>");
+	if (json_get(o, "does") != NULL) {
+		html_member(b, o, "does");
+		html_raw(b, " ");
+	}
 	html_text(b, json_str(json_get(o, "show")));
 	html_raw(b, "</code><span class=\"foot\">run of ");
 	html_member(b, o, "owner");

@@ -133,7 +133,7 @@ struct core_unmet {
 	int64_t at_us;
 	char action[CORE_ID_SIZE], target[POLICY_ID_MAX + 1];
 	uint32_t effects;
-	char slots[512], show[CORE_UNMET_SHOW + 1];
+	char slots[512], does[CORE_UNMET_SHOW + 1], show[CORE_UNMET_SHOW + 1];
 };
 
 #define CORE_EFFECTS_ANY UINT32_MAX

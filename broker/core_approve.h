@@ -131,4 +131,12 @@ void core_approve_state(struct core_request *rq, enum core_request_state s, cons
 struct core_request *core_approve_alloc(struct core_run *run);
 void core_approve_free_all(struct core_run *run);
 
+/*
+ * core_control.c: what is known of an action's name and what it names, for one line of a list
+ * ("rds:DeleteDBInstance prod-db"); "" where the text of the action says it. Of AWS alone: there
+ * the first line of a request is the same for every action.
+ */
+void core_request_does(
+    const struct policy *p, const char *target, const struct str *rels, size_t n, struct buf *out);
+
 #endif

@@ -18,6 +18,7 @@
 #include "broker/core_words.h"
 #include "common/log.h"
 #include "common/xalloc.h"
+#include "policy/resource.h"
 
 #include "common/banned.h"
 
@@ -162,6 +163,7 @@ mismatch(const struct core_run *run, const struct core_action *a)
 static void
 unmet_add(struct core_run *run, const struct core_from *f, const struct core_action *a)
 {
+	AUTO_BUF struct buf does = BUF(2 * RESOURCES_TEXT_MAX);
 	struct core_unmet *u;
 	size_t n = 0;
 
@@ -171,6 +173,8 @@ unmet_add(struct core_run *run, const struct core_from *f, const struct core_act
 	*u = (struct core_unmet){.at_us = a->now.us, .effects = a->effects};
 	memcpy(u->action, a->id, sizeof(u->action));
 	(void)snprintf(u->target, sizeof(u->target), "%s", core_from_target(f));
+	core_request_does(run->core->policy, u->target, a->rels, a->nrels, &does);
+	(void)snprintf(u->does, sizeof(u->does), "%.*s", STR_ARG(buf_str(&does)));
 	(void)snprintf(u->show, sizeof(u->show), "%.*s", CORE_UNMET_SHOW, a->show);
 	for (size_t i = 0; i < a->d.nslots && n < sizeof(u->slots); i++)
 		n += (size_t)snprintf(u->slots + n, sizeof(u->slots) - n, "%s%.*s:%u",
@@ -192,6 +196,8 @@ core_attempt_unmet(struct jcs *j, const struct core_run *run)
 		jcs_open(j, NULL);
 		jcs_z(j, "action", u->action);
 		jcs_z(j, "at", at);
+		if (u->does[0] != '\0')
+			jcs_str_lossy(j, "does", str_z(u->does));
 		jcs_str(j, "effects", buf_str(&effects));
 		jcs_str_lossy(j, "needs", str_z(u->slots));
 		jcs_z(j, "owner", run->owner);

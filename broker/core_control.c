@@ -23,6 +23,7 @@
 #include "broker/core_watch.h"
 #include "common/log.h"
 #include "common/xalloc.h"
+#include "policy/resource.h"
 
 #include "common/banned.h"
 
@@ -101,6 +102,43 @@ verb_runs(struct core_call *call, struct err *err)
 	return 0;
 }
 
+void
+core_request_does(
+    const struct policy *p, const char *target, const struct str *rels, size_t n, struct buf *out)
+{
+	const struct policy_target *t = p != NULL ? policy_target(p, str_z(target)) : NULL;
+	struct str last = STR("");
+
+	for (size_t i = 0; t != NULL && t->kind == TARGET_AWS && i < n; i++) {
+		struct str name = rels[i], action;
+
+		if (!str_cut(&name, '/', &action) || str_has_suffix(action, ":*") ||
+		    str_has_suffix(action, ":?"))
+			continue;
+		if (!str_eq(action, last))
+			buf_printf(out, "%s%.*s", buf_str(out).n != 0 ? " " : "", STR_ARG(action));
+		if (!str_eqz(name, "*"))
+			buf_printf(out, " %.*s", STR_ARG(name));
+		last = action;
+	}
+}
+
+static void
+put_does(struct jcs *j, const struct core_request *rq)
+{
+	AUTO_BUF struct buf b = BUF(2 * RESOURCES_TEXT_MAX);
+	AUTO_FREE struct str *rels = xcalloc(rq->nrels + 1, sizeof(*rels));
+	struct str s;
+
+	for (size_t i = 0; i < rq->nrels; i++)
+		rels[i] = str_z(rq->rels[i]);
+	core_request_does(rq->run->core->policy, rq->target, rels, rq->nrels, &b);
+	s = buf_str(&b);
+	if (s.n != 0)
+		jcs_str_lossy(
+		    j, "does", str_mem(s.p, s.n < PENDING_SHOW_MAX ? s.n : PENDING_SHOW_MAX));
+}
+
 static void
 pending_put(struct jcs *j, const struct core_request *rq)
 {
@@ -111,6 +149,7 @@ pending_put(struct jcs *j, const struct core_request *rq)
 	jcs_open(j, NULL);
 	jcs_time(j, "approve_by", rq->approve_by_us);
 	jcs_time(j, "asked", rq->not_before_us);
+	put_does(j, rq);
 	jcs_str(j, "effects", buf_str(&effects));
 	jcs_z(j, "id", rq->id);
 	put_missing(j, rq);

@@ -28,6 +28,33 @@ struct check {
 	bool key_known;
 };
 
+/* "any" is no role that people know: it stands in a statement where nobody's role counts. */
+static void
+say_roles(
+    const struct check *k, const struct lift *x, const struct policy_person *q, struct err *why)
+{
+	AUTO_BUF struct buf roles = BUF(1024);
+	bool any = !lift_roles(k->l->core->policy, x, k->s.decision, &roles);
+	const char *what = lift_decision_name(x->kind, k->s.decision);
+
+	if (any)
+		(void)err_set(why, ERR_SIGNATURE,
+		    "to %s this no role is asked for: leave --role away (\"%.*s\" was said)", what,
+		    STR_ARG(k->s.role));
+	else if (x->kind == LIFT_KIND_BREAKGLASS)
+		(void)err_set(why, ERR_SIGNATURE,
+		    "only who has role breakglass breaks the glass, and %.*s does not",
+		    STR_ARG(q->id));
+	else if (str_eqz(k->s.role, "any"))
+		(void)err_set(why, ERR_SIGNATURE,
+		    "to %s this takes a role (%.*s) that %.*s does not have", what,
+		    STR_ARG(buf_str(&roles)), STR_ARG(q->id));
+	else
+		(void)err_set(why, ERR_SIGNATURE,
+		    "role \"%.*s\" is not asked for (%.*s is), or %.*s does not have it",
+		    STR_ARG(k->s.role), STR_ARG(buf_str(&roles)), STR_ARG(q->id));
+}
+
 /* Rules of the policy on who may say this, when the signature itself is good. */
 static const char *
 reject_who(const struct check *k, const struct policy_person *q, struct err *why)
@@ -40,14 +67,7 @@ reject_who(const struct check *k, const struct policy_person *q, struct err *why
 	bool start = k->s.decision == LIFT_START;
 
 	if (!lift_role_fits(p, &x, k->s.decision, q, k->s.role)) {
-		if (start && l->kind == LIFT_KIND_BREAKGLASS)
-			(void)err_set(why, ERR_SIGNATURE,
-			    "only who has role breakglass breaks the glass, and %.*s does not",
-			    STR_ARG(q->id));
-		else
-			(void)err_set(why, ERR_SIGNATURE,
-			    "role \"%.*s\" is not asked for, or %.*s does not have it",
-			    STR_ARG(k->s.role), STR_ARG(q->id));
+		say_roles(k, &x, q, why);
 		return "role";
 	}
 	if (start && l->kind == LIFT_KIND_EXCEPTION && run != NULL && str_eqz(q->id, run->owner)) {

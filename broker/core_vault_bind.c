@@ -237,7 +237,7 @@ secret_check(const struct vault_bind *b, const struct vault_kind *k, struct str 
 }
 
 int
-vault_bind_check(const struct vault_bind *b, struct str secret, struct err *err)
+vault_place_check(const struct vault_bind *b, struct err *err)
 {
 	const struct vault_kind *k = vault_kind(b->kind);
 	int rc;
@@ -256,8 +256,15 @@ vault_bind_check(const struct vault_bind *b, struct str secret, struct err *err)
 	if (b->port == 0)
 		return err_set(err, ERR_INVALID, "credential %.*s: port must be from 1 to 65535",
 		    STR_ARG(b->name));
-	if ((rc = scheme_check(b, k, err)) != 0 || (rc = user_check(b, k, err)) != 0 ||
-	    (rc = field_check(b, k, err)) != 0)
+	if ((rc = scheme_check(b, k, err)) != 0 || (rc = user_check(b, k, err)) != 0)
 		return rc;
-	return secret_check(b, k, secret, err);
+	return field_check(b, k, err);
+}
+
+int
+vault_bind_check(const struct vault_bind *b, struct str secret, struct err *err)
+{
+	int rc = vault_place_check(b, err);
+
+	return rc != 0 ? rc : secret_check(b, vault_kind(b->kind), secret, err);
 }

@@ -40,6 +40,7 @@ struct vault_bind {
  * Of aws the host may be "*.NAME", all below two labels or more: an account has many names, and
  * what leaves is a signature, which is good for one request to one of them.
  */
+int vault_place_check(const struct vault_bind *b, struct err *err); /* all but the secret */
 int vault_bind_check(const struct vault_bind *b, struct str secret, struct err *err);
 
 /* Does what is bound to `bound` go to `host`? */

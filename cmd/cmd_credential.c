@@ -32,9 +32,13 @@ cred_usage(void)
 }
 
 static bool
-number(const char *text, uint64_t max, uint64_t *ret)
+number(const char *name, const char *text, uint64_t max, uint64_t *ret)
 {
-	return str_to_u64(str_z(text), max, ret);
+	if (str_to_u64(str_z(text), max, ret))
+		return true;
+	(void)fprintf(stderr, "cofferdam: %s must be a number up to %llu, is \"%s\"\n", name,
+	    (unsigned long long)max, text);
+	return false;
 }
 
 static bool
@@ -52,9 +56,9 @@ option_take(struct cred_args *a, int c)
 	case 'c': a->command = optarg; return true;
 	case 'P': a->path = optarg; return true;
 	case 'r': a->run = true; return true;
-	case 'p': return number(optarg, 65535, &a->port);
+	case 'p': return number("--port", optarg, 65535, &a->port);
 	case 'f':
-		if (!number(optarg, 1023, &fd))
+		if (!number("--fd", optarg, 1023, &fd))
 			return false;
 		a->fd = (int)fd;
 		return true;
@@ -205,7 +209,7 @@ cred_add(const struct cred_args *a, struct vault_file *f, struct err *err)
 		    "there is a credential \"%s\" already: `rotate` gives it a new secret; for "
 		    "another place `remove` it first",
 		    a->name);
-	if ((rc = bind_make(a, host, &b, err)) != 0 ||
+	if ((rc = bind_make(a, host, &b, err)) != 0 || (rc = vault_place_check(&b, err)) != 0 ||
 	    (rc = secret_take(a, b.kind.p, &s, err)) != 0 ||
 	    (rc = vault_put(f->vault, &b, s, err)) != 0)
 		return rc;

@@ -183,10 +183,14 @@ static const struct {
 	const char *words, *options;
 } others[] = {
     {"credential add",
-	"  --kind KIND         bearer, basic (with --user), header or query (with --field), or\n"
-	"                      postgresql-password (the default when there is no --url)\n"
+	"  --kind KIND         bearer, basic (with --user), header or query (with --field), aws, "
+	"or\n"
+	"                      postgresql-password (the default when there is no --url); the "
+	"secret\n"
+	"                      of aws is an access key: ID KEY [TOKEN]\n"
 	"  --url URL           origin of the target, as the policy says it; http for loopback "
-	"alone\n"
+	"alone;\n"
+	"                      of aws also https://*.NAME, for all hosts below NAME\n"
 	"  --target-host HOST  of postgresql-password: the target's host, as the policy says it\n"
 	"  --port N            and its port\n"
 	"  --user USER         user of postgresql-password (as the policy says it) and basic\n"

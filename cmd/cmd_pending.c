@@ -71,14 +71,26 @@ span(struct str time, bool until, char out[32])
 			 : "d");
 }
 
+/* The action and what it names, where the broker tells them, before its text. */
+static char *
+one_line(const struct json *r)
+{
+	struct str does = json_str(json_get(r, "does")), show = json_str(json_get(r, "show"));
+	AUTO_BUF struct buf b = BUF(does.n + show.n + 1);
+
+	buf_printf(&b, "%.*s%s", STR_ARG(does), does.n != 0 ? " " : "");
+	buf_put_str(&b, show);
+	return show_cut(buf_str(&b), SHOW_COLUMNS);
+}
+
 static void
 print_one(const struct json *r)
 {
 	const struct json *use_by = json_get(r, "use_by");
 	AUTO_FREE char *id = control_text(r, "id"), *state = control_text(r, "state"),
 		       *target = control_text(r, "target"), *effects = control_text(r, "effects"),
-		       *show = show_cut(json_str(json_get(r, "show")), SHOW_COLUMNS),
-		       *missing = control_list(r, "missing"), *owner = control_text(r, "owner"),
+		       *show = one_line(r), *missing = control_list(r, "missing"),
+		       *owner = control_text(r, "owner"),
 		       *until = control_text(r, use_by != NULL ? "use_by" : "approve_by");
 	char age[32], left[32];
 
@@ -95,7 +107,7 @@ print_unmet(const struct json *u)
 {
 	AUTO_FREE char *target = control_text(u, "target"), *effects = control_text(u, "effects"),
 		       *needs = control_text(u, "needs"), *owner = control_text(u, "owner"),
-		       *show = show_cut(json_str(json_get(u, "show")), SHOW_COLUMNS);
+		       *show = one_line(u);
 	char age[32];
 
 	span(json_str(json_get(u, "at")), false, age);

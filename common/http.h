@@ -108,6 +108,8 @@ bool http_protocol_is(struct str a, struct str b);
  * WebSocket GET, version 13 and a key of 16 bytes (RFC 6455 4.1)? *ret borrowed, as it was written.
  */
 bool http_upgrade_asks(const struct http_request *r, struct str *ret);
+/* Why it does not, static, for people; NULL: it does. */
+const char *http_upgrade_fault(const struct http_request *r, struct str *ret);
 /* Do the fields of a 101 agree to that protocol and to nothing else? */
 bool http_upgrade_agreed(const struct http_field *f, size_t n, struct str asked);
 

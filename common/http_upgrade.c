@@ -55,36 +55,70 @@ one_field(const struct http_field *f, size_t n, const char *name)
 	return found;
 }
 
-static bool
-websocket_asks(const struct http_request *r)
+static const char *
+websocket_fault(const struct http_request *r)
 {
 	const struct http_field *key = one_field(r->fields, r->nfields, HTTP_WEBSOCKET_KEY);
 	const struct http_field *version =
 	    one_field(r->fields, r->nfields, "Sec-WebSocket-Version");
 	AUTO_BUF struct buf nonce = BUF(64);
 
-	return str_eqz(r->method, "GET") && version != NULL && str_eqz(version->value, "13") &&
-	       key != NULL && key->value.n <= 32 && enc_unbase64(key->value, &nonce) &&
-	       nonce.n == NONCE_LEN;
+	if (!str_eqz(r->method, "GET"))
+		return "it asks for websocket by a method other than GET";
+	if (version == NULL || !str_eqz(version->value, "13"))
+		return "it asks for websocket without the one Sec-WebSocket-Version 13";
+	if (key == NULL || key->value.n > 32 || !enc_unbase64(key->value, &nonce) ||
+	    nonce.n != NONCE_LEN)
+		return "it asks for websocket without the one Sec-WebSocket-Key of 16 bytes";
+	return NULL;
+}
+
+static const char *
+protocol_fault(const struct http_field *f)
+{
+	if (f == NULL)
+		return "it does not ask for exactly one protocol in one Upgrade field";
+	if (!http_is_protocol(f->value))
+		return "its Upgrade field is not one protocol that may be switched to";
+	return NULL;
+}
+
+/* By the presence of Expect: the parser's word for it is of requests with content alone. */
+const char *
+http_upgrade_fault(const struct http_request *r, struct str *ret)
+{
+	const struct http_field *f = one_field(r->fields, r->nfields, "Upgrade");
+	bool content =
+	    r->body != HTTP_BODY_NONE && !(r->body == HTTP_BODY_LENGTH && r->length == 0);
+	const char *fault = protocol_fault(f);
+
+	*ret = STR_NONE;
+	if (fault != NULL)
+		return fault;
+	if (r->minor != 1)
+		return "it asks for another protocol by HTTP/1.0, which has no upgrades";
+	if (str_eqz(r->method, "HEAD"))
+		return "it asks for another protocol by HEAD";
+	if (r->form != HTTP_ORIGIN && r->form != HTTP_ABSOLUTE)
+		return "it asks for another protocol and names no path";
+	if (content)
+		return "it asks for another protocol and has content";
+	if (http_field_find(r->fields, r->nfields, "Expect") != NULL)
+		return "it asks for another protocol and has an Expect field";
+	if (!http_field_has(r->fields, r->nfields, "Connection", "upgrade"))
+		return "it has an Upgrade field that Connection does not name";
+	if (http_field_find(r->fields, r->nfields, "HTTP2-Settings") != NULL)
+		return "it asks for another protocol and has an HTTP2-Settings field";
+	if (str_ieqz(f->value, HTTP_WEBSOCKET) && (fault = websocket_fault(r)) != NULL)
+		return fault;
+	*ret = f->value;
+	return NULL;
 }
 
 bool
 http_upgrade_asks(const struct http_request *r, struct str *ret)
 {
-	const struct http_field *f = one_field(r->fields, r->nfields, "Upgrade");
-	bool content =
-	    r->body != HTTP_BODY_NONE && !(r->body == HTTP_BODY_LENGTH && r->length == 0);
-
-	*ret = STR_NONE;
-	if (f == NULL || !http_is_protocol(f->value) || r->minor != 1 || content || r->expect ||
-	    str_eqz(r->method, "HEAD") || (r->form != HTTP_ORIGIN && r->form != HTTP_ABSOLUTE) ||
-	    !http_field_has(r->fields, r->nfields, "Connection", "upgrade") ||
-	    http_field_find(r->fields, r->nfields, "HTTP2-Settings") != NULL)
-		return false;
-	if (str_ieqz(f->value, HTTP_WEBSOCKET) && !websocket_asks(r))
-		return false;
-	*ret = f->value;
-	return true;
+	return http_upgrade_fault(r, ret) == NULL;
 }
 
 bool

@@ -133,7 +133,7 @@ field_is(struct str name, const char *z)
 }
 
 static void
-doubt_fields(const struct http_request *r, struct http_view *v)
+doubt_fields(const struct policy_target *t, const struct http_request *r, struct http_view *v)
 {
 	static const struct {
 		const char *name, *why;
@@ -147,18 +147,20 @@ doubt_fields(const struct http_request *r, struct http_view *v)
 	    {"x-original-url", "a header names another path"},
 	    {"x-rewrite-url", "a header names another path"},
 	};
+	const char *why;
 
 	for (size_t i = 0; i < r->nfields; i++)
 		for (size_t k = 0; k < ARRAY_LEN(fields); k++)
 			if (field_is(r->fields[i].name, fields[k].name))
 				effects_http_doubt(v, EFFECT_opaque, fields[k].why);
-	if (r->upgrade && !v->upgrade)
-		effects_http_doubt(v, EFFECT_opaque, "it asks for another protocol");
+	if (r->upgrade && effects_upgrade(t, r, &why) == NULL)
+		effects_http_doubt(v, EFFECT_opaque, why);
 }
 
 /* path_fault: NULL, servers agree on what the path names. */
 static void
-doubt_request(const struct http_request *r, const char *path_fault, struct http_view *v)
+doubt_request(const struct policy_target *t, const struct http_request *r, const char *path_fault,
+    struct http_view *v)
 {
 	bool whole = r->form == HTTP_ORIGIN || r->form == HTTP_ABSOLUTE;
 
@@ -168,7 +170,7 @@ doubt_request(const struct http_request *r, const char *path_fault, struct http_
 		effects_http_doubt(v, EFFECT_invalid, path_fault);
 	if (r->form == HTTP_ASTERISK && !str_eqz(r->method, "OPTIONS"))
 		effects_http_doubt(v, EFFECT_invalid, "only OPTIONS may ask for \"*\"");
-	doubt_fields(r, v);
+	doubt_fields(t, r, v);
 	if (r->has_query && webform_query_overrides(r->query))
 		effects_http_doubt(v, EFFECT_opaque, "the query names another method");
 }
@@ -387,7 +389,7 @@ static void
 judge_on_http(const struct policy_target *t, const struct http_request *r, struct http_view *v)
 {
 	v->effects = method_effects(r->method);
-	doubt_request(r, http_path_fault(r->path), v);
+	doubt_request(t, r, http_path_fault(r->path), v);
 	if (v->fault == NULL && v->effects == EFFECT_delete && !delete_is_bounded(r))
 		v->effects |= EFFECT_bulk;
 	if (v->upgrade)
@@ -407,7 +409,7 @@ judge_on_reference(const struct policy_target *t, const struct http_request *r, 
 	    str_eqz(r->method, "POST") && listed_exactly(t->read_posts, t->nread_posts, r->path);
 
 	v->effects = search ? EFFECT_read : method_effects(r->method);
-	doubt_request(r, http_path_fault(r->path), v);
+	doubt_request(t, r, http_path_fault(r->path), v);
 	if (v->fault != NULL)
 		return;
 	if (search)
@@ -425,7 +427,7 @@ judge_on_kind(const struct policy_target *t, const struct http_request *r, struc
 	const char *fault =
 	    t->kind == TARGET_AWS ? effects_aws_path_fault(t, r) : http_path_fault(r->path);
 
-	doubt_request(r, fault, &doubts);
+	doubt_request(t, r, fault, &doubts);
 	v->fault = doubts.fault;
 	v->effects = EFFECT_invalid;
 	if (r->form == HTTP_ASTERISK || fault != NULL) {
@@ -451,7 +453,8 @@ judge_on_kind(const struct policy_target *t, const struct http_request *r, struc
 void
 effects_http(const struct policy_target *t, const struct http_request *r, struct http_view *ret)
 {
-	const struct policy_upgrade *u = effects_upgrade(t, r);
+	const char *why;
+	const struct policy_upgrade *u = effects_upgrade(t, r, &why);
 	struct http_view v = {.statements = 1, .upgrade = u != NULL};
 
 	if (t == NULL || t->kind == TARGET_HTTP)

@@ -17,15 +17,23 @@ has_path(const struct policy_target *t, struct str path)
 }
 
 const struct policy_upgrade *
-effects_upgrade(const struct policy_target *t, const struct http_request *r)
+effects_upgrade(const struct policy_target *t, const struct http_request *r, const char **ret_why)
 {
 	struct str protocol;
 
-	if (t == NULL || t->nupgrades == 0 || !http_upgrade_asks(r, &protocol) ||
-	    !has_path(t, r->path))
+	*ret_why = "it asks for another protocol, and the target has no `upgrade`";
+	if (t == NULL || t->nupgrades == 0)
+		return NULL;
+	*ret_why = http_upgrade_fault(r, &protocol);
+	if (*ret_why != NULL)
+		return NULL;
+	*ret_why = "it asks for another protocol on a path that is not in the target's "
+		   "`upgrade_paths`";
+	if (!has_path(t, r->path))
 		return NULL;
 	for (size_t i = 0; i < t->nupgrades; i++)
 		if (http_protocol_is(t->upgrades[i].protocol, protocol))
 			return &t->upgrades[i];
+	*ret_why = "it asks for another protocol than the target's `upgrade` names";
 	return NULL;
 }

@@ -250,6 +250,28 @@ lift_role_fits(const struct policy *p, const struct lift *l, enum lift_decision 
 	return str_eqz(role, ROLE_GLASS) && policy_person_has_role(q, role);
 }
 
+bool
+lift_roles(const struct policy *p, const struct lift *l, enum lift_decision d, struct buf *out)
+{
+	const struct strs *freeze = &p->emergency.freeze_roles;
+	struct policy_slot slots[POLICY_SLOTS_MAX];
+	size_t n = 0;
+
+	if (l->kind == LIFT_KIND_FREEZE) {
+		for (size_t i = 0; i < freeze->n; i++)
+			buf_printf(out, "%s%.*s", i != 0 ? ", " : "", STR_ARG(freeze->v[i]));
+		return freeze->n != 0;
+	}
+	if (d != LIFT_START)
+		return false;
+	if (l->kind == LIFT_KIND_EXCEPTION && lift_slots(p, l, slots, &n))
+		for (size_t i = 0; i < n; i++)
+			buf_printf(out, "%s%.*s", i != 0 ? ", " : "", STR_ARG(slots[i].role));
+	else
+		buf_put_z(out, ROLE_GLASS);
+	return true;
+}
+
 /* --- what may be asked for ------------------------------------------------------------ */
 
 static int

@@ -77,5 +77,8 @@ bool lift_slots(const struct policy *p, const struct lift *l,
  * "any". */
 bool lift_role_fits(const struct policy *p, const struct lift *l, enum lift_decision d,
     const struct policy_person *q, struct str role);
+/* The roles that may, "a, b", for people. False: nobody's role counts, the statement says "any". */
+bool lift_roles(
+    const struct policy *p, const struct lift *l, enum lift_decision d, struct buf *out);
 
 #endif

@@ -81,6 +81,17 @@ for url in ("api.test", "ftp://api.test", "https://u@api.test", "https://api.tes
 refused("already", "a name that is taken", "add", "api-token", "--kind", "bearer", "--url", "https://other.test")
 tap.eq(listed("api-token")[2], "https://api.test:443", "and it stays where it was bound")
 
+for part, args in (("--url", ("x", "--kind", "bearer", "--url", "api.test")), ("credential name", ("a b", "--kind", "bearer", "--url", "https://a.test")),
+                   ("needs a user", ("x", "--kind", "basic", "--url", "https://a.test")),
+                   ("clear text", ("x", "--kind", "bearer", "--url", "http://a.test")), ("empty", ("x", "--kind", "bearer", "--url", "https://a.test"))):
+    refused(part, "without a secret, too, what is wrong is said: %s" % part, "add", *args, secret="")
+r = cred("add", "x", "--kind", "bearer", "--url", "http://a.test", "--command", "touch asked; echo secret", secret=None)
+tap.ok(r.returncode != 0 and not os.path.exists("asked"), "a password manager is not asked for what could not be taken", r.stdout)
+refused('--fd must be a number up to 1023, is "abc"', "a descriptor that is none", "rotate", "api-token", "--fd", "abc", secret=None)
+refused('--port must be a number up to 65535, is "65536"', "a port that is none", "add", "x", "--target-host", "h", "--port", "65536", "--user", "u")
+helped = run([CLI, "credential", "add", "--help"]).stdout
+tap.ok(" aws, or\n" in helped and "ID KEY [TOKEN]" in helped and "https://*.NAME" in helped, "--help knows of kind aws and *.NAME", helped)
+
 # --- where a secret comes from ----------------------------------------------------------
 refused("usage", "a secret as an argument is a usage error", "add", "x", "hunter2", "--kind", "bearer", "--url",
         "https://api.test")

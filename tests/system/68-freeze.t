@@ -184,7 +184,9 @@ r = freeze("--reason", "x", person="dana")
 tap.ok(r.returncode != 0 and "role" in r.stdout, "with roles in the policy others may not", r.stdout)
 fid = started(freeze("--reason", "x", person="omar"))
 tap.ok(fid, "a person of the role may")
-tap.ok(lift(fid, "dana").returncode != 0, "others do not lift it either")
+r = lift(fid, "dana")
+tap.ok(r.returncode != 0 and "to lift this takes a role (oncall) that dana does not have" in r.stdout and 'role "any"' not in r.stdout,
+       "others do not lift it either, and hear which role it takes", r.stdout)
 tap.eq([lift(fid, p).returncode for p in ("olivia", "omar")], [0, 0], "two of the role do")
 r = run([CLI, "policy", "check", "/dev/stdin"], stdin=None, input=json.dumps(
     dict(json.load(open(st.policy_file)), emergency={"freeze": ["dba"]})))

@@ -3,6 +3,7 @@
 what the policy says of their names. Requests to AWS go unsigned here; 86-aws-sign.t has them signed."""
 import json
 import os
+import re
 import shutil
 import sys
 
@@ -60,6 +61,9 @@ shown = st.cli("show", rid).stdout
 tap.ok("SkipFinalSnapshot=true" in shown and "DeleteAutomatedBackups=true" in shown, "INC-04: people see both dangerous flags", shown)
 r = aws(rds, "rds", "delete-db-cluster", "--db-cluster-identifier", "prod", "--skip-final-snapshot")
 other = next(i for i in st.pending() if i != rid)
+lines = [x.strip() for x in st.cli("pending").stdout.splitlines() if "POST https://" in x]
+tap.eq(sorted(x.split(" POST https://")[0] for x in lines), ["rds:DeleteDBCluster prod", "rds:DeleteDBInstance prod"], "pending says which action each is, and of what")
+tap.ok(re.search(r"does \S*rds:DeleteDBInstance/prod", st.cli("replay", "timeline").stdout), "so does the timeline", st.cli("replay", "timeline").stdout[-600:])
 for p in ("dana", "omar"):
     st.sign("approve", other, p)
 r = aws(rds, *DELETE)

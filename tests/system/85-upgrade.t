@@ -239,15 +239,21 @@ BAD = {
     "with a body": ask("/echo", host, fields=[("Content-Length", "5")]) + b"hello",
     "with chunks": ask("/echo", host, fields=[("Transfer-Encoding", "chunked")]) + b"5\r\nhello\r\n0\r\n\r\n",
     "in HTTP/1.0": ask("/echo", host).replace(b"HTTP/1.1", b"HTTP/1.0"),
+    "with Expect": ask("/echo", host, fields=[("Expect", "100-continue")]),
     "with another method in a header": ask("/echo", host, fields=[("X-HTTP-Method-Override", "DELETE")]),
     "with a token of its own": ask("/echo", host, fields=[("Authorization", "Bearer found-somewhere")]),
     "with a token in the subprotocols": ask("/echo", host, fields=[("Sec-WebSocket-Protocol", "base64url.bearer.authorization.k8s.io.ZXhhbXBsZQ, v4.channel.k8s.io")]),
 }
+WHY = {"on a path that is not allowed": "upgrade_paths", "with HTTP2-Settings": "HTTP2-Settings", "to TLS": "may be switched to",
+       "to a protocol that is not named": "than the target's `upgrade` names", "in two fields": "exactly one protocol", "without Connection": "Connection does not name",
+       "with a short key": "Sec-WebSocket-Key", "of another version": "Sec-WebSocket-Version 13", "by POST": "other than GET", "with a body": "has content",
+       "in HTTP/1.0": "HTTP/1.0", "with Expect": "an Expect field"}
 for what, piece in BAD.items():
     x = to()
     x.send(piece)
     a = x.answer()
     tap.ok(a.status in (400, 403) and not arrived(), "NET-10: an upgrade %s: %d, and no upstream contact" % (what, a.status), (a, arrived()))
+    tap.ok(WHY.get(what, "").encode() in a.body, "NET-10: the refusal says why: %s" % WHY.get(what, "-"), a.body)
     tap.eq(last()["decision"]["verdict"], "deny", "NET-10: on the record as a denial")
 x = start("plain")
 tap.ok(status(x) == 403 and not arrived(), "NET-10: a target that says nothing of upgrades has none", x.a)

@@ -287,6 +287,42 @@ an_upgrade_does_what_the_policy_says_where_it_says_so(void **state UNUSED)
 }
 
 static void
+assert_fault(const char *target, const char *line, const char *fields, const char *words)
+{
+	struct http_view v = view_of(target, line, fields);
+
+	if (v.fault == NULL || strstr(v.fault, words) == NULL)
+		fail_msg("%s: \"%s\", not \"%s\"", line, v.fault != NULL ? v.fault : "", words);
+}
+
+#define WS_OF(key, version)                                                            \
+	"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: " version \
+	"\r\nSec-WebSocket-Key: " key "\r\n"
+#define KEY "dGhlIHNhbXBsZSBub25jZQ=="
+
+static void
+an_upgrade_that_does_not_pass_says_why(void **state UNUSED)
+{
+	assert_null(view_of("chat", "GET /live", WS).fault);
+	assert_null(view_of("chat", "POST /live", SPDY "Content-Length: 0\r\n").fault);
+	assert_fault("api", "GET /live", WS, "the target has no `upgrade`");
+	assert_fault(
+	    "chat", "GET /other", WS, "a path that is not in the target's `upgrade_paths`");
+	assert_fault("any", "GET /live", SPDY, "than the target's `upgrade` names");
+	assert_fault("chat", "POST /live", WS "Content-Length: 0\r\n", "method other than GET");
+	assert_fault("chat", "GET /live", WS_OF(KEY, "8"), "Sec-WebSocket-Version 13");
+	assert_fault("chat", "GET /live", WS_OF("c2hvcnQ=", "13"), "Sec-WebSocket-Key of 16 bytes");
+	assert_fault("chat", "POST /live", SPDY "Content-Length: 1\r\n", "and has content");
+	assert_fault("chat", "GET /live", WS "Expect: 100-continue\r\n", "has an Expect field");
+	assert_fault("chat", "GET /live", WS "HTTP2-Settings: A\r\n", "an HTTP2-Settings field");
+	assert_fault("chat", "GET /live", "Upgrade: websocket\r\n", "Connection does not name");
+	assert_fault("chat", "GET /live", WS "Upgrade: spdy/3.1\r\n", "exactly one protocol");
+	assert_fault("chat", "GET /live", "Connection: Upgrade\r\nUpgrade: h2c\r\n",
+	    "not one protocol that may be switched to");
+	assert_fault("chat", "HEAD /live", SPDY, "by HEAD");
+}
+
+static void
 a_request_that_is_not_well_formed_is_invalid_beside_its_claim(void **state UNUSED)
 {
 	struct http_view v;
@@ -509,6 +545,7 @@ main(void)
 	    cmocka_unit_test(another_method_in_the_query_is_opaque),
 	    cmocka_unit_test(an_upgrade_is_opaque),
 	    cmocka_unit_test(an_upgrade_does_what_the_policy_says_where_it_says_so),
+	    cmocka_unit_test(an_upgrade_that_does_not_pass_says_why),
 	    cmocka_unit_test(a_request_that_is_not_well_formed_is_invalid_beside_its_claim),
 	    cmocka_unit_test(a_listed_post_reads_and_a_listed_get_writes),
 	    cmocka_unit_test(a_call_of_a_model_reads),

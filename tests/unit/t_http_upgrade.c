@@ -49,6 +49,8 @@ one_protocol_is_asked_for_in_one_way(void **state UNUSED)
 	assert_asks("GET / HTTP/1.0\r\nHost: a.test\r\n" WS "\r\n", NULL);
 	assert_asks(POST(UP "SPDY/3.1\r\nContent-Length: 1\r\n"), NULL);
 	assert_asks(POST(UP "SPDY/3.1\r\nTransfer-Encoding: chunked\r\n"), NULL);
+	assert_asks(POST(UP "SPDY/3.1\r\nContent-Length: 0\r\nExpect: 100-continue\r\n"), NULL);
+	assert_asks(GET(WS "Expect: 100-continue\r\n"), NULL);
 	assert_asks("HEAD / HTTP/1.1\r\nHost: a.test\r\n" UP "SPDY/3.1\r\n\r\n", NULL);
 }
 
