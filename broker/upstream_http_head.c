@@ -7,36 +7,12 @@
 
 #include <curl/curl.h>
 
+#include "common/hash.h"
 #include "common/log.h"
 
 #include "common/banned.h"
 
 #define FIELD_MAX (HTTP_HEAD_MAX + 2 * UINT16_MAX)
-
-static int
-hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c = (char)(c | 0x20);
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-static void
-unescape(struct str s, struct buf *out)
-{
-	for (size_t i = 0; i < s.n; i++) {
-		int hi = i + 2 < s.n && s.p[i] == '%' ? hex_digit(s.p[i + 1]) : -1;
-		int lo = hi >= 0 ? hex_digit(s.p[i + 2]) : -1;
-
-		if (lo < 0) {
-			buf_put_c(out, s.p[i]);
-			continue;
-		}
-		buf_put_c(out, (char)(hi << 4 | lo));
-		i += 2;
-	}
-}
 
 static bool
 has_parameter(struct str target, struct str name)
@@ -52,7 +28,7 @@ has_parameter(struct str target, struct str name)
 			one = target;
 		if (!str_cut(&one, '=', &key))
 			key = one;
-		unescape(key, &plain);
+		enc_unpercent(&plain, key);
 		if (str_eq(buf_str(&plain), name))
 			return true;
 	}

@@ -72,15 +72,6 @@ sigv4_key(const struct sigv4_scope *scope, struct str secret, uint8_t ret[static
 
 /* --- escapes --------------------------------------------------------------------- */
 
-static int
-hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c = (char)(c | 0x20);
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* UriEncode() of the reference: all but unreserved characters (RFC 3986), and '/' if it may. */
 static void
 put_escaped(struct buf *out, uint8_t c, bool slash)
@@ -98,16 +89,11 @@ put_escaped(struct buf *out, uint8_t c, bool slash)
 static void
 put_again(struct buf *out, struct str s, bool slash)
 {
-	for (size_t i = 0; i < s.n; i++) {
-		int hi = i + 2 < s.n && s.p[i] == '%' ? hex_digit(s.p[i + 1]) : -1;
-		int lo = hi >= 0 ? hex_digit(s.p[i + 2]) : -1;
+	AUTO_BUF struct buf plain = BUF(s.n);
 
-		int c = lo >= 0 ? hi << 4 | lo : (uint8_t)s.p[i];
-
-		if (lo >= 0)
-			i += 2;
-		put_escaped(out, (uint8_t)c, slash);
-	}
+	enc_unpercent(&plain, s);
+	for (size_t i = 0; i < plain.n; i++)
+		put_escaped(out, plain.p[i], slash);
 }
 
 /* --- path ------------------------------------------------------------------------ */

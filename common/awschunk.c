@@ -6,22 +6,14 @@
 
 #include <string.h>
 
+#include "common/hash.h"
+
 #include "common/banned.h"
 
 enum { LINE = 0, CONTENT, CR, LF, END };
 
 #define EXTENSION ";chunk-signature="
 #define SIGNATURE_LEN 64
-
-static int
-hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
 
 void
 awschunk_init(struct awschunk *c)
@@ -41,14 +33,14 @@ read_line(struct awschunk *c, struct str line, struct err *err)
 	    !str_has_prefix(str_mem(line.p + digits.n, line.n - digits.n), EXTENSION))
 		return err_set(err, ERR_SYNTAX, "a chunk without size and signature");
 	for (size_t i = 0; i < digits.n; i++) {
-		if (hex_digit(digits.p[i]) < 0)
+		if (enc_hex_digit(digits.p[i]) < 0)
 			return err_set(err, ERR_SYNTAX, "the size of a chunk is no number");
-		size = size << 4 | (uint64_t)hex_digit(digits.p[i]);
+		size = size << 4 | (uint64_t)enc_hex_digit(digits.p[i]);
 		if (size > AWSCHUNK_SIZE_MAX)
 			return err_set(err, ERR_SYNTAX, "a chunk of over 2^40 bytes");
 	}
 	for (size_t i = line.n - SIGNATURE_LEN; i < line.n; i++)
-		if (hex_digit(line.p[i]) < 0)
+		if (enc_hex_digit(line.p[i]) < 0)
 			return err_set(err, ERR_SYNTAX, "the signature of a chunk is none");
 	c->left = size;
 	c->line = size == 0; /* from here on: whether it is the last one */

@@ -161,6 +161,27 @@ enc_percent_of(struct buf *out, struct str s, const char *too)
 	}
 }
 
+int
+enc_hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c = (char)(c | 0x20);
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+void
+enc_unpercent(struct buf *out, struct str s)
+{
+	for (size_t i = 0; i < s.n; i++) {
+		int hi = i + 2 < s.n && s.p[i] == '%' ? enc_hex_digit(s.p[i + 1]) : -1;
+		int lo = hi >= 0 ? enc_hex_digit(s.p[i + 2]) : -1;
+
+		buf_put_c(out, lo >= 0 ? (char)(hi << 4 | lo) : s.p[i]);
+		i += lo >= 0 ? 2 : 0;
+	}
+}
+
 void
 rand_bytes(void *p, size_t n)
 {

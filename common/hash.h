@@ -34,6 +34,9 @@ void enc_base32(struct buf *out, struct str s);
 void enc_percent(struct buf *out, struct str s);
 /* And what stands in `too`, which must hold '%'. */
 void enc_percent_of(struct buf *out, struct str s, const char *too);
+/* "%" and two hex digits is a byte; all else stands as it is. */
+void enc_unpercent(struct buf *out, struct str s);
+int enc_hex_digit(char c); /* its value, in either case; -1: none */
 /* Kernel randomness (getrandom); dies when there is none. */
 void rand_bytes(void *p, size_t n);
 

@@ -9,6 +9,7 @@
 #include "policy/effects_http_path.h"
 #include "policy/webform.h"
 
+#include "common/hash.h"
 #include "common/http_head.h"
 
 #include "common/banned.h"
@@ -273,18 +274,6 @@ by_target(const struct http_request *r, const struct http_field *f, const struct
 	}
 }
 
-/* Names are compared as the service reads them: unescaped once. */
-static void
-put_unescaped(struct buf *out, struct str s)
-{
-	for (size_t i = 0; i < s.n; i++) {
-		int c = s.p[i] == '%' && s.n - i > 2 ? webform_hex(s.p + i + 1, 2) : -1;
-
-		buf_put_c(out, c >= 0 ? (char)c : s.p[i]);
-		i += c >= 0 ? 2 : 0;
-	}
-}
-
 /* What the copy is made of: "BUCKET/KEY", with or without '/' before it, and a version. */
 static void
 name_source(struct str value, struct str action, struct http_view *v)
@@ -294,7 +283,7 @@ name_source(struct str value, struct str action, struct http_view *v)
 
 	if (str_cut(&path, '?', &name) && !str_has_prefix(path, "versionId="))
 		doubt(v, "a source that is no name of an object");
-	put_unescaped(&b, str_has_prefix(name, "/") ? str_mem(name.p + 1, name.n - 1) : name);
+	enc_unpercent(&b, str_has_prefix(name, "/") ? str_mem(name.p + 1, name.n - 1) : name);
 	name = buf_str(&b);
 	if (buf_over(&b) || !str_is_utf8(name) || memchr(name.p, '/', name.n) == NULL)
 		doubt(v, "a source that is no name of an object");
@@ -342,7 +331,7 @@ by_path(const struct http_request *r, const struct whose *w, struct str bucket, 
 	if (bucket.n != 0)
 		buf_printf(&path, "/%.*s", STR_ARG(bucket));
 	if (bucket.n == 0 || !str_eqz(r->path, "/"))
-		put_unescaped(&path, r->path);
+		enc_unpercent(&path, r->path); /* names are what the service reads */
 	a = aws_rest_find(w->service, r->method, buf_str(&path), r->has_query ? r->query : STR(""),
 	    &name, &first);
 	if (name != NULL && str_eqz(w->service, "s3"))
