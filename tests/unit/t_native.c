@@ -565,7 +565,7 @@ a_hundred_starts_leave_nothing(void **state UNUSED)
 	fds = count("/proc/self/fd");
 	mounts = xstrdup(get("/proc/self/mountinfo"));
 	for (int i = 0; i < 100; i++) {
-		struct backend_box b;
+		struct backend_box b = {.inside = -1};
 		struct err e = {0};
 
 		if (backend_native.start(&s, &b, &e) != 0)
