@@ -15,7 +15,7 @@ trap 'rm -rf "$tmp"' EXIT
 q() {
 	psql -XAtq -v ON_ERROR_STOP=1 -c "$1"
 }
-version=$(q "SELECT split_part(current_setting('server_version'), ' ', 1)")
+version=$(q "SELECT split_part(current_setting('server_version'), '.', 1)")
 sed -n 's/^FN("\([^"]*\)".*/\1/p' "$effects" | sort >"$tmp/known"
 sed -n 's/^FN("\([^"]*\)", NONE).*/\1/p' "$effects" | sort >"$tmp/harmless"
 
