@@ -197,7 +197,7 @@ read_expect(struct http_request *r, struct err *err)
 static int
 check_single(const struct http_request *r, struct err *err)
 {
-	static const char *const single[] = {"Authorization", "Content-Type"};
+	static const char *const single[] = {"Authorization", "Content-Encoding", "Content-Type"};
 
 	for (size_t i = 0; i < ARRAY_LEN(single); i++)
 		if (http_field_count(r->fields, r->nfields, single[i]) > 1)
