@@ -10,6 +10,8 @@
 
 #include "common/xalloc.h"
 
+#include "common/hash.h"
+
 #include "common/banned.h"
 
 void
@@ -83,15 +85,6 @@ e2b_body_json(struct e2b_request *q, size_t max, struct json_doc **ret)
 
 /* --- the query ------------------------------------------------------------------------- */
 
-static int
-hex_of(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c = (char)(c | 32);
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 bool
 e2b_unescape(struct str s, bool plus, struct buf *ret)
 {
@@ -102,7 +95,8 @@ e2b_unescape(struct str s, bool plus, struct buf *ret)
 			buf_put_c(ret, plus && s.p[i] == '+' ? ' ' : s.p[i]);
 			continue;
 		}
-		if (s.n - i < 3 || (hi = hex_of(s.p[i + 1])) < 0 || (lo = hex_of(s.p[i + 2])) < 0)
+		if (s.n - i < 3 || (hi = enc_hex_digit(s.p[i + 1])) < 0 ||
+		    (lo = enc_hex_digit(s.p[i + 2])) < 0)
 			return false;
 		buf_u8(ret, (uint8_t)(hi << 4 | lo));
 		i += 2;

@@ -151,23 +151,14 @@ refuse_payload(struct core_http *h, struct str word)
 	core_http_refuse(h, 501, UNSUPPORTED, z);
 }
 
-static bool
-is_twice(const struct core_http *h, const struct http_field *f, const char *name)
-{
-	for (size_t i = 0; i < h->req->nfields; i++)
-		if (&h->req->fields[i] != f && http_name_is(h->req->fields[i].name, name))
-			return true;
-	return false;
-}
-
 static void
 read_chunked(struct core_http *h)
 {
 	static const char name[] = "X-Amz-Decoded-Content-Length";
-	const struct http_field *f = http_field_find(h->req->fields, h->req->nfields, name);
+	const struct http_field *f = http_field_only(h->req->fields, h->req->nfields, name);
 
 	h->aws->payload = CORE_AWS_CHUNKED;
-	if (f == NULL || is_twice(h, f, name) || !str_to_u64(f->value, INT64_MAX, &h->aws->length))
+	if (f == NULL || !str_to_u64(f->value, INT64_MAX, &h->aws->length))
 		core_http_refuse(h, 400, "invalid_request",
 		    "signed chunks need one X-Amz-Decoded-Content-Length");
 	else if (h->body == CORE_BODY_NONE)
@@ -183,7 +174,7 @@ read_payload(struct core_http *h)
 
 	if (f == NULL)
 		return;
-	if (is_twice(h, f, name))
+	if (http_field_only(h->req->fields, h->req->nfields, name) == NULL)
 		core_http_refuse(
 		    h, 400, "invalid_request", "X-Amz-Content-Sha256 stands there twice");
 	else if (hash_from_hex(f->value, &a->hash))

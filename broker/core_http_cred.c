@@ -14,6 +14,8 @@
 #include "common/xalloc.h"
 #include "policy/webform.h"
 
+#include "common/hash.h"
+
 #include "common/banned.h"
 
 struct scan {
@@ -251,21 +253,12 @@ fields_scan(struct scan *s)
 
 /* --- target ---------------------------------------------------------------------- */
 
-static int
-hex_of(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c = (char)(c | 0x20);
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 void
 core_http_unescape(struct str s, struct buf *out)
 {
 	for (size_t i = 0; i < s.n; i++) {
-		int hi = s.p[i] == '%' && i + 2 < s.n ? hex_of(s.p[i + 1]) : -1;
-		int lo = hi >= 0 ? hex_of(s.p[i + 2]) : -1;
+		int hi = s.p[i] == '%' && i + 2 < s.n ? enc_hex_digit(s.p[i + 1]) : -1;
+		int lo = hi >= 0 ? enc_hex_digit(s.p[i + 2]) : -1;
 
 		if (lo >= 0) {
 			buf_put_c(out, (char)(hi << 4 | lo));

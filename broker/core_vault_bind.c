@@ -169,11 +169,8 @@ vault_host_covers(struct str bound, struct str host)
 {
 	struct str end = str_mem(bound.p + 1, bound.n != 0 ? bound.n - 1 : 0), tail = host;
 
-	if (!str_has_prefix(bound, "*.")) {
-		AUTO_FREE char *z = str_dup(bound);
-
-		return str_ieqz(host, z);
-	}
+	if (!str_has_prefix(bound, "*."))
+		return str_ieq(host, bound);
 	if (host.n <= end.n)
 		return false;
 	tail = str_mem(host.p + host.n - end.n, end.n);

@@ -137,18 +137,6 @@ aws_signer_key(const struct aws_signer *s)
 
 /* --- the body -------------------------------------------------------------------- */
 
-/* The one of that name; two of them are none. */
-static const struct http_field *
-only(const struct upstream_lease *l, const char *name)
-{
-	const struct http_field *f = http_field_find(l->fields, l->nfields, name);
-
-	for (size_t i = 0; f != NULL && i < l->nfields; i++)
-		if (&l->fields[i] != f && http_name_is(l->fields[i].name, name))
-			return NULL;
-	return f;
-}
-
 static bool
 is_streamed(const struct upstream_lease *l)
 {
@@ -194,7 +182,8 @@ payload_unsigned(const struct upstream_lease *l, struct str word, struct err *er
 static bool
 decoded_length(const struct upstream_lease *l, uint64_t *ret)
 {
-	const struct http_field *f = only(l, "X-Amz-Decoded-Content-Length");
+	const struct http_field *f =
+	    http_field_only(l->fields, l->nfields, "X-Amz-Decoded-Content-Length");
 
 	return f != NULL && str_to_u64(f->value, INT64_MAX, ret);
 }
@@ -204,7 +193,7 @@ static int
 payload(struct aws_signer *s, const struct upstream_lease *l, struct body *b, struct str *word,
     bool *added, struct err *err)
 {
-	const struct http_field *f = only(l, "X-Amz-Content-Sha256");
+	const struct http_field *f = http_field_only(l->fields, l->nfields, "X-Amz-Content-Sha256");
 	uint64_t length;
 	int rc;
 

@@ -222,8 +222,7 @@ is_ours(const struct upstream_lease *l, struct str name)
 {
 	return http_name_is(name, "Host") || http_name_is(name, "Content-Length") ||
 	       http_name_is(name, "Expect") || http_field_is_hop(l->fields, l->nfields, name) ||
-	       (l->credential == LEASE_HEADER && l->field.n == name.n && name.n != 0 &&
-		   strncasecmp(l->field.p, name.p, name.n) == 0) ||
+	       (l->credential == LEASE_HEADER && name.n != 0 && str_ieq(l->field, name)) ||
 	       ((l->credential == LEASE_BEARER || l->credential == LEASE_BASIC) &&
 		   http_name_is(name, "Authorization")) ||
 	       (l->credential == LEASE_AWS && aws_field_is_ours(name));

@@ -104,12 +104,6 @@ rerun_answers_free(struct rerun_answers *a)
 	free(a);
 }
 
-static bool
-host_eq(struct str a, struct str b)
-{
-	return a.n == b.n && strncasecmp(a.p, b.p, a.n) == 0;
-}
-
 struct rerun_entry *
 rerun_answers_next(struct rerun_answers *a, enum rerun_kind kind, struct str host, uint32_t port,
     bool (*is)(const void *arg, const struct rerun_entry *e), const void *arg)
@@ -117,7 +111,7 @@ rerun_answers_next(struct rerun_answers *a, enum rerun_kind kind, struct str hos
 	for (size_t i = 0; a != NULL && i < a->n; i++) {
 		struct rerun_entry *e = &a->v[i];
 
-		if (e->served || e->kind != kind || e->port != port || !host_eq(e->host, host) ||
+		if (e->served || e->kind != kind || e->port != port || !str_ieq(e->host, host) ||
 		    !is(arg, e))
 			continue;
 		e->served = true;

@@ -11,6 +11,8 @@
 #include "broker/upstream_scrub_int.h"
 #include "common/xalloc.h"
 
+#include "common/hash.h"
+
 #include "common/banned.h"
 
 #define WAIT_HIGH ((size_t)128 << 10) /* over twice the longest form with all of it escaped */
@@ -109,22 +111,13 @@ unit(struct scrub *s, struct decoder *d, uint8_t byte, uint64_t from, uint64_t t
 	d->nactive = kept;
 }
 
-static int
-hex_value(uint8_t c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static uint32_t
 hex_of(const uint8_t *p, size_t n)
 {
 	uint32_t v = 0;
 
 	for (size_t i = 0; i < n; i++)
-		v = v << 4 | (uint32_t)hex_value(p[i]);
+		v = v << 4 | (uint32_t)enc_hex_digit((char)p[i]);
 	return v;
 }
 
@@ -178,7 +171,7 @@ percent(struct scrub *s, struct decoder *d, uint8_t c, uint64_t at)
 		unit(s, d, d->kind == DECODE_FORM && c == '+' ? ' ' : c, at, at + 1);
 		return true;
 	}
-	if (d->nheld != 0 && hex_value(c) < 0)
+	if (d->nheld != 0 && enc_hex_digit((char)c) < 0)
 		return false;
 	hold(d, c, at);
 	if (d->nheld == 3) {
@@ -223,7 +216,7 @@ json(struct scrub *s, struct decoder *d, uint8_t c, uint64_t at)
 		escape_done(s, d, &byte, 1, at);
 		return true;
 	}
-	if (in == 0 ? c != '\\' : in == 1 ? c != 'u' : hex_value(c) < 0)
+	if (in == 0 ? c != '\\' : in == 1 ? c != 'u' : enc_hex_digit((char)c) < 0)
 		return false;
 	hold(d, c, at);
 	if (in != 5)

@@ -8,6 +8,8 @@
 #include "common/ossl.h"
 #include "common/xalloc.h"
 
+#include "common/http_head.h"
+
 #include "common/banned.h"
 
 #define GUID "258EAFA5-E914-47DA-95CA-C5AB0DC85B11" /* RFC 6455 section 1.3 */
@@ -77,14 +79,11 @@ static bool
 offered(const struct upgrade_ask *a, struct str name)
 {
 	for (size_t i = 0; i < a->noffered; i++) {
-		struct str rest = str_z(a->offered[i]), one;
-		bool more = true;
+		struct str list = str_z(a->offered[i]), one;
 
-		while (more) {
-			more = str_cut(&rest, ',', &one);
-			if (str_eq(str_trim(more ? one : rest), name))
+		while (http_list_next(&list, &one))
+			if (str_eq(one, name))
 				return true;
-		}
 	}
 	return false;
 }

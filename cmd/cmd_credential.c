@@ -2,100 +2,59 @@
  * `cofferdam credential`: the vault file under its key file. Runs as the operator. A secret
  * never comes from an argument and is never printed.
  */
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 
 #include "cmd/cmd.h"
+#include "cmd/cmd_args.h"
 #include "cmd/cmd_credential.h"
 #include "cmd/cmd_file.h"
+#include "cmd/cmd_help.h"
 #include "common/clock.h"
 
 #include "common/banned.h"
 
-static int
-cred_usage(void)
-{
-	(void)fprintf(stderr,
-	    "usage: cofferdam credential add NAME --kind KIND --url https://HOST[:PORT]\n"
-	    "           [--user USER] [--field FIELD] [--fd N | --command CMD]\n"
-	    "       cofferdam credential add NAME --target-host HOST --port N --user USER\n"
-	    "           [--fd N | --command CMD]   (kind postgresql-password)\n"
-	    "       cofferdam credential list\n"
-	    "       cofferdam credential rotate NAME [--fd N | --command CMD]\n"
-	    "       cofferdam credential test NAME [--run [--path PATH]]\n"
-	    "       cofferdam credential remove NAME\n"
-	    "Each takes --state DIR. The secret comes from the terminal, a pipe, a descriptor or\n"
-	    "a command's output. Of kind aws it is ID KEY [TOKEN], and HOST may be *.NAME.\n");
-	return CMD_USAGE;
-}
+/* The verbs, as groups of options. */
+enum {
+	ADD = 1 << 0,
+	ROTATE = 1 << 1,
+	LIST = 1 << 2,
+	REMOVE = 1 << 3,
+	TEST = 1 << 4,
+	GIVES = ADD | ROTATE,
+	OF_ONE = GIVES | REMOVE | TEST
+};
 
-static bool
-number(const char *name, const char *text, uint64_t max, uint64_t *ret)
-{
-	if (str_to_u64(str_z(text), max, ret))
-		return true;
-	(void)fprintf(stderr, "cofferdam: %s must be a number up to %llu, is \"%s\"\n", name,
-	    (unsigned long long)max, text);
-	return false;
-}
+#define AT(f) offsetof(struct cred_args, f)
 
-static bool
-option_take(struct cred_args *a, int c)
-{
-	uint64_t fd = 0;
-
-	switch (c) {
-	case 's': a->state = optarg; return true;
-	case 'k': a->kind = optarg; return true;
-	case 'U': a->url = optarg; return true;
-	case 'h': a->host = optarg; return true;
-	case 'u': a->user = optarg; return true;
-	case 'F': a->field = optarg; return true;
-	case 'c': a->command = optarg; return true;
-	case 'P': a->path = optarg; return true;
-	case 'r': a->run = true; return true;
-	case 'p': return number("--port", optarg, 65535, &a->port);
-	case 'f':
-		if (!number("--fd", optarg, 1023, &fd))
-			return false;
-		a->fd = (int)fd;
-		return true;
-	default: return false;
-	}
-}
-
-static bool
-args_read(int argc, char **argv, struct cred_args *a)
-{
-	static const struct option options[] = {
-	    {"state", required_argument, NULL, 's'},
-	    {"kind", required_argument, NULL, 'k'},
-	    {"url", required_argument, NULL, 'U'},
-	    {"target-host", required_argument, NULL, 'h'},
-	    {"port", required_argument, NULL, 'p'},
-	    {"user", required_argument, NULL, 'u'},
-	    {"field", required_argument, NULL, 'F'},
-	    {"fd", required_argument, NULL, 'f'},
-	    {"command", required_argument, NULL, 'c'},
-	    {"run", no_argument, NULL, 'r'},
-	    {"path", required_argument, NULL, 'P'},
-	    {0},
-	};
-	int c;
-
-	*a = (struct cred_args){.state = CMD_STATE_DEFAULT, .fd = -1};
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1)
-		if (!option_take(a, c))
-			return false;
-	if (optind == argc || argc - optind > 2)
-		return false;
-	a->verb = argv[optind];
-	a->name = optind + 1 < argc ? argv[optind + 1] : NULL;
-	return true;
-}
+static const struct option_row rows[] = {
+    {"NAME", OPTION_TEXT | OPTION_WORD | OPTION_NEEDED | OPTION_OF(OF_ONE), AT(name), 0, 0, NULL,
+	"the credential's"},
+    {"--kind", OPTION_TEXT | OPTION_OF(ADD), AT(kind), 0, 0, "KIND",
+	"bearer, basic (with --user), header or query (with --field), aws (whose secret is ID KEY "
+	"[TOKEN]), or postgresql-password (the default without --url)"},
+    {"--url", OPTION_TEXT | OPTION_OF(ADD), AT(url), 0, 0, "URL",
+	"origin of the target, as the policy says it; http for loopback alone; of aws also "
+	"https://*.NAME, for all hosts below NAME"},
+    {"--target-host", OPTION_TEXT | OPTION_OF(ADD), AT(host), 0, 0, "HOST",
+	"of postgresql-password: the target's host, as the policy says it"},
+    {"--port", OPTION_NUMBER | OPTION_OF(ADD), AT(port), 1, 65535, "N", "and its port"},
+    {"--user", OPTION_TEXT | OPTION_OF(ADD), AT(user), 0, 0, "USER",
+	"user of postgresql-password (as the policy says it) and basic"},
+    {"--field", OPTION_TEXT | OPTION_OF(ADD), AT(field), 0, 0, "FIELD",
+	"header's or query parameter's name"},
+    {"--fd", OPTION_NUMBER | OPTION_OF(GIVES), AT(fd), 0, 1023, "N",
+	"read the secret from this descriptor"},
+    {"--command", OPTION_TEXT | OPTION_OF(GIVES), AT(command), 0, 0, "CMD",
+	"the secret is the output of sh -c CMD, run once now"},
+    {"--run", OPTION_FLAG | OPTION_OF(TEST), AT(run), 0, 0, NULL,
+	"also ask each target through the broker, in a run of its own: psql with SELECT "
+	"current_user, or curl with GET"},
+    {"--path", OPTION_TEXT | OPTION_OF(TEST), AT(path), 0, 0, "PATH",
+	"what curl asks for (default: /)"},
+    {"--state", ARG_STATE, AT(state), 0, 0, "DIR", ARG_STATE_IS},
+};
 
 /* --- add, rotate ----------------------------------------------------------------- */
 
@@ -187,7 +146,8 @@ static int
 secret_take(const struct cred_args *a, const char *kind, struct secret **ret, struct err *err)
 {
 	AUTO(secret) struct secret *raw = NULL;
-	int rc = cred_secret_read(a->command, a->fd >= 0 ? a->fd : STDIN_FILENO, &raw, err);
+	int rc = cred_secret_read(
+	    a->command, a->fd != CRED_NO_FD ? (int)a->fd : STDIN_FILENO, &raw, err);
 
 	if (rc == 0 && strcmp(kind, "aws") == 0)
 		return cred_aws_secret(raw, ret, err);
@@ -272,34 +232,24 @@ cred_remove(const struct cred_args *a, struct vault_file *f, struct err *err)
 }
 
 static const struct verb {
-	const char *name;
-	bool named, secret, binds;
+	const char *words;
+	unsigned group;
 	int (*run)(const struct cred_args *a, struct vault_file *f, struct err *err);
 } verbs[] = {
-    {"add", true, true, true, cred_add},
-    {"rotate", true, true, false, cred_rotate},
-    {"list", false, false, false, cred_list},
-    {"remove", true, false, false, cred_remove},
-    {"test", true, false, false, NULL},
+    {"credential add", ADD, cred_add},
+    {"credential rotate", ROTATE, cred_rotate},
+    {"credential list", LIST, cred_list},
+    {"credential remove", REMOVE, cred_remove},
+    {"credential test", TEST, NULL},
 };
 
-/* An option that a verb does not read is a mistake that should not pass for done. */
 static const struct verb *
-verb_find(const struct cred_args *a)
+find(const char *name)
 {
-	bool binds = a->kind != NULL || a->url != NULL || a->host != NULL || a->user != NULL ||
-		     a->field != NULL || a->port != 0;
-	bool secret = a->fd >= 0 || a->command != NULL;
-	const struct verb *v = NULL;
-
 	for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
-		if (strcmp(verbs[i].name, a->verb) == 0)
-			v = &verbs[i];
-	if (v == NULL || v->named != (a->name != NULL) || (binds && !v->binds) ||
-	    (secret && !v->secret) || (a->fd >= 0 && a->command != NULL) ||
-	    (v->run != NULL && a->run) || (a->path != NULL && !a->run))
-		return NULL;
-	return v;
+		if (strcmp(verbs[i].words + strlen("credential "), name) == 0)
+			return &verbs[i];
+	return NULL;
 }
 
 int
@@ -307,13 +257,19 @@ cmd_credential(int argc, char **argv)
 {
 	struct vault_file f = {.dir = -1};
 	const struct vault_entry *e = NULL;
-	const struct verb *v = NULL;
+	const struct verb *v = argc > 1 ? find(argv[1]) : NULL;
+	struct cred_args a = {.state = CMD_STATE_DEFAULT, .fd = CRED_NO_FD};
 	struct err err = {0};
-	struct cred_args a;
 	int rc, status = CMD_OK;
 
-	if (!args_read(argc, argv, &a) || (v = verb_find(&a)) == NULL)
-		return cred_usage();
+	if (v == NULL)
+		return cmd_usage("credential");
+	if (!args_read(v->words, rows, ARRAY_LEN(rows), v->group, argc - 1, argv + 1, &a))
+		return CMD_USAGE;
+	if (a.fd != CRED_NO_FD && a.command != NULL)
+		return args_wrong(v->words, "--fd and --command: give one of them");
+	if (a.path != NULL && !a.run)
+		return args_wrong(v->words, "--path goes with --run");
 	rc = vault_file_open(a.state, &f, &err);
 	if (rc == 0 && v->run != NULL)
 		rc = v->run(&a, &f, &err);

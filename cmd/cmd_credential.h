@@ -5,10 +5,11 @@
 #include "broker/core_vault.h"
 #include "common/http.h"
 
+#define CRED_NO_FD UINT64_MAX
+
 struct cred_args {
-	const char *verb, *name, *state, *kind, *url, *host, *user, *field, *command, *path;
-	uint64_t port;
-	int fd; /* -1: not given */
+	const char *name, *state, *kind, *url, *host, *user, *field, *command, *path;
+	uint64_t port, fd; /* fd CRED_NO_FD: not given */
 	bool run;
 };
 

@@ -11,19 +11,15 @@
 
 #include "common/banned.h"
 
-#define STATE "  --state DIR         state directory (default: /var/lib/cofferdam)\n"
-#define HELP "  --help              print this\n"
-#define SECRET                                                         \
-	"  --fd N              read the secret from this descriptor\n" \
-	"  --command CMD       the secret is the output of sh -c CMD, run once now\n"
-
 static const struct help {
 	const char *words, *args;
 	const char *what; /* NULL: another program is it, and says so itself */
 } helps[] = {
     {"init", "--state DIR --origin NAME [--policy FILE]",
 	"Make a state directory; one that exists is refused."},
-    {"credential add", "NAME --kind KIND --url https://HOST[:PORT] [options]",
+    {"credential add",
+	"NAME {--kind KIND --url https://HOST[:PORT] | --target-host HOST --port N --user USER} "
+	"[options]",
 	"Put a secret into the vault, bound to one place. It is read from a terminal, standard\n"
 	"input, --fd or --command; never from an argument."},
     {"credential list", "[--state DIR]",
@@ -178,32 +174,6 @@ static const struct help {
 	"first parts. Ends with 0 the same, 1 diverged, 3 undecided."},
 };
 
-/* Of those whose options are not read by a table with their help in it. */
-static const struct {
-	const char *words, *options;
-} others[] = {
-    {"credential add",
-	"  --kind KIND         bearer, basic (with --user), header or query (with --field), aws, "
-	"or\n"
-	"                      postgresql-password (the default when there is no --url); the "
-	"secret\n"
-	"                      of aws is an access key: ID KEY [TOKEN]\n"
-	"  --url URL           origin of the target, as the policy says it; http for loopback "
-	"alone;\n"
-	"                      of aws also https://*.NAME, for all hosts below NAME\n"
-	"  --target-host HOST  of postgresql-password: the target's host, as the policy says it\n"
-	"  --port N            and its port\n"
-	"  --user USER         user of postgresql-password (as the policy says it) and basic\n"
-	"  --field FIELD       header's or query parameter's name\n" SECRET STATE},
-    {"credential list", STATE},
-    {"credential rotate", SECRET STATE},
-    {"credential test",
-	"  --run               also ask each target through the broker, in a run of its own: psql\n"
-	"                      with SELECT current_user, or curl with GET\n"
-	"  --path PATH         what curl asks for (default: /)\n" STATE},
-    {"credential remove", STATE},
-};
-
 bool
 cmd_help_asked(int argc, char **argv)
 {
@@ -250,11 +220,6 @@ print_one(const struct help *h, int (*run)(int argc, char **argv))
 
 	if (h->what != NULL)
 		(void)printf("usage: cofferdam %s %s\n%s\n", h->words, h->args, h->what);
-	for (size_t i = 0; i < ARRAY_LEN(others); i++)
-		if (strcmp(others[i].words, h->words) == 0) {
-			(void)printf("%s" HELP, others[i].options);
-			return;
-		}
 	if (second != NULL) {
 		*second = '\0';
 		argv[1] = second + 1;

@@ -66,7 +66,8 @@ int http_head_end(struct str in, size_t *scanned, size_t *ret, struct err *err);
  *   around either;
  *   obs-fold, white space before a colon, bare CR or LF, a name that is no token,
  *   Content_Length and Transfer_Encoding; a Connection that names Host, Authorization, Cookie,
- *   Expect or Content-*; CONNECT with a body; two of Authorization or Content-Type;
+ *   Expect, Content-*, Sec-* or X-Amz-* but X-Amz-Meta-*; CONNECT with a body; two of
+ *   Authorization, Content-Encoding or Content-Type;
  *   no Host (1.0 may lack one where the target has the authority) or two, Host unlike the target,
  *   user information; a target that is no URI reference without fragment (in a query anything
  *   printable but '#' passes, clients send {}|" unescaped; escapes must be whole everywhere);
@@ -78,6 +79,8 @@ int http_request_parse(struct str head, struct http_request *ret, struct err *er
 struct str http_method_claim(struct str head);
 /* First field of that name, case ignored; NULL: none. */
 const struct http_field *http_field_find(const struct http_field *f, size_t n, const char *name);
+/* The one of that name; NULL: none, or more than one. */
+const struct http_field *http_field_only(const struct http_field *f, size_t n, const char *name);
 /* Is `token` in one of the comma lists of that name? Case ignored. */
 bool http_field_has(const struct http_field *f, size_t n, const char *name, const char *token);
 /* Connection-level (RFC 9110 7.6.1): Connection and what it names, Keep-Alive, Proxy-*, TE,

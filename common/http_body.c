@@ -5,6 +5,8 @@
  */
 #include "common/http.h"
 
+#include "common/hash.h"
+
 #include "common/banned.h"
 
 #define SIZE_DIGITS 16
@@ -43,19 +45,9 @@ bad(struct err *err, const char *what)
 }
 
 static int
-hex_value(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-static int
 step_size(struct http_reader *r, char c, struct err *err)
 {
-	int v = hex_value(c);
+	int v = enc_hex_digit(c);
 
 	if (v >= 0) {
 		if (++r->line > SIZE_DIGITS)

@@ -53,6 +53,12 @@ http_field_find(const struct http_field *f, size_t n, const char *name)
 	return NULL;
 }
 
+const struct http_field *
+http_field_only(const struct http_field *f, size_t n, const char *name)
+{
+	return http_field_count(f, n, name) == 1 ? http_field_find(f, n, name) : NULL;
+}
+
 size_t
 http_field_count(const struct http_field *f, size_t n, const char *name)
 {
@@ -77,12 +83,6 @@ http_list_next(struct str *list, struct str *ret)
 }
 
 static bool
-same_name(struct str a, struct str b)
-{
-	return a.n == b.n && (a.n == 0 || strncasecmp(a.p, b.p, a.n) == 0);
-}
-
-static bool
 list_has(const struct http_field *f, size_t n, const char *name, struct str token)
 {
 	struct str list, one;
@@ -92,7 +92,7 @@ list_has(const struct http_field *f, size_t n, const char *name, struct str toke
 			continue;
 		list = f[i].value;
 		while (http_list_next(&list, &one))
-			if (same_name(one, token))
+			if (str_ieq(one, token))
 				return true;
 	}
 	return false;

@@ -29,7 +29,7 @@ size_t http_field_count(const struct http_field *f, size_t n, const char *name);
 /* Takes the next element off a comma list, trimmed; false: none is left. */
 bool http_list_next(struct str *list, struct str *ret);
 /* A field that no Connection may name, since every recipient needs it: framing, authority, what
- * the body is, who asks (RFC 9110 7.6.1). */
+ * the body is, who asks (RFC 9110 7.6.1), and what is asked for where a field says that. */
 bool http_field_is_kept(struct str name);
 
 #endif

@@ -36,31 +36,15 @@ http_is_protocol(struct str s)
 bool
 http_protocol_is(struct str a, struct str b)
 {
-	return a.n == b.n && a.n != 0 && strncasecmp(a.p, b.p, a.n) == 0;
-}
-
-/* NULL: none, or more than one. */
-static const struct http_field *
-one_field(const struct http_field *f, size_t n, const char *name)
-{
-	const struct http_field *found = NULL;
-
-	for (size_t i = 0; i < n; i++) {
-		if (!http_name_is(f[i].name, name))
-			continue;
-		if (found != NULL)
-			return NULL;
-		found = &f[i];
-	}
-	return found;
+	return a.n != 0 && str_ieq(a, b);
 }
 
 static const char *
 websocket_fault(const struct http_request *r)
 {
-	const struct http_field *key = one_field(r->fields, r->nfields, HTTP_WEBSOCKET_KEY);
+	const struct http_field *key = http_field_only(r->fields, r->nfields, HTTP_WEBSOCKET_KEY);
 	const struct http_field *version =
-	    one_field(r->fields, r->nfields, "Sec-WebSocket-Version");
+	    http_field_only(r->fields, r->nfields, "Sec-WebSocket-Version");
 	AUTO_BUF struct buf nonce = BUF(64);
 
 	if (!str_eqz(r->method, "GET"))
@@ -87,7 +71,7 @@ protocol_fault(const struct http_field *f)
 const char *
 http_upgrade_fault(const struct http_request *r, struct str *ret)
 {
-	const struct http_field *f = one_field(r->fields, r->nfields, "Upgrade");
+	const struct http_field *f = http_field_only(r->fields, r->nfields, "Upgrade");
 	bool content =
 	    r->body != HTTP_BODY_NONE && !(r->body == HTTP_BODY_LENGTH && r->length == 0);
 	const char *fault = protocol_fault(f);
@@ -124,7 +108,7 @@ http_upgrade_asks(const struct http_request *r, struct str *ret)
 bool
 http_upgrade_agreed(const struct http_field *f, size_t n, struct str asked)
 {
-	const struct http_field *u = one_field(f, n, "Upgrade");
+	const struct http_field *u = http_field_only(f, n, "Upgrade");
 
 	return u != NULL && http_protocol_is(u->value, asked) &&
 	       http_field_has(f, n, "Connection", "upgrade");

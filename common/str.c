@@ -42,16 +42,20 @@ ascii_lower(char c)
 }
 
 bool
-str_ieqz(struct str a, const char *z)
+str_ieq(struct str a, struct str b)
 {
-	struct str b = str_z(z);
-
 	if (a.n != b.n)
 		return false;
 	for (size_t i = 0; i < a.n; i++)
 		if (ascii_lower(a.p[i]) != ascii_lower(b.p[i]))
 			return false;
 	return true;
+}
+
+bool
+str_ieqz(struct str a, const char *z)
+{
+	return str_ieq(a, str_z(z));
 }
 
 bool

@@ -28,7 +28,8 @@ struct str str_z(const char *z); /* z may be NULL */
 struct str str_mem(const void *p, size_t n);
 bool str_eq(struct str a, struct str b);
 bool str_eqz(struct str a, const char *z);
-bool str_ieqz(struct str a, const char *z); /* ASCII case folded */
+bool str_ieq(struct str a, struct str b); /* ASCII case folded */
+bool str_ieqz(struct str a, const char *z);
 bool str_has_prefix(struct str a, const char *z);
 bool str_has_suffix(struct str a, const char *z);
 int str_cmp(struct str a, struct str b); /* memcmp order, then length */

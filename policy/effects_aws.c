@@ -10,7 +10,6 @@
 #include "policy/webform.h"
 
 #include "common/hash.h"
-#include "common/http_head.h"
 
 #include "common/banned.h"
 
@@ -263,7 +262,7 @@ by_target(const struct http_request *r, const struct http_field *f, const struct
 	if (!str_eqz(r->method, "POST") || !str_eqz(r->path, "/"))
 		doubt(v, "X-Amz-Target on what is no POST to /");
 	/* Of two, who knows which counts; and some services take the query's action as well. */
-	if (http_field_count(r->fields, r->nfields, "X-Amz-Target") != 1)
+	if (http_field_only(r->fields, r->nfields, "X-Amz-Target") == NULL)
 		doubt(v, "X-Amz-Target more than once");
 	if (r->has_query && r->query.n != 0)
 		doubt(v, "X-Amz-Target and a query beside it");

@@ -9,6 +9,8 @@
 #include "common/jcs.h"
 #include "policy/facts_git_pack.h"
 
+#include "common/hash.h"
+
 #include "common/banned.h"
 
 struct lines {
@@ -27,16 +29,6 @@ bad(struct err *err, const char *what)
 	return err_set(err, ERR_SYNTAX, "push: %s", what);
 }
 
-static int
-hex_of(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /* One line without its '\n': 1; a flush: 0. */
 static int
 next_line(struct lines *l, struct str *ret, struct err *err)
@@ -46,7 +38,7 @@ next_line(struct lines *l, struct str *ret, struct err *err)
 	if (l->rest.n < 4)
 		return bad(err, "its commands do not end");
 	for (size_t i = 0; i < 4; i++) {
-		int d = hex_of(l->rest.p[i]);
+		int d = enc_hex_digit(l->rest.p[i]);
 
 		if (d < 0)
 			return bad(err, "a line without a length");
@@ -108,7 +100,7 @@ take_id(struct str *s, size_t n, struct str *ret)
 	if (s->n < n)
 		return false;
 	for (size_t i = 0; i < n; i++)
-		if (hex_of(s->p[i]) < 0 || (s->p[i] >= 'A' && s->p[i] <= 'F'))
+		if (enc_hex_digit(s->p[i]) < 0 || (s->p[i] >= 'A' && s->p[i] <= 'F'))
 			return false;
 	*ret = str_mem(s->p, n);
 	*s = str_mem(s->p + n, s->n - n);

@@ -4,20 +4,12 @@
  */
 #include "policy/webform.h"
 
+#include "common/hash.h"
+
 #include "common/banned.h"
 
 #define NAME_MAX_READ 128 /* more of a name than any that we look for */
 #define LAYERS_MAX 3	  /* how often a name may be encoded over */
-
-static int
-hex_value(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
 
 int
 webform_hex(const char *p, size_t n)
@@ -25,7 +17,7 @@ webform_hex(const char *p, size_t n)
 	int v = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		int d = hex_value(p[i]);
+		int d = enc_hex_digit(p[i]);
 
 		if (d < 0)
 			return -1;

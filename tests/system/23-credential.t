@@ -87,10 +87,13 @@ for part, args in (("--url", ("x", "--kind", "bearer", "--url", "api.test")), ("
     refused(part, "without a secret, too, what is wrong is said: %s" % part, "add", *args, secret="")
 r = cred("add", "x", "--kind", "bearer", "--url", "http://a.test", "--command", "touch asked; echo secret", secret=None)
 tap.ok(r.returncode != 0 and not os.path.exists("asked"), "a password manager is not asked for what could not be taken", r.stdout)
-refused('--fd must be a number up to 1023, is "abc"', "a descriptor that is none", "rotate", "api-token", "--fd", "abc", secret=None)
-refused('--port must be a number up to 65535, is "65536"', "a port that is none", "add", "x", "--target-host", "h", "--port", "65536", "--user", "u")
+refused('--fd must be a number from 0 to 1023, is "abc"', "a descriptor that is none", "rotate", "api-token", "--fd", "abc", secret=None)
+refused('--port must be a number from 1 to 65535, is "65536"', "a port that is none", "add", "x", "--target-host", "h", "--port", "65536", "--user", "u")
+refused("--fd and --command: give one of them", "two places for a secret", "rotate", "api-token", "--fd", "0", "--command", "echo x")
+refused("--path goes with --run", "a path that nobody asks for", "test", "api-token", "--path", "/x", secret=None)
+refused('"--kind" is not an option here', "an option of another verb", "list", "--kind", "bearer", secret=None)
 helped = run([CLI, "credential", "add", "--help"]).stdout
-tap.ok(" aws, or\n" in helped and "ID KEY [TOKEN]" in helped and "https://*.NAME" in helped, "--help knows of kind aws and *.NAME", helped)
+tap.ok(" aws (" in helped and "ID KEY [TOKEN]" in helped and "https://*.NAME" in helped, "--help knows of kind aws and *.NAME", helped)
 
 # --- where a secret comes from ----------------------------------------------------------
 refused("usage", "a secret as an argument is a usage error", "add", "x", "hunter2", "--kind", "bearer", "--url",

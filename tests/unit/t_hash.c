@@ -185,6 +185,21 @@ percent_leaves_printable_ascii_alone(void **state UNUSED)
 }
 
 static void
+an_escape_is_undone_once_and_what_is_none_stays(void **state UNUSED)
+{
+	static const char digits[] = "0123456789abcdef";
+	AUTO_BUF struct buf b = BUF(100);
+
+	enc_unpercent(&b, STR("%41%7e%2Fa+b%2541%4%g1%1G%"));
+	assert_true(str_eqz(buf_str(&b), "A~/a+b%41%4%g1%1G%"));
+	for (int c = 0; c < 256; c++) {
+		const char *at = c != 0 ? strchr(digits, c | (c >= 'A' ? 0x20 : 0)) : NULL;
+
+		assert_int_equal(enc_hex_digit((char)c), at != NULL ? at - digits : -1);
+	}
+}
+
+static void
 random_bytes_fill_all_that_was_asked_and_do_not_repeat(void **state UNUSED)
 {
 	uint8_t a[1000] = {0}, b[1000] = {0};
@@ -213,6 +228,7 @@ main(void)
 	    cmocka_unit_test(base64_in_any_other_spelling_is_refused),
 	    cmocka_unit_test(decoding_into_too_small_a_buffer_fails),
 	    cmocka_unit_test(base32_is_lower_case_without_padding),
+	    cmocka_unit_test(an_escape_is_undone_once_and_what_is_none_stays),
 	    cmocka_unit_test(percent_leaves_printable_ascii_alone),
 	    cmocka_unit_test(random_bytes_fill_all_that_was_asked_and_do_not_repeat),
 	};

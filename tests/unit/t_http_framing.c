@@ -161,6 +161,10 @@ connection_cannot_name_what_every_reader_needs(void **state UNUSED)
 		STR(POST("Connection: Content\r\n"))},
 	    {"names authorization", STR(GET("Connection: close\r\nConnection: authorization\r\n")),
 		ERR_SYNTAX, STR(GET("Connection: close\r\nConnection: x-authorization\r\n"))},
+	    {"names x-amz-target", STR(POST("Connection: x-amz-target\r\n")), ERR_SYNTAX,
+		STR(POST("Connection: X-Amz-Meta-A\r\n"))},
+	    {"names Sec-WebSocket-Key", STR(GET("Connection: Upgrade, Sec-WebSocket-Key\r\n")),
+		ERR_SYNTAX, STR(GET("Connection: Upgrade, X-Sec-WebSocket-Key\r\n"))},
 	    {"names Cookie", STR(GET("Connection: Cookie\r\n")), ERR_SYNTAX,
 		STR(GET("Connection: Cookies\r\n"))},
 	    {"names Expect", STR(GET("Connection: Expect\r\n")), ERR_SYNTAX,
@@ -189,6 +193,18 @@ hop_fields_are_the_known_ones_and_what_connection_names(void **state UNUSED)
 		assert_true(http_field_is_hop(f, ARRAY_LEN(f), str_z(hop[i])));
 	for (size_t i = 0; i < ARRAY_LEN(end); i++)
 		assert_false(http_field_is_hop(f, ARRAY_LEN(f), str_z(end[i])));
+}
+
+static void
+the_only_field_is_none_where_there_are_two(void **state UNUSED)
+{
+	static const struct http_field f[] = {{STR("A"), STR("1")}, {STR("b"), STR("2")},
+	    {STR("a"), STR("1")}, {STR("ab"), STR("3")}};
+
+	assert_ptr_equal(http_field_only(f, 4, "B"), &f[1]);
+	assert_null(http_field_only(f, 4, "a"));
+	assert_ptr_equal(http_field_only(f, 2, "a"), &f[0]);
+	assert_null(http_field_only(f, 4, "c"));
 }
 
 static void
@@ -245,6 +261,7 @@ main(void)
 	    cmocka_unit_test(connection_is_kept_as_its_version_says),
 	    cmocka_unit_test(connection_cannot_name_what_every_reader_needs),
 	    cmocka_unit_test(hop_fields_are_the_known_ones_and_what_connection_names),
+	    cmocka_unit_test(the_only_field_is_none_where_there_are_two),
 	    cmocka_unit_test(expectation_is_100_continue_or_refused),
 	    cmocka_unit_test(upgrade_is_told),
 	};

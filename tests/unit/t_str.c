@@ -38,6 +38,9 @@ case_is_folded_for_ascii_only(void **state UNUSED)
 	assert_false(str_ieqz(STR("a{"), "a["));
 	assert_false(str_ieqz(STR("\xc3\x84"), "\xc3\xa4"));
 	assert_false(str_ieqz(STR("ab"), "abc"));
+	assert_true(str_ieq(STR("aB"), STR("Ab")));
+	assert_true(str_ieq(STR(""), STR_NONE));
+	assert_false(str_ieq(STR("ab"), STR("ac")));
 }
 
 static void
