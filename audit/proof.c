@@ -185,7 +185,7 @@ proof_make(int logdir, const struct vkeys *keys, struct str note, uint64_t seq, 
 {
 	const struct vkey *key;
 	struct checkpoint cp;
-	uint64_t before, after = log_first(logdir);
+	uint64_t first = log_first(logdir);
 	int r = checkpoint_open(note, keys, &cp, &key, err);
 
 	if (r != 0)
@@ -196,10 +196,8 @@ proof_make(int logdir, const struct vkeys *keys, struct str note, uint64_t seq, 
 		    cp.size);
 	do { /* again where segments went while they were read; each time there are fewer */
 		err_clear(err);
-		before = after;
 		r = make(logdir, &cp, note, seq, line, out, err);
-		after = log_first(logdir);
-	} while (r != 0 && after > before);
+	} while (log_first_moved(logdir, &first) && r != 0);
 	return r;
 }
 

@@ -270,6 +270,15 @@ log_first(int logdir)
 }
 
 bool
+log_first_moved(int logdir, uint64_t *first)
+{
+	uint64_t was = *first;
+
+	*first = log_first(logdir);
+	return *first > was;
+}
+
+bool
 log_segments_pruned(int segdir, uint64_t first, struct log_files *f)
 {
 	struct log_files now = {0};

@@ -43,6 +43,8 @@ bool log_files_has(const struct log_files *f, int which, uint64_t number);
 void log_files_free(struct log_files *f);
 /* The first record that is there (a prune moves it); 0: none, or it cannot be told. */
 uint64_t log_first(int logdir);
+/* Did segments go since *first was that? It is set anew: who reads again then comes to an end. */
+bool log_first_moved(int logdir, uint64_t *first);
 /* True: the first segment that is there now begins behind `first`; *f, of seg/, is listed anew. */
 bool log_segments_pruned(int segdir, uint64_t first, struct log_files *f);
 #define AUTO_LOG_FILES __attribute__((cleanup(log_files_free)))

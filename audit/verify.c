@@ -448,16 +448,15 @@ int
 verify_log_asked(int logdir, const struct vkeys *keys, const struct verify_ask *ask,
     struct verdict *ret, struct err *err)
 {
-	uint64_t before, after = log_first(logdir);
+	uint64_t first = log_first(logdir);
 	bool whole = ask->resume == NULL, again;
 	int r;
 
 	do {
 		err_clear(err);
-		before = after;
 		r = verify_once(logdir, keys, ask, whole, ret, err);
-		after = log_first(logdir);
-		again = r == UNLIKE || (r != STOPPED && after > before);
+		again = log_first_moved(logdir, &first);
+		again = r == UNLIKE || (r != STOPPED && again);
 		whole |= again;
 	} while (again);
 	if (r >= 0 && ask->resume != NULL && whole)

@@ -274,8 +274,6 @@ cmd_log_query(int argc, char **argv)
 	a.tree = canon_tree_new();
 	r = query(&a, &place, z, &found, &err);
 	canon_tree_free(a.tree);
-	if (fflush(stdout) != 0 && r == 0)
-		r = err_set(&err, ERR_SYSTEM, "standard output: cannot be written");
 	if (r == ERR_TAMPER)
 		(void)err_wrap(&err, "the log is not whole (run log verify): stopped");
 	if (r != 0)

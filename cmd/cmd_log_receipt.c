@@ -119,26 +119,21 @@ holds(int logdir, const struct receipt *r, const struct verdict *v, struct err *
 
 /* Once more where segments went while they were read: each time there are fewer. */
 static int
-check(int logdir, const struct vkeys *keys, struct str origin, const struct receipt *r,
-    struct verdict *v, struct err *err)
+check(int logdir, const struct vkeys *keys, struct str origin, const char *shown,
+    const struct receipt *r, struct verdict *v, struct err *err)
 {
-	uint64_t before, after = log_first(logdir);
+	uint64_t first = log_first(logdir);
 	int rc;
 
 	do {
 		err_clear(err);
-		before = after;
 		rc = whole(logdir, keys, r, v, err);
-		if (rc == 0 && !receipt_is_of(origin, str_z(keys->key[0].name))) {
-			AUTO_FREE char *text = log_vis(origin);
-
+		if (rc == 0 && !receipt_is_of(origin, str_z(keys->key[0].name)))
 			return err_set(err, ERR_NOT_FOUND,
-			    "the receipt is of log %s, this is log %s", text, keys->key[0].name);
-		}
+			    "the receipt is of log %s, this is log %s", shown, keys->key[0].name);
 		if (rc == 0)
 			rc = holds(logdir, r, v, err);
-		after = log_first(logdir);
-	} while (rc != 0 && after > before);
+	} while (log_first_moved(logdir, &first) && rc != 0);
 	return rc;
 }
 
@@ -165,7 +160,7 @@ cmd_log_verify_receipt(int argc, char **argv)
 	    cmd_place_keys(&place, a.vkey, &keys, &err) != 0)
 		return log_fail(&err);
 	text = log_vis(origin);
-	rc = check(place.logdir, &keys, origin, &r, &v, &err);
+	rc = check(place.logdir, &keys, origin, text, &r, &v, &err);
 	if (rc == ERR_TAMPER || rc == ERR_NOT_FOUND) {
 		(void)printf("NOT HELD: %s\n", err.msg);
 		return CMD_FAILED;

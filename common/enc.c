@@ -177,8 +177,12 @@ enc_unpercent(struct buf *out, struct str s)
 		int hi = i + 2 < s.n && s.p[i] == '%' ? enc_hex_digit(s.p[i + 1]) : -1;
 		int lo = hi >= 0 ? enc_hex_digit(s.p[i + 2]) : -1;
 
-		buf_put_c(out, lo >= 0 ? (char)(hi << 4 | lo) : s.p[i]);
-		i += lo >= 0 ? 2 : 0;
+		if (lo < 0) {
+			buf_put_c(out, s.p[i]);
+			continue;
+		}
+		buf_put_c(out, (char)(hi << 4 | lo));
+		i += 2;
 	}
 }
 

@@ -280,4 +280,12 @@ tap.ok(r.returncode == 1 and "record 6000" in r.stderr and "log verify" in r.std
 r = hurt(len(BODIES) - 1, lambda x: x[:-20])
 tap.ok(r.returncode == 0 and [json.loads(x)["body"]["seq"] for x in r.stdout.splitlines()] == want,
        "what a crash leaves at the end is no fault", r.stderr)
+all_of_it = [CLI, "log", "query", "--state", LOG, "--limit", "0", "--json"]
+with open("/dev/full", "w", encoding="ascii") as full:
+    r = subprocess.run(all_of_it, stdout=full, stderr=subprocess.PIPE, check=False, timeout=60)
+tap.ok(r.returncode == 2 and b"standard output: cannot be written" in r.stderr, "what could not be written is no success", r)
+p = subprocess.Popen(all_of_it, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+first = p.stdout.readline()
+p.stdout.close()
+tap.eq((json.loads(first)["body"]["v"], p.wait(60), p.stderr.read()), (1, 0, b""), "who reads one line and no more has what they wanted")
 tap.done()
