@@ -137,18 +137,28 @@ role(int argc, char **argv)
 
 /* --- looking from outside ----------------------------------------------------------------- */
 
+/* False: it is gone. */
 static bool
-is_init(const char *pid)
+name_of(const char *pid, char *name, size_t size)
 {
-	char path[64], name[32] = "";
-	FILE *f;
+	char path[64];
+	ssize_t n;
+	int fd;
 
 	(void)snprintf(path, sizeof(path), "/proc/%.12s/comm", pid);
-	f = fopen(path, "re");
-	if (f == NULL)
-		return false;
-	(void)!fgets(name, sizeof(name), f);
-	(void)fclose(f);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, name, size - 1);
+	if (n < 0 && errno != ENOENT && errno != ESRCH)
+		fail_msg("%s: %s", path, strerror(errno));
+	if (fd >= 0)
+		(void)close(fd);
+	name[n < 0 ? 0 : n] = '\0';
+	return n >= 0;
+}
+
+static bool
+is_init(const char *name)
+{
 	return strcmp(name, "cofferdam-init\n") == 0 || strcmp(name, "test_init_scan\n") == 0;
 }
 
@@ -157,7 +167,7 @@ is_init(const char *pid)
 static int
 count(const struct box *b, int *ret_own)
 {
-	char want[64], path[64], got[64];
+	char want[64], path[64], got[64], name[32];
 	ssize_t n, k;
 	DIR *d;
 	int found = 0;
@@ -177,7 +187,10 @@ count(const struct box *b, int *ret_own)
 		k = readlink(path, got, sizeof(got));
 		if (k != n || memcmp(got, want, (size_t)n) != 0)
 			continue;
-		if (is_init(e->d_name))
+		/* A minder that was told to go may be gone since. */
+		if (!name_of(e->d_name, name, sizeof(name)))
+			continue;
+		if (is_init(name))
 			++*ret_own;
 		else
 			found++;
