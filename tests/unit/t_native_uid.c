@@ -102,17 +102,21 @@ an_id_is_free_when_its_holder_is_killed(void **state UNUSED)
 	pid = fork();
 	if (pid == 0) {
 		struct super_spec s = {.limits = sandbox_limits_default()};
-		struct backend_box b;
+		struct backend_box b = {0};
 
 		/* Also where the test fails before it ends this. */
 		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (backend_native.start(&s, &b, &e) != 0)
+		if (backend_native.start(&s, &b, &e) != 0) {
+			(void)fprintf(stderr, "# %s\n", e.msg);
 			_exit(1);
+		}
 		uid = outside_of(&b);
 		(void)!write(p[1], &uid, sizeof(uid));
 		for (;;)
 			(void)pause();
 	}
+	/* So that it is read to its end when the child has not come so far. */
+	(void)close(p[1]);
 	assert_int_equal(read(p[0], &uid, sizeof(uid)), sizeof(uid));
 	assert_true(taken(uid));
 	assert_int_equal(kill(pid, SIGKILL), 0);
@@ -127,7 +131,6 @@ an_id_is_free_when_its_holder_is_killed(void **state UNUSED)
 	native_uid_free(&u);
 	assert_false(taken(uid));
 	(void)close(p[0]);
-	(void)close(p[1]);
 }
 
 /* Root of a user namespace that maps no more than a container's often does. */
@@ -195,12 +198,12 @@ static _Noreturn void
 run_out(bool soft)
 {
 	struct super_spec s = {.limits = sandbox_limits_default()};
-	struct backend_box b;
 	unsigned n = soft ? 8 : 200;
 	bool started = false;
 
 	s.may_lack = geteuid() == 0 ? 0 : SANDBOX_LAYER_LIMITS | SANDBOX_LAYER_FREEZER;
 	while (started != soft && n > 7 && n < 201) {
+		struct backend_box b = {0};
 		struct err e = {0};
 		const struct rlimit r = {n, soft ? 4096 : n};
 
