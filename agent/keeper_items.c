@@ -36,7 +36,7 @@ struct keeper_item *
 keeper_item_program_find(struct keeper_run *k, uint32_t number)
 {
 	for (struct keeper_item *i = k->items; i != NULL; i = i->next)
-		if (!i->context && i->number == number)
+		if (!i->context && !i->ended && i->number == number)
 			return i;
 	return NULL;
 }
@@ -97,7 +97,7 @@ keeper_item_list(const struct keeper_run *k, bool contexts, struct buf *ret)
 
 	buf_put_c(ret, '[');
 	for (const struct keeper_item *i = k->items; i != NULL; i = i->next) {
-		if (i->context != contexts)
+		if (i->context != contexts || i->ended)
 			continue;
 		if (!first)
 			buf_put_c(ret, ',');
@@ -182,6 +182,8 @@ keeper_item_hear(struct keeper_run *k, struct keeper_item *i)
 		keeper_over(k, "error", e.msg);
 		return false;
 	}
+	/* Before anybody is told of the end, so that nobody who knows of it finds the program. */
+	i->ended = !i->context;
 	return wire_send(i->wire, HOLD_NOTED, NULL, NULL, 0, &e) == 0;
 }
 

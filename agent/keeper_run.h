@@ -11,7 +11,8 @@
 /* A program or a context: the process that holds it, and the wire to it. */
 struct keeper_item {
 	bool context, shared;
-	uint32_t number;	    /* of a program; 0: not there */
+	bool ended;	 /* of a program: its result is recorded, and only its listeners are left */
+	uint32_t number; /* of a program; 0: not there */
 	char id[KEEPER_ID_MAX + 1]; /* of a context */
 	pid_t pid;		    /* 0: reaped */
 	int wire;

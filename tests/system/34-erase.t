@@ -57,7 +57,7 @@ def erasures():
 
 # --- a run, an owner, a target -------------------------------------------------------------------------------
 a, b, c = HostRun(st), HostRun(st), HostRun(st)
-PIN = "4711"
+PIN = "4711471147"  # too long to stand in a hash
 tap.has(a.psql(pg, "SELECT 'pin %s'" % PIN).stdout, "pin", "one run asks the database")
 tap.eq(b.curl("api", "/x").returncode, 0, "another one the API")
 c.psql(pg, "SELECT 'third'")

@@ -20,6 +20,8 @@ from harness import BUILD, HostRun, Pg, Stack, Tap, Temp, ipc_version, run, wait
 from libpq import Conn
 from origin import Ca, Origin
 
+SANITIZED = os.environ.get("MODE", "opt") != "opt"  # there, memory says nothing
+
 tap, temp = Tap(), Temp("courier")
 pg = Pg(temp)
 pg.admin("CREATE TABLE secret_plans(id int PRIMARY KEY, v int); INSERT INTO secret_plans SELECT g, 0 FROM generate_series(1,50) g;"
@@ -168,7 +170,7 @@ def all_there(reqs, seconds=40):
     return wait_for(lambda: set(recorded()) <= {idof(r) for r in list(reqs)}, seconds)
 
 
-r = hr.psql(pg, "DELETE FROM secret_plans WHERE id = 4711")
+r = hr.psql(pg, "DELETE FROM secret_plans WHERE id = 4711471147")
 tap.ok("two-people" in r.stdout or "42501" in r.stdout, "an action waits for people", r.stdout)
 tap.ok(wait_for(lambda: of(siem, "approval.request") and of(chat, "approval.request"), 20), "a webhook is told that people are asked")
 req = next(r for r in siem if event(r)["type"] == "approval.request")
@@ -187,7 +189,7 @@ tap.eq((e["id"], e["seq"], e["data"]["id"], e["data"]["action"], e["data"]["targ
 tap.eq(e["link"], "https://console.example/requests/" + rec["data"]["id"], "and where to look")
 tap.ok("agent" not in e["data"] and e["claimed"]["agent"] == rec["data"]["agent"], "the agent's own words stand apart")
 body = req.body.decode()
-tap.ok("4711" not in body and "DELETE" not in body and "show" not in e["data"] and "signature" not in body and "input" not in body,
+tap.ok("4711471147" not in body and "DELETE" not in body and "show" not in e["data"] and "signature" not in body and "input" not in body,
        "no SQL, no sealed content, no signature", body)
 tap.eq(e["data"].get("relations"), rec["data"]["input"]["relations"], "names of tables with show text")
 tap.ok(all("relations" not in x["data"] for x in of(chat, "approval.request")) and b"secret_plans" not in b"".join(r.body for r in chat),
@@ -321,7 +323,7 @@ tap.ok(wait_for(lambda: len(st.records("freeze.rejected")) - had >= MANY, 60), "
 tap.ok(all_there(chat, 240), "the other webhook has them all meanwhile", len(chat))
 tap.eq(st.child("courier"), pid, "the courier is the same")
 grown = rss(pid) - before
-tap.ok(grown < 8192, "its memory is flat: %d KiB more" % grown)
+tap.ok(grown < 8192 or SANITIZED, "its memory is flat: %d KiB more" % grown)
 tap.ok(wait_for(lambda: status("siem")["lag"] >= MANY and "503" in status("siem")["error"], 20), "its lag and why are told", status("siem"))
 behave["siem"] = True
 tap.ok(all_there(siem, 240) and ordered(siem), "once it is up it has all of them, in order", len(siem))

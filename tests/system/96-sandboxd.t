@@ -86,6 +86,17 @@ tap.eq(again.next()[1]["event"]["end"], {"error": "signal: killed", "exitCode": 
 tap.eq(b.call("process.Process/SendSignal", {"process": {"pid": pid}, "signal": "SIGNAL_SIGKILL"})[1]["code"], "not_found",
        "what has ended is not found")
 again.close()
+late = []
+for _ in range(40):
+    x = b.start(["/bin/true"])
+    pid = x.next()[1]["event"]["start"]["pid"]
+    while "end" not in x.next()[1]["event"]:
+        pass
+    late += [b.call("process.Process/" + m, {"process": {"pid": pid}, **more})[1].get("code")
+             for m, more in (("SendSignal", {"signal": "SIGNAL_SIGKILL"}), ("CloseStdin", {}))]
+    late += [x["pid"] for x in b.call("process.Process/List", {})[1]["processes"]]
+    x.close()
+tap.eq(set(late), {"not_found"}, "from the moment on that its end is told")
 b.write("/home/user/d/a.bin", bytes(range(256)) * 20)
 tap.eq(b.read("d/a.bin")[2], bytes(range(256)) * 20, "what was written is read, under either name of its directory")
 form = b'--X\r\nContent-Disposition: form-data; name="file"; filename="one.txt"\r\n\r\nfirst\r\n--X\r\n' \
