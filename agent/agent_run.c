@@ -11,6 +11,7 @@
 
 #include "common/jcs.h"
 #include "common/log.h"
+#include "common/words.h"
 #include "common/xalloc.h"
 #include "agent/agent_budget.h"
 #include "agent/agent_hold.h"
@@ -61,14 +62,12 @@ command_run(const struct agent_options *o, struct broker *b, const struct agent_
 
 	jcs_init(&j, &fields);
 	jcs_open(&j, NULL);
-	jcs_array(&j, "argv");
-	for (size_t i = 0; o->command[i] != NULL; i++) {
-		jcs_str_lossy(&j, NULL, str_z(o->command[i]));
-		buf_printf(&text, "%s%s", i != 0 ? " " : "", o->command[i]);
-	}
-	jcs_array_end(&j);
+	jcs_int(&j, "argc", (int64_t)words_quote(&text, o->command));
 	jcs_int(&j, "turn", 1);
 	jcs_close(&j);
+	if (buf_over(&text))
+		return err_set(err, ERR_TOO_LARGE,
+		    "the command is over %zu bytes, which is what a record takes", text.max);
 	if ((rc = broker_event(b, "exec", buf_str(&fields), buf_str(&text), err)) != 0)
 		return rc;
 	if ((rc = command_stream(o, b, steer->sandbox, &r, status, err)) != 0)

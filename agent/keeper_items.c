@@ -9,13 +9,13 @@
 #include <stdio.h>
 
 #include "common/jcs.h"
+#include "common/words.h"
 #include "common/xalloc.h"
 #include "agent/agent_loop.h"
 
 #include "common/banned.h"
 
 #define FIELDS_MAX ((size_t)16384) /* of an event, as core has it */
-#define ARGV_FIELDS_MAX ((size_t)8192)
 /* A list of all programs has room in an answer. */
 #define META_MAX (WIRE_BODY_MAX / (KEEPER_PROGRAMS_MAX + 1))
 #define META_ARGS ((size_t)1024)
@@ -122,21 +122,12 @@ exec_record(struct keeper_run *k, const struct str *caller, const char *context,
     const char *language, char *const *argv, struct str code, struct err *err)
 {
 	AUTO_BUF struct buf fields = BUF(FIELDS_MAX * 2), text = BUF(WIRE_BODY_MAX);
-	size_t n = 0, bytes = 0;
 	struct jcs j;
 
-	for (; argv != NULL && argv[n] != NULL; n++) {
-		buf_printf(&text, "%s%s", n != 0 ? " " : "", argv[n]);
-		bytes += strlen(argv[n]) + 4;
-	}
 	jcs_init(&j, &fields);
 	jcs_open(&j, NULL);
-	if (language == NULL && bytes <= ARGV_FIELDS_MAX) {
-		jcs_array(&j, "argv");
-		for (size_t i = 0; i < n; i++)
-			jcs_str_lossy(&j, NULL, str_z(argv[i]));
-		jcs_array_end(&j);
-	}
+	if (language == NULL)
+		jcs_int(&j, "argc", (int64_t)words_quote(&text, argv));
 	text_put(&j, "client_call", caller[0]);
 	text_put(&j, "client_progress", caller[1]);
 	text_put(&j, "client_tool_use", caller[2]);
@@ -148,6 +139,9 @@ exec_record(struct keeper_run *k, const struct str *caller, const char *context,
 		jcs_z(&j, "language", language);
 	jcs_int(&j, "turn", (int64_t)k->turn + 1);
 	jcs_close(&j);
+	if (buf_over(&text))
+		return err_set(err, ERR_TOO_LARGE,
+		    "the command is over %zu bytes, which is what a record takes", text.max);
 	return broker_event(k->hold.broker, "exec", buf_str(&fields),
 	    language != NULL ? code : buf_str(&text), err);
 }

@@ -99,7 +99,7 @@ on_exec(struct doubts *d, struct doubt_run *run, const struct record *r)
 	run->exec = r->seq;
 	run->exec_mono = r->mono;
 	run->acts = 0;
-	if ((run->heard || run->nloop != 0) && canon_get(r->data, "argv").n == 0 &&
+	if ((run->heard || run->nloop != 0) && canon_get(r->data, "argc").n == 0 &&
 	    claimed(d, run, r, &code))
 		claim(d, run, r->seq, true, &code);
 }

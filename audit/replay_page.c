@@ -99,10 +99,13 @@ put_content(struct page *p, struct str raw)
 static void
 put_gap(struct page *p, const struct err *why)
 {
+	AUTO_BUF struct buf len = BUF(REPLAY_TEXT_MAX);
+
+	replay_put_value(&len, canon_get(p->told.ref, "len"));
 	buf_put_z(&p->b, "<p class=\"gap\">GAP ");
 	html_put_z(&p->b, why->msg);
 	buf_put_z(&p->b, "; ");
-	replay_put_value(&p->b, canon_get(p->told.ref, "len"));
+	html_put(&p->b, buf_str(&len));
 	buf_put_z(&p->b, " bytes</p>\n");
 }
 

@@ -76,6 +76,25 @@ tell_run_start(const struct record *r, struct told *t)
 	t->ref = canon_get(r->data, "task");
 }
 
+/* Ends that only the agent's own word brings about. */
+static bool
+by_agent(struct str status)
+{
+	return str_eqz(status, "done") || str_eqz(status, "not_done") ||
+	       str_has_prefix(status, "budget:");
+}
+
+static void
+tell_run_end(const struct record *r, struct told *t)
+{
+	struct str status = canon_get(r->data, "status");
+
+	buf_put_z(&t->title, "run ends");
+	replay_put_field(&t->title, "status", status);
+	replay_put_field(&t->title, by_agent(canon_plain(status)) ? "the agent says" : "text",
+	    canon_get(r->data, "text"));
+}
+
 /* --- actions -------------------------------------------------------------------------------- */
 
 static void
@@ -314,6 +333,7 @@ static const struct {
 	unsigned depth;
 } tells[] = {
     {"run.start", tell_run_start, LANE_LOG, 0},
+    {"run.end", tell_run_end, LANE_LOG, 0},
     {"action", tell_action, LANE_ACTION, 2},
     {"outcome", tell_outcome, LANE_ACTION, 3},
     {"approval.request", tell_approval_request, LANE_APPROVAL, 2},

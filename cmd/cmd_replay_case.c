@@ -157,7 +157,12 @@ replay_case_found(const struct replay_case *c)
 
 	if (!c->scanned || c->scan.found)
 		return true;
-	(void)fprintf(stderr, "cofferdam: the log has no run %s\n", vis);
+	if (replay_case_status(c) == CMD_OK)
+		(void)fprintf(stderr, "cofferdam: the log has no run %s\n", vis);
+	else
+		(void)fprintf(stderr,
+		    "%.*scofferdam: the log does not hold; what can be read of it has no run %s\n",
+		    STR_ARG(buf_str(&c->verdict)), vis);
 	log_say_pruned(c->place.logdir);
 	return false;
 }

@@ -39,7 +39,8 @@ typedef void replay_each_fn(void *arg, const struct record *r);
 int replay_case_walk(const struct replay_case *c, replay_each_fn *fn, void *arg, struct err *err);
 /* How the command ends: the log does not hold, or is not to be judged. */
 int replay_case_status(const struct replay_case *c);
-/* "the log has no run X" to standard error; false. */
+/* "the log has no run X" to standard error, behind the verdict where the log does not hold; false.
+ */
 bool replay_case_found(const struct replay_case *c);
 
 /* cmd_replay_bands.c. A policy.load of the log; and a policy by its digest, as replay_policies_get.

@@ -164,8 +164,6 @@ replay_rerun(int argc, char **argv)
 		return CMD_USAGE;
 	if (replay_case_open(a.state, a.vkey, a.run, false, &c, &err) != 0)
 		return replay_fail(&err);
-	if (!replay_case_found(&c))
-		return CMD_USAGE;
 	/* What is told of a log that does not hold is told as that. */
 	if (replay_case_status(&c) != CMD_OK) {
 		AUTO_FREE char *verdict = buf_dup_z(&c.verdict);
@@ -174,6 +172,8 @@ replay_rerun(int argc, char **argv)
 		(void)err_set(&err, ERR_TAMPER, "the log does not hold");
 		return undecided(&err);
 	}
+	if (!replay_case_found(&c))
+		return CMD_USAGE;
 	rerun_read_init(&then, a.run, c.blobs, true);
 	status = rerun(&a, &c, &then);
 	rerun_read_free(&then);

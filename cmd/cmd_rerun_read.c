@@ -6,6 +6,7 @@
 
 #include "audit/canon.h"
 #include "common/json.h"
+#include "common/words.h"
 #include "common/xalloc.h"
 
 #include "common/banned.h"
@@ -112,9 +113,7 @@ rerun_read_free(struct rerun_run *r)
 	for (size_t i = 0; i < r->ntargets; i++)
 		free(r->targets[i]);
 	free(r->targets);
-	for (size_t i = 0; r->argv != NULL && r->argv[i] != NULL; i++)
-		free(r->argv[i]);
-	free(r->argv);
+	words_free(r->argv);
 	json_free(r->start);
 	buf_free(&r->script);
 	buf_free(&r->answers);

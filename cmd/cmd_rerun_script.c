@@ -11,6 +11,7 @@
 #include "audit/replay_blobs.h"
 #include "common/json.h"
 #include "common/log.h"
+#include "common/words.h"
 #include "common/xalloc.h"
 
 #include "common/banned.h"
@@ -139,13 +140,13 @@ call_put(
 /* --- records --------------------------------------------------------------------- */
 
 static void
-argv_take(struct rerun_run *r, const struct json *argv)
+argv_take(struct rerun_run *r, const struct record *rec, struct str line)
 {
-	size_t n = json_count(argv);
+	struct err err = {0};
 
-	r->argv = xcalloc(n + 1, sizeof(*r->argv));
-	for (size_t i = 0; i < n; i++)
-		r->argv[i] = str_dup(json_str(json_at(argv, i)));
+	if (words_split(line, &r->argv, &err) != 0 && r->why.code == 0)
+		(void)err_set(
+		    &r->why, err.code, "record %llu: %s", (unsigned long long)rec->seq, err.msg);
 }
 
 static void
@@ -153,13 +154,13 @@ exec_take(struct rerun_run *r, const struct record *rec, const struct json *d)
 {
 	AUTO_BUF struct buf content = BUF(BLOB_PLAIN_MAX);
 	struct str tool = json_str(json_get(d, "tool"));
-	const struct json *argv = json_get(d, "argv");
+	bool command = json_get(d, "argc") != NULL;
 	struct rerun_event *e;
 	size_t i = 0;
 
 	while (i < ARRAY_LEN(tools) && !str_eqz(tool, tools[i].tool))
 		i++;
-	r->skip = argv == NULL && i < ARRAY_LEN(tools) && !tools[i].again;
+	r->skip = !command && i < ARRAY_LEN(tools) && !tools[i].again;
 	if (r->skip) {
 		r->skipped++;
 		buf_printf(&r->skipping, "%s%.*s", r->skipping.n != 0 ? ", " : "", STR_ARG(tool));
@@ -168,14 +169,14 @@ exec_take(struct rerun_run *r, const struct record *rec, const struct json *d)
 	}
 	if (content_read(r, rec, &content) != 0)
 		return;
-	if (argv != NULL && r->argv == NULL)
-		argv_take(r, argv);
+	if (command && r->argv == NULL)
+		argv_take(r, rec, buf_str(&content));
 	else
 		call_put(r, d, tool.n != 0 ? tool : STR("none"),
 		    i < ARRAY_LEN(tools) ? tools[i].content : NULL, buf_str(&content));
 	r->done |= str_eqz(tool, "finish");
 	e = event_add(r, RERUN_EXEC, rec);
-	e->text = argv != NULL ? xstrdup("the command") : str_dup(tool);
+	e->text = command ? xstrdup("the command") : str_dup(tool);
 	buf_put_str(&e->content, buf_str(&content));
 }
 

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Replay over a log made by hand: timeline and whatif, with what is missing, erased, changed or hostile."""
 import atexit
+import glob
 import hashlib
 import json
 import os
@@ -251,6 +252,9 @@ def as_drop(d):
 rc, out, err = reclassified(as_drop, SQL[1])
 tap.ok(rc == 1 and re.search(r"^ +4 r-1 allow -> needs_approval .*RECLASSIFIED: facts now .*DROP.* were .*SELECT.*effects now \[drop\], were \[read\]", out, re.M)
        and "1 RECLASSIFIED" in out, "what was let through as another thing than it is, is found", out)
+NO_SQL = "SELEKT 1"
+rc, out, err = reclassified(lambda d: put("request", "text_sha256", hashlib.sha256(NO_SQL.encode()).hexdigest())(d), NO_SQL)
+tap.ok(rc == 1 and "1 RECLASSIFIED" in out and "effects now" in out, "what the parser of today refuses is judged as that", (rc, out, err))
 rc, out, err = reclassified(put("request", "text_sha256", "0" * 64))
 tap.ok(rc == 1 and "UNKNOWN from its bytes: the sealed text is not the one whose hash" in out, "other bytes than those recorded: unknown", out)
 rc, out, err = reclassified(put("request", "head", None))
@@ -262,6 +266,19 @@ os.unlink(T + "/sealed/keys/blob/r-1.key")
 rc, out, err = replay("whatif", T + "/sealed", "--reclassify")
 tap.ok(rc == 1 and "4 UNKNOWN" in out, "without the key of the content: unknown, all of them", out)
 tap.eq(replay("whatif", T + "/sealed")[0], 0, "the recorded facts need no key")
+
+shutil.copytree(S, T + "/early")
+seg = glob.glob(T + "/early/log/seg/*")[0]
+with open(seg, "rb") as f:
+    was = f.read()
+with open(seg, "wb") as f:
+    f.write(was.replace(b'"serial":1', b'"serial":7', 1))
+for verb, status in (("timeline", 1), ("report", 1), ("rerun", 3)):
+    rc, out, err = replay(verb, T + "/early", "r-1")
+    tap.ok(rc == status and "TAMPER" in out + err and "does not hold" in err and "the log has no run" not in err,
+           "%s: of a run behind what was changed it says that the log does not hold, not that there is no such run" % verb, (rc, out, err))
+rc, out, err = replay("timeline", S, "r-none")
+tap.ok(rc == 1 and "the log has no run r-none" in err and "TAMPER" not in out + err, "in a log that holds there is none", (rc, out, err))
 
 os.unlink(S + "/keys/blob/policy.key")
 rc, out, err = replay("whatif", S)

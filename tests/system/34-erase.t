@@ -177,6 +177,14 @@ x, y = HostRun(st), HostRun(st)
 x.psql(pg, "SELECT 'of x'")
 y.psql(pg, "SELECT 'of y'")
 X, Y = ended(x), ended(y)
+# --- a command ---------------------------------------------------------------------------------------------
+WORD = "said-to-echo-only"
+tap.has(st.sandbox("sh", "-c", "echo '%s'; exit 3" % WORD).stdout, WORD, "a command has words of its own")
+told = st.records("agent.exec")[-1]["run"]
+tap.has(timeline(told), "sh -c 'echo '\\''%s'\\''; exit 3'" % WORD, "the timeline shows it as a shell takes it")
+seg = b"".join(open(LOG + "/seg/" + n, "rb").read() for n in os.listdir(LOG + "/seg"))
+tap.ok(told.encode() in seg and WORD.encode() not in seg, "and it stands in no record")
+tap.ok(erase("run:" + told, "--yes").returncode == 0 and WORD not in timeline(told), "so with its key it is gone")
 st.stop()
 tap.eq(verified(), [True, True], "the closed log is whole")
 

@@ -35,6 +35,8 @@ every = s.result(BYTES.decode("latin-1").encode("latin-1").replace(b"\\", b"\\\\
 late = s.act("SELECT 'late'")
 s.outcome(late, "unknown")
 s.add("agent.note", "agent", {"content": "@", "n": "x" * 3000}, "see " + action_id(12345))
+for evil in EVIL + ["<meta http-equiv=refresh content=0;url=/taken>"]:
+    s.add("agent.note", "agent", {"content": {"len": evil}})  # a reference that is none
 while s.seq < 1000:
     s.exec("psql", 100)
     s.outcome(s.act("SELECT %d" % s.seq))
@@ -61,6 +63,7 @@ except UnicodeDecodeError as e:
 tap.ok(not re.search("[\u202a-\u202e\u2066-\u2069\u2028\u2029\u0080-\u009f]", raw.decode("utf-8", "replace")), "nor a bidirectional one")
 tap.eq((raw.count(b"<script"), raw.count(b"<style"), raw.count(b"<h1"), len(re.findall(rb" on[a-z]+=[\"']?[a-z]", re.sub(rb"<script>.*?</script>", b"", raw, flags=re.S).replace(b"onerror=&quot;", b"").replace(b"onload=1", b"")))),
        (1, 1, 1, 0), "one script, one style, one heading, no handler")
+tap.ok(b"refresh" in raw and not re.search(rb"<meta[^>]*refresh", raw), "and no order to go elsewhere")
 tap.ok(not re.search(rb"(src|href)=\"(?!#|data:,)", raw), "no address but of its own parts")
 
 br = Browser(temp)

@@ -474,7 +474,7 @@ core = Core()
 r = agent(core, cmd=["sh", "-c", "read x; echo got $x; echo e >&2; exit 4"], stdin=None, input="line\n")
 tap.eq((r.stdout, r.returncode, "e\n" in r.stderr), ("got line\n", 4, True), "run -- COMMAND passes streams and status through")
 tap.eq(core.types(), ["exec", "result"], "and is on the record")
-tap.eq((core.events[0][2]["argv"][:2], core.events[1][2]["value"], core.end[0]), (["sh", "-c"], 4, "done"),
+tap.eq((core.events[0][2]["argc"], core.events[0][3], core.events[1][2]["value"], core.end[0]), (3, "sh -c 'read x; echo got $x; echo e >&2; exit 4'", 4, "done"),
        "with its arguments, its status and its end")
 p = subprocess.Popen([AGENT, "run"] + BASE + ["--socket", Core().path, "--", "sh", "-c", "echo up; sleep 3%d" % os.getpid()],
                      stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)

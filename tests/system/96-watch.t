@@ -325,8 +325,8 @@ st.cli("stop", lp.id)
 lp.end()
 tap.eq(lp.status(), "stopped", "so is one that is paused")
 p = subprocess.Popen([CLI, "run", "--state", st.state, *BASE, "--", "sleep", "1000"], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
-wait_for(lambda: [r for r in st.records("agent.exec") if r["data"].get("argv") == ["sleep", "1000"]], 30)
-rid = [r["run"] for r in st.records("agent.exec") if r["data"].get("argv") == ["sleep", "1000"]][-1]
+wait_for(lambda: [r for r in st.records("agent.exec") if r["data"].get("argc") == 2], 30)
+rid = [r["run"] for r in st.records("agent.exec") if r["data"].get("argc") == 2][-1]
 st.cli("stop", rid)
 p.communicate(timeout=60)
 tap.eq([r["data"]["status"] for r in st.records("run.end") if r["run"] == rid], ["stopped"], "and a command")
