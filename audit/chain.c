@@ -28,16 +28,23 @@ log_kind_name(enum log_kind k)
 	return names[k];
 }
 
-int
-chain_open(int logdir, uint64_t newest, struct chain **ret, struct err *err)
+struct chain *
+chain_of_nothing(int logdir, uint64_t newest)
 {
 	struct chain *c = xcalloc(1, sizeof(*c));
-	int r;
 
 	c->logdir = logdir;
 	c->newest = newest;
 	c->segdir = -1;
-	r = log_open_dir(logdir, LOG_SEG, &c->segdir, err);
+	return c;
+}
+
+int
+chain_open(int logdir, uint64_t newest, struct chain **ret, struct err *err)
+{
+	struct chain *c = chain_of_nothing(logdir, newest);
+	int r = log_open_dir(logdir, LOG_SEG, &c->segdir, err);
+
 	if (r == 0)
 		r = log_files_list(logdir, LOG_SEG, LOG_LINES, LOG_LEAVES, &c->files, err);
 	if (r == 0)

@@ -59,6 +59,7 @@ struct chain_from {
 };
 /* `newest` is the size of the newest valid checkpoint (0: none). */
 int chain_open(int logdir, uint64_t newest, struct chain **ret, struct err *err);
+struct chain *chain_of_nothing(int logdir, uint64_t newest); /* as if seg/ were there, and empty */
 /* Go on from there, before the first chain_next; false: no segment begins at it. */
 bool chain_skip(struct chain *c, const struct chain_from *from);
 /*

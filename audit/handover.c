@@ -166,12 +166,9 @@ handovers_follow(int logdir, struct vkeys *keys, handover_fn *fn, void *arg, str
 	AUTO_FD int dir = -1;
 	int r = log_open_dir(logdir, LOG_KEY, &dir, err);
 
-	if (r == ERR_NOT_FOUND) {
-		err_clear(err);
-		return 0;
-	}
-	if (r == 0)
-		r = log_files_list(logdir, LOG_KEY, "", NULL, &files, err);
+	if (r != 0)
+		return log_or_none(r, err);
+	r = log_files_list(logdir, LOG_KEY, "", NULL, &files, err);
 	for (size_t i = 0; r == 0 && i < files.n[0]; i++) {
 		struct handover h;
 		struct err why = {0};

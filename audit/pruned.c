@@ -42,10 +42,8 @@ pruned_open(int logdir, const struct log_files *files, struct pruned **ret, stru
 	p->segdir = p->keptdir = -1;
 	buf_init(&p->leaves, LEAVES_MAX);
 	r = log_open_dir(logdir, LOG_SEG, &p->segdir, err);
-	if (r == 0 && (r = log_open_dir(logdir, LOG_KEPT, &p->keptdir, err)) == ERR_NOT_FOUND) {
-		err_clear(err);
-		r = 0;
-	}
+	if (r == 0)
+		r = log_or_none(log_open_dir(logdir, LOG_KEPT, &p->keptdir, err), err);
 	if (r != 0) {
 		pruned_free(p);
 		return r;
@@ -180,10 +178,7 @@ kept_sum_new(int logdir, uint64_t from, uint64_t to, struct kept_sum **ret, stru
 	r = log_open_dir(logdir, LOG_KEPT, &k->dir, err);
 	if (r == 0)
 		r = log_files_list(logdir, LOG_KEPT, LOG_LINES, LOG_PACK, &k->files, err);
-	if (r == ERR_NOT_FOUND) { /* nothing */
-		err_clear(err);
-		r = 0;
-	}
+	r = log_or_none(r, err);
 	if (r != 0) {
 		kept_sum_free(k);
 		return r;

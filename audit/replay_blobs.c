@@ -65,7 +65,7 @@ static int
 index_packs(struct replay_blobs *b, struct err *err)
 {
 	AUTO_LOG_FILES struct log_files files = {0};
-	int r = log_files_list(b->logdir, LOG_BLOB, LOG_PACK, NULL, &files, err);
+	int r = log_or_none(log_files_list(b->logdir, LOG_BLOB, LOG_PACK, NULL, &files, err), err);
 
 	b->n = 0;
 	cleanup_close_fd(&b->pack);

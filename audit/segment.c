@@ -55,9 +55,20 @@ log_open_dir(int dirfd, const char *name, int *ret_fd, struct err *err)
 	int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	if (fd < 0)
-		return err_sys(
-		    err, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYSTEM, errno, "%s", name);
+		return err_sys(err,
+		    errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? ERR_NOT_FOUND
+									  : ERR_SYSTEM,
+		    errno, "%s", name);
 	*ret_fd = fd;
+	return 0;
+}
+
+int
+log_or_none(int r, struct err *err)
+{
+	if (r != ERR_NOT_FOUND)
+		return r;
+	err_clear(err);
 	return 0;
 }
 

@@ -49,8 +49,12 @@ bool log_first_moved(int logdir, uint64_t *first);
 bool log_segments_pruned(int segdir, uint64_t first, struct log_files *f);
 #define AUTO_LOG_FILES __attribute__((cleanup(log_files_free)))
 
-/* Open a subdirectory or regular file beneath dirfd, never through a link. */
+/*
+ * Open a subdirectory or regular file beneath dirfd, never through a link. ERR_NOT_FOUND of a
+ * directory: there is none, though something else may have its name (log_root_list counts that).
+ */
 int log_open_dir(int dirfd, const char *name, int *ret_fd, struct err *err);
+int log_or_none(int r, struct err *err); /* what is not there holds nothing: then 0 */
 int log_open_file(int dirfd, const char *name, int flags, int *ret_fd, struct err *err);
 /* Read a whole regular file of at most out->max - out->n bytes. */
 int log_read_file(int dirfd, const char *name, struct buf *out, struct err *err);

@@ -129,9 +129,9 @@ read_keys(struct verify *y, struct err *err)
 	AUTO_LOG_FILES struct log_files files = {0};
 	int r = handovers_follow(y->logdir, &y->keys, take_handover, y, err);
 
-	if (r == 0 && faccessat(y->logdir, LOG_KEY, F_OK, AT_SYMLINK_NOFOLLOW) == 0 &&
-	    (r = log_files_list(y->logdir, LOG_KEY, "", NULL, &files, err)) == 0)
-		verdict_foreign(&y->v, LOG_KEY, &files);
+	if (r == 0)
+		r = log_or_none(log_files_list(y->logdir, LOG_KEY, "", NULL, &files, err), err);
+	verdict_foreign(&y->v, LOG_KEY, &files);
 	return r;
 }
 
@@ -145,7 +145,7 @@ read_heads_in(struct verify *y, const char *sub, struct err *err)
 	if (r == 0)
 		r = log_files_list(y->logdir, sub, "", NULL, &files, err);
 	if (r != 0)
-		return r;
+		return log_or_none(r, err);
 	verdict_foreign(&y->v, sub, &files);
 	for (size_t i = 0; i < files.n[0]; i++) {
 		char name[LOG_NAME_SIZE], shown[48];
@@ -168,7 +168,7 @@ read_heads(struct verify *y, struct err *err)
 		r = log_root_list(y->logdir, &root, err);
 	if (r == 0)
 		r = read_heads_in(y, LOG_CP, err);
-	if (r == 0 && faccessat(y->logdir, LOG_WIT, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+	if (r == 0)
 		r = read_heads_in(y, LOG_WIT, err);
 	if (r != 0)
 		return r;
@@ -285,6 +285,23 @@ leaves_check(struct verify *y, const struct chain *c, uint64_t seq, const struct
 
 /* --- what the writer says of itself ----------------------------------------------------------- */
 
+/* All three gone and nothing signed: that is no log, and no finding about one. */
+static int
+check_dirs(struct verify *y, const struct log_files *seg, struct err *err)
+{
+	struct log_fault f[SHAPE_FAULTS_MAX];
+	size_t n = shape_dirs(y->logdir, f);
+
+	if (seg->n[0] == 0 && y->v.newest == 0)
+		return n < SHAPE_FAULTS_MAX ? 0
+					    : err_set(err, ERR_NOT_FOUND,
+						  "no log is here: neither " LOG_SEG " nor " LOG_CP
+						  " nor " LOG_BLOB);
+	for (size_t i = 0; i < n; i++)
+		verdict_fault(&y->v, &f[i]);
+	return 0;
+}
+
 static void
 check_shape(struct verify *y, const struct record *rec, uint64_t segment)
 {
@@ -392,8 +409,15 @@ read_records(struct verify *y, struct err *err)
 	int r;
 
 	y->v.newest = y->nheads != 0 ? y->head[y->nheads - 1].size : 0;
-	if ((r = chain_open(y->logdir, y->v.newest, &c, err)) != 0)
+	r = log_or_none(chain_open(y->logdir, y->v.newest, &c, err), err);
+	if (r == 0 && c == NULL)
+		c = chain_of_nothing(y->logdir, y->v.newest);
+	if (r == 0)
+		r = check_dirs(y, chain_files(c), err);
+	if (r != 0) {
+		chain_free(c);
 		return r;
+	}
 	if (!y->whole && y->ask->resume != NULL) {
 		sure.size = y->v.resumed = y->ask->resume->cp.size;
 		sure.root = y->ask->resume->cp.root;

@@ -99,7 +99,7 @@ int
 blobs_check(struct blobs *b, int logdir, uint64_t last_seg, struct verdict *v, struct err *err)
 {
 	AUTO_LOG_FILES struct log_files files = {0};
-	int r = log_files_list(logdir, LOG_BLOB, LOG_PACK, NULL, &files, err);
+	int r = log_or_none(log_files_list(logdir, LOG_BLOB, LOG_PACK, NULL, &files, err), err);
 
 	if (r != 0)
 		return r;

@@ -43,11 +43,10 @@ int
 prunes_check(const struct prunes *p, int logdir, uint64_t first, struct verdict *v, struct err *err)
 {
 	AUTO_LOG_FILES struct log_files files = {0};
-	int r = log_files_list(logdir, LOG_KEPT, LOG_LINES, LOG_PACK, &files, err);
+	int r =
+	    log_or_none(log_files_list(logdir, LOG_KEPT, LOG_LINES, LOG_PACK, &files, err), err);
 
-	if (r == ERR_NOT_FOUND)
-		err_clear(err);
-	else if (r != 0)
+	if (r != 0)
 		return r;
 	verdict_foreign(v, LOG_KEPT, &files);
 	for (size_t i = 0; i < p->n; i++) {

@@ -32,14 +32,15 @@ static void PRINTF_LIKE(4, 5)
 static size_t
 check_checkpoint(const struct shape *s, uint64_t size, uint64_t seq, struct log_fault *f)
 {
-	char name[LOG_NAME_SIZE], path[sizeof(LOG_CP) + LOG_NAME_SIZE];
+	char name[LOG_NAME_SIZE];
+	AUTO_FD int dir = -1;
 
 	log_name(name, size, "");
-	(void)snprintf(path, sizeof(path), LOG_CP "/%s", name);
-	if (faccessat(s->logdir, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+	if (log_open_dir(s->logdir, LOG_CP, &dir, NULL) == 0 &&
+	    faccessat(dir, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 		return 0;
-	add(f, LOG_KIND_CHECKPOINT, size, "%s is not there, but was signed before record %" PRIu64,
-	    path, seq);
+	add(f, LOG_KIND_CHECKPOINT, size,
+	    LOG_CP "/%s is not there, but was signed before record %" PRIu64, name, seq);
 	return 1;
 }
 
@@ -106,4 +107,18 @@ shape_record(struct shape *s, const struct record *r, uint64_t segment,
 
 	n += check_end(s, r, out + n);
 	return n + check_segment(r, segment, out + n);
+}
+
+size_t
+shape_dirs(int logdir, struct log_fault out[SHAPE_FAULTS_MAX])
+{
+	static const char *const dirs[SHAPE_FAULTS_MAX] = {LOG_SEG, LOG_CP, LOG_BLOB};
+	size_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
+		if (faccessat(logdir, dirs[i], F_OK, AT_SYMLINK_NOFOLLOW) != 0)
+			add(&out[n++], LOG_KIND_MISSING, 0,
+			    "the directory %s is not there, but was before the first record",
+			    dirs[i]);
+	return n;
 }

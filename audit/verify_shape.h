@@ -9,7 +9,7 @@
 
 #define SHAPE_FAULTS_MAX 3
 
-/* Starts as zeros but for logdir (borrowed), whose cp/ is a directory. */
+/* Starts as zeros but for logdir (borrowed). */
 struct shape {
 	int logdir;
 	bool ended;	/* only a start may stand here */
@@ -22,5 +22,7 @@ struct shape {
  */
 size_t shape_record(struct shape *s, const struct record *r, uint64_t segment,
     struct log_fault out[SHAPE_FAULTS_MAX]);
+/* seg/, cp/ and blob/ are made before the first record is: a finding for each that is not there. */
+size_t shape_dirs(int logdir, struct log_fault out[SHAPE_FAULTS_MAX]);
 
 #endif

@@ -422,11 +422,11 @@ log_deep(const struct cmd_place *place, uint64_t size, log_deep_fn *fn, void *ar
 	struct deep d = {.fn = fn, .arg = arg};
 	int r = replay_blobs_open(place->logdir, keysdir, &d.blobs, err);
 
-	if (r == 0)
+	if (r == 0 && size != 0)
 		r = erasures_read(place->logdir, &d.erasures, err);
 	if (r == 0) {
 		d.policies = replay_policies_new(d.blobs, place->statedir);
-		r = read_all(&d, place->logdir, size, err);
+		r = size != 0 ? read_all(&d, place->logdir, size, err) : 0;
 		*ret = d.sealed + d.kept + d.unproved;
 		deep_put(&d, out);
 	}

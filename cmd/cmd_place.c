@@ -36,7 +36,8 @@ cmd_place_open(const char *state, const char *dir, struct cmd_place *ret, struct
 		return err_set(err, ERR_CONFIG, "give --state or a directory, not both");
 	if ((r = open_dir(dir, &top, err)) != 0)
 		return r;
-	if (faccessat(top, LOG_SEG, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
+	if (faccessat(top, LOG_SEG, F_OK, AT_SYMLINK_NOFOLLOW) == 0 ||
+	    faccessat(top, LOG_CP, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
 		*ret = (struct cmd_place){.statedir = -1, .logdir = TAKE_FD(top)};
 		return 0;
 	}

@@ -374,10 +374,14 @@ def reference(r):
 
 
 # --- the directory ----------------------------------------------------------------------------
+def is_dir(path):
+    return os.path.isdir(path) and not os.path.islink(path)
+
+
 def listing(path, suffixes):
-    """Sorted numbers per suffix, and names that do not belong."""
+    """Sorted numbers per suffix, and names that do not belong. What is no directory holds nothing."""
     out, foreign = {s: [] for s in suffixes}, []
-    for e in os.scandir(path):
+    for e in [] if not is_dir(path) else os.scandir(path):
         m = re.fullmatch(r"([0-9]{20})(.*)", e.name)
         if e.name.startswith(".tmp"):
             continue
@@ -435,8 +439,6 @@ class Log:
     # keys
     def follow(self):
         """From the keys given to those that they handed over to."""
-        if not os.path.lexists(self.sub("key")):
-            return
         numbers, foreign = listing(self.sub("key"), [""])
         self.foreign("key", foreign)
         for n in numbers[""]:
@@ -479,12 +481,11 @@ class Log:
         self.foreign("cp", foreign)
         for n in numbers[""]:
             self.read_head(self.sub("cp", "%020d" % n), n, True)
-        if os.path.lexists(self.sub("wit")):
-            numbers, foreign = listing(self.sub("wit"), [""])
-            self.foreign("wit", foreign)
-            for n in numbers[""]:
-                if self.read_head(self.sub("wit", "%020d" % n), n, True):
-                    self.notes.append(n)
+        numbers, foreign = listing(self.sub("wit"), [""])
+        self.foreign("wit", foreign)
+        for n in numbers[""]:
+            if self.read_head(self.sub("wit", "%020d" % n), n, True):
+                self.notes.append(n)
         if os.path.lexists(self.sub("checkpoint")):
             self.read_head(self.sub("checkpoint"), 0, False)
         self.heads += pins
@@ -543,6 +544,7 @@ class Log:
         numbers, foreign = listing(self.sub("seg"), [".jsonl", ".leaves"])
         self.foreign("seg", foreign)
         self.segs, self.leaves_of = numbers[".jsonl"], numbers[".leaves"]
+        self.check_dirs()
         self.tree, self.prev, self.batch = Tree(), ZERO, 0
         self.leaves, self.refs, self.torn = [], [], 0
         self.ended, self.owed, self.adopted, self.erased, self.erasures = False, None, [], set(), 0
@@ -573,10 +575,18 @@ class Log:
         elif (not stopped or self.torn) and size < self.newest:
             self.found(size, "cut", "%d records, signed are %d" % (size, self.newest))
 
+    def check_dirs(self):
+        """Made before the first record is."""
+        gone = [x for x in ("seg", "cp", "blob") if not os.path.lexists(self.sub(x))]
+        if not self.segs and self.newest == 0:
+            if len(gone) == 3:
+                raise Config("no log is here: %s" % self.path)
+            return
+        for x in gone:
+            self.found(0, "missing", "the directory %s is not there" % x)
+
     # what is left of pruned records
     def read_kept(self):
-        if not os.path.lexists(self.sub("kept")):
-            return
         numbers, foreign = listing(self.sub("kept"), [".jsonl", ".pack"])
         self.foreign("kept", foreign)
         self.kept_files = {n: content(self.sub("kept", "%020d.jsonl" % n)) for n in numbers[".jsonl"]}
@@ -674,7 +684,7 @@ class Log:
             self.owed = seq + 1
         elif not start:
             signed, self.owed = self.owed, None
-        if signed is not None and not os.path.lexists(self.sub("cp", "%020d" % signed)):
+        if signed is not None and not (is_dir(self.sub("cp")) and os.path.lexists(self.sub("cp", "%020d" % signed))):
             self.found(signed, "checkpoint", "cp/%020d is not there, but was signed before record %d" % (signed, seq))
         if self.ended and not start:
             self.found(seq, "after-close", "record %d stands behind the close of the log" % seq)
@@ -883,7 +893,8 @@ def verify_receipt(text, path, keyfile):
 
 def first_there(path):
     """The number of the first segment that is there, 0 if there is none."""
-    return min([int(n[:20]) for n in os.listdir(path + "/seg") if re.fullmatch(r"[0-9]{20}\.jsonl", n)], default=0)
+    names = os.listdir(path + "/seg") if is_dir(path + "/seg") else []
+    return min([int(n[:20]) for n in names if re.fullmatch(r"[0-9]{20}\.jsonl", n)], default=0)
 
 
 def read_log(path, keys, pins, witnesses):

@@ -314,6 +314,35 @@ def foreign_in_the_root(d):
     set_(d + "/notes", b"")
 
 
+def directory(name, how, *words):
+    """In the place of a directory of the log: a link to one that is whole, a file, nothing."""
+    def f(d):
+        os.rename(d + "/" + name, d + "/../was-" + name)
+        if how == "link":
+            os.symlink("../was-" + name, d + "/" + name)
+        elif how == "file":
+            set_(d + "/" + name, b"")
+    f.__name__ = "%s_is_%s" % (name, how)
+    attack(PRUNED if name == "kept" else ONE, 1, *([(0, "missing")] if how == "gone" else [(0, "foreign")]), *words)(f)
+
+
+for how in ("link", "file", "gone"):
+    directory("seg", how, (0, "cut"))
+    directory("cp", how, (1, "checkpoint"))
+    directory("blob", how, *[(n, "blob") for n, x in enumerate(get(seg(ONE + "/log")[0]).splitlines()) if b'"ct":"' in x])
+directory("kept", "link", (0, "kept"))
+
+
+@attack(ONE, 1, (0, "foreign"))
+def witnessed_elsewhere(d):
+    os.symlink("cp", d + "/wit")
+
+
+@attack(ONE, 1, (0, "foreign"))
+def handed_over_elsewhere(d):
+    os.symlink("cp", d + "/key")
+
+
 @attack(ONE, 1, (0, "foreign"), (0, "cut"))
 def link(d):
     os.rename(seg(d)[0], d + "/../elsewhere")

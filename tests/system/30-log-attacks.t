@@ -460,6 +460,32 @@ d = copy()
 open(d + "/.tmp-checkpoint", "w").close()
 os.mkdir(d + "/lost+found")
 tap.eq(both(d), (0, []), "an unfinished file and lost+found are not")
+bad = []
+for name, how in [(a, b) for a in ("seg", "cp", "blob") for b in ("link", "file", "gone")]:
+    d = copy()
+    shutil.rmtree(d + "/" + name)
+    if how == "link":
+        os.symlink(BASE + "/log/" + name, d + "/" + name)
+    elif how == "file":
+        open(d + "/" + name, "w").close()
+    rc, words = both(d)
+    r = subprocess.run([CLI, "log", "verify", d, "--vkey", KEY, "--json"], capture_output=True, text=True)
+    said = json.loads(r.stdout or "{}")
+    kind, text = ("missing", "the directory %s is not there" % name) if how == "gone" else ("foreign", "the log directory holds %s" % name)
+    deep = subprocess.run([CLI, "log", "verify", d, "--vkey", KEY, "--json", "--deep"], capture_output=True, text=True)
+    if (rc, r.returncode, said.get("verdict"), deep.returncode, deep.stdout[:1]) != (1, 1, "tamper", 1, "{") or (0, kind) not in words or \
+            not any(f["kind"] == kind and f["text"].startswith(text) for f in said["findings"]):
+        bad.append((name, how, rc, words, r, deep))
+tap.eq(bad, [], "a directory of the log that is a link, a file or gone is a finding, with status 1, in text and in JSON")
+d = T + "/young"
+os.makedirs(d)
+tap.eq(both(d), (2, []), "where none of them is there is no log, and nothing to find")
+young = []
+for name in ("seg", "cp", "blob"):
+    os.mkdir(d + "/" + name)
+    young.append(both(d))
+tap.eq(young, [(3, [])] * 3, "a start that was killed before it had made them all leaves a log without records")
+tap.eq(both(d, pins=[BASE + "/log/checkpoint"]), (1, [(0, "cut")]), "which it is not to who has a pin")
 packs = sorted(os.listdir(BASE + "/log/blob"))
 
 

@@ -78,6 +78,9 @@ audit/chain_fault.c ~ if (later)
 		chain_set_fault(c, LOG_KIND_REORDERED ~ if (false)
 		chain_set_fault(c, LOG_KIND_REORDERED ~ exchanged
 audit/segment.c ~ if (!is_type(e, DT_REG)) ~ if (false) ~ link
+audit/segment.c ~ O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) ~ O_RDONLY | O_DIRECTORY | O_CLOEXEC) ~ seg_is_link cp_is_link blob_is_link
+audit/segment.c ~ errno == ENOENT || errno == ENOTDIR ~ errno == ENOENT ~ seg_is_file cp_is_file blob_is_file
+audit/verify_shape.c ~ if (faccessat(logdir, dirs[i], F_OK, AT_SYMLINK_NOFOLLOW) != 0) ~ if (false) ~ seg_is_gone cp_is_gone blob_is_gone
 audit/verify.c ~ if (!hash_eq(&h->root, &root)) { ~ if (false) { ~ rewritten
 audit/verify.c ~ && numbered && cp.size != number) ~ && false) ~ another_size_than_its_name
 audit/verdict.c ~ if (f->foreign != 0) ~ if (false) ~ foreign_name foreign_in_the_root
@@ -158,6 +161,9 @@ if name != k: ~ if False: ~ misplaced
 if last and rest <= TORN_MAX and ~ if last and ~ more_than_a_write
 and k >= self.newest: ~ : ~ end_zeroed
 if not any(w and w[0]["batch"] > k for ~ if not any(False for ~ batch_behind_damage
+and not os.path.islink(path) ~ ~ seg_is_link cp_is_link blob_is_link
+for e in [] if not is_dir(path) else ~ for e in ~ seg_is_file cp_is_file blob_is_file
+for x in gone: ~ for x in []: ~ seg_is_gone cp_is_gone blob_is_gone
 if root != self.tree.root(): ~ if False: ~ rewritten
 if numbered and size != number: ~ if False: ~ another_size_than_its_name
 self.heads += pins ~ pass ~ rolled_back
