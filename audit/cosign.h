@@ -74,12 +74,19 @@ enum cosign_status {
 };
 /* The note's first line; false: there is none that is a name. */
 bool cosign_origin(struct str note, struct str *ret);
+/* What a refused request says against the log, and not against who sent it. */
+enum cosign_evidence {
+	COSIGN_NOTHING,
+	/* A head that the log signed, with a proof that does not hold: the log forked, or somebody
+	 * sent junk with an honest head, since nobody signs proofs. */
+	COSIGN_UNPROVEN,
+	COSIGN_PROVEN, /* it signed another root for the size that was cosigned */
+};
 /*
- * Judges a request for a log that is known. On COSIGN_OK *ret is the new latest. *ret_evidence: the
- * log signed what contradicts what it had signed before: to be kept.
+ * Judges a request for a log that is known. On COSIGN_OK *ret is the new latest.
  */
 enum cosign_status cosign_judge(const struct cosign_log *log, const struct cosign_request *rq,
-    struct checkpoint *ret, bool *ret_evidence, struct err *err);
+    struct checkpoint *ret, enum cosign_evidence *ret_evidence, struct err *err);
 
 /* The answer of a 409: a size and LF. */
 bool cosign_conflict_parse(struct str body, uint64_t *ret);

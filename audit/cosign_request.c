@@ -82,13 +82,13 @@ empty_ok(const struct hash *root)
 
 enum cosign_status
 cosign_judge(const struct cosign_log *log, const struct cosign_request *rq, struct checkpoint *ret,
-    bool *ret_evidence, struct err *err)
+    enum cosign_evidence *ret_evidence, struct err *err)
 {
 	const struct vkey *key = NULL;
 	struct str text = STR_NONE, sigs;
 	struct checkpoint cp;
 
-	*ret_evidence = false;
+	*ret_evidence = COSIGN_NOTHING;
 	if (!cosign_note_split(rq->note, &text, &sigs) || head_of(text, &cp, err) != 0) {
 		(void)err_set(err, ERR_SYNTAX, "not a checkpoint");
 		return COSIGN_MALFORMED;
@@ -105,7 +105,7 @@ cosign_judge(const struct cosign_log *log, const struct cosign_request *rq, stru
 		return COSIGN_MALFORMED;
 	}
 	if (cp.size == log->size && log->size != 0 && !hash_eq(&cp.root, &log->root)) {
-		*ret_evidence = true;
+		*ret_evidence = COSIGN_PROVEN;
 		(void)err_set(
 		    err, ERR_TAMPER, "another root was cosigned for size %" PRIu64, log->size);
 		return COSIGN_CONFLICT;
@@ -118,7 +118,8 @@ cosign_judge(const struct cosign_log *log, const struct cosign_request *rq, stru
 	if (rq->old == 0 ? rq->nproof != 0 || (cp.size == 0 && !empty_ok(&cp.root))
 			 : !tree_consistency_ok(
 			       rq->old, &log->root, cp.size, &cp.root, rq->proof, rq->nproof)) {
-		*ret_evidence = rq->old != 0;
+		if (rq->old != 0 && cp.size != rq->old) /* else it is the head that was cosigned */
+			*ret_evidence = COSIGN_UNPROVEN;
 		(void)err_set(err, ERR_TAMPER,
 		    "size %" PRIu64 " is not shown to extend size %" PRIu64, cp.size, rq->old);
 		return COSIGN_FORK;

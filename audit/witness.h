@@ -10,17 +10,26 @@
 #include "common/loop.h"
 #include "common/secret.h"
 
-#define WITNESS_EVIDENCE_MAX 64 /* kept of each log */
+/* Kept of each log. */
+#define WITNESS_PROVEN_MAX 64
+#define WITNESS_UNPROVEN_MAX 8
 
 struct ssl_ctx_st;
 
 /* --- witness_state.c ------------------------------------------------------------------ */
 
+/* Lines that whoever can send requests brings about: of each log one a minute. */
+struct witness_told {
+	uint64_t at_s; /* 0: none yet */
+	uint64_t more; /* left out since */
+};
 struct witness {
 	int dir;
 	int lock;
 	struct cosigner me;
 	struct secret *sk;
+	/* By the first byte of the hash of a log's origin. */
+	struct witness_told unproven[256], unkept[256];
 };
 /* dir stays the caller's. ERR_EXISTS: another process serves it. */
 int witness_open(int dir, struct witness *ret, struct err *err);
@@ -28,6 +37,16 @@ void witness_close(struct witness *w);
 /* The body of an add-checkpoint: HTTP status, content and its type. now_s: what is signed. */
 unsigned witness_add(struct witness *w, struct str body, uint64_t now_s, struct buf *out,
     const char **ret_type, struct err *err);
+
+/* A file in a log's directory: whole and durable, or not at all. */
+int witness_put_file(int dir, const char *name, struct str text, struct err *err);
+
+/* --- witness_evidence.c --------------------------------------------------------------- */
+
+/* A request that was refused, and what it says against the log (not COSIGN_NOTHING), is kept in
+ * the log's directory, or it is said that it is not. */
+void witness_keep(struct witness *w, const char *origin, int dir, struct str body,
+    enum cosign_evidence what, const char *why, uint64_t now_s);
 
 /* --- witness_http.c ------------------------------------------------------------------- */
 

@@ -150,9 +150,8 @@ log_read(const struct witness *w, struct str origin, struct cosign_log *ret, int
 	return rc;
 }
 
-/* Whole and durable, or not at all. */
-static int
-put_file(int dir, const char *name, struct str text, struct err *err)
+int
+witness_put_file(int dir, const char *name, struct str text, struct err *err)
 {
 	AUTO_FREE char *tmp = xasprintf(LOG_TMP "%s", name);
 	AUTO_FD int fd = -1;
@@ -171,29 +170,6 @@ put_file(int dir, const char *name, struct str text, struct err *err)
 	    fsync(dir) != 0)
 		return err_sys(err, ERR_SYSTEM, errno, "%s", name);
 	return 0;
-}
-
-static void
-keep_evidence(const struct cosign_log *log, int dir, struct str body, const char *why)
-{
-	struct hash h = hash_sha256(body);
-	char hex[HASH_HEX_SIZE], name[64];
-	struct err err = {0};
-
-	hash_hex(&h, hex);
-	log_error("%s: %s", log->origin, why);
-	for (unsigned i = 0; i < WITNESS_EVIDENCE_MAX; i++) {
-		AUTO_BUF struct buf had = BUF(COSIGN_REQUEST_MAX);
-
-		(void)snprintf(name, sizeof(name), "evidence-%02u", i);
-		if (faccessat(dir, name, F_OK, AT_SYMLINK_NOFOLLOW) != 0) {
-			if (put_file(dir, name, body, &err) != 0)
-				log_error("%s: evidence cannot be kept: %s", log->origin, err.msg);
-			return;
-		}
-		if (log_read_file(dir, name, &had, NULL) == 0 && str_eq(buf_str(&had), body))
-			return; /* the same once more */
-	}
 }
 
 /* --- requests ------------------------------------------------------------------------ */
@@ -216,7 +192,7 @@ cosign(
 	buf_put_str(&head, text);
 	buf_put_c(&head, '\n');
 	buf_put_str(&head, buf_str(line));
-	return put_file(dir, "head", buf_str(&head), err);
+	return witness_put_file(dir, "head", buf_str(&head), err);
 }
 
 static unsigned
@@ -238,7 +214,7 @@ witness_add(struct witness *w, struct str body, uint64_t now_s, struct buf *out,
 	enum cosign_status status;
 	AUTO_FD int dir = -1;
 	struct str origin;
-	bool evidence;
+	enum cosign_evidence evidence;
 	int rc;
 
 	*ret_type = "text/plain; charset=utf-8";
@@ -252,8 +228,8 @@ witness_add(struct witness *w, struct str body, uint64_t now_s, struct buf *out,
 	status = rc == 0 ? cosign_judge(&log, &rq, &cp, &evidence, err) : COSIGN_UNKNOWN;
 	if (status == COSIGN_OK)
 		return cosign(w, dir, rq.note, now_s, out, err) == 0 ? COSIGN_OK : failed(err, out);
-	if (rc == 0 && evidence)
-		keep_evidence(&log, dir, body, err->msg);
+	if (rc == 0 && evidence != COSIGN_NOTHING)
+		witness_keep(w, log.origin, dir, body, evidence, err->msg, now_s);
 	if (status == COSIGN_CONFLICT) {
 		*ret_type = "text/x.tlog.size";
 		buf_printf(out, "%" PRIu64 "\n", log.size);

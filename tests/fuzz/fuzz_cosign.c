@@ -18,7 +18,7 @@ as_request(struct str text)
 	struct cosign_request rq;
 	struct checkpoint cp;
 	struct str origin;
-	bool evidence;
+	enum cosign_evidence evidence;
 
 	if (cosign_request_parse(text, &rq, NULL) != 0)
 		return;
@@ -28,7 +28,7 @@ as_request(struct str text)
 	assert(vkeys_parse(STR(LOG), "key", &log.keys, NULL) == 0);
 	log.size = rq.old;
 	if (cosign_judge(&log, &rq, &cp, &evidence, NULL) == COSIGN_OK)
-		assert(cp.size >= log.size && !evidence);
+		assert(cp.size >= log.size && evidence == COSIGN_NOTHING);
 }
 
 static void

@@ -136,6 +136,57 @@ submit(w.port, fork.request(22, 22))
 tap.ok(len(evidence()) == had + 2, "the same evidence is kept once")
 tap.ok(submit(w.port, log.request(22, 33))[0] == 200, "the true log goes on")
 
+# --- what anybody can send ----------------------------------------------------------------
+victim = Log("log.test/victim", 6, 60)
+must([CLI, "witness", "add", DIR, victim.signer.vkey])
+tap.ok(submit(w.port, victim.request(0, 20))[0] == 200, "another log is witnessed")
+
+
+def kept():
+    """Names and texts of what is kept of it."""
+    names = glob.glob(DIR + "/log/%s/evidence-*" % sha(b"log.test/victim").hex())
+    return {os.path.basename(n): open(n, encoding="utf-8").read() for n in names}
+
+
+def junk(size, old=20):
+    """An honest head with a proof that anybody can make."""
+    return submit(w.port, "old %d\n%s\n\n" % (old, b64(os.urandom(32))) + victim.note(size))[0]
+
+
+def forked(salt, at=20):
+    f = Log("log.test/victim", 6, 10)
+    f.grow(50, salt)
+    return f.note(at), submit(w.port, f.request(20, at))[0]
+
+
+def told():
+    with open(temp.path + "/witness.log", errors="replace") as f:
+        return [x for x in f if "log.test/victim" in x]
+
+
+tap.ok({junk(21) for _ in range(70)} == {422} and list(kept()) == ["evidence-unproven-00"], "one honest head with seventy proofs of junk is kept once, as not proven", list(kept()))
+tap.ok({junk(20) for _ in range(3)} == {422} and len(kept()) == 1, "the head that was cosigned, with a proof of junk, says nothing", list(kept()))
+note, s = forked(b"f", 30)
+tap.ok(s == 422 and note in kept().get("evidence-unproven-01", ""), "behind them a head of a fork has its place", (s, list(kept())))
+note, s = forked(b"g")
+tap.ok(s == 409 and note in kept().get("evidence-00", ""), "and another root for the size that was cosigned is kept as proven", (s, list(kept())))
+tap.ok({submit(w.port, "old 0\n%s\n\n" % b64(os.urandom(32)) + note)[0] for _ in range(3)} == {409} and len(kept()) == 3,
+       "once, whatever is sent along with it", list(kept()))
+for size in range(22, 60):
+    junk(size)
+have = kept()
+tap.ok(sorted(have) == ["evidence-00"] + ["evidence-unproven-%02d" % i for i in range(8)] and note in have["evidence-00"],
+       "what is not proven has eight places, and never that of what is", sorted(have))
+tap.ok(all(any(victim.note(size) in x for x in have.values()) for size in range(52, 60)), "the oldest gave way")
+lines = told()
+tap.ok(sum("not proven" in x for x in lines) in (1, 2) and sum("kept as evidence-00" in x for x in lines) == 1,
+       "the witness says so about once a minute, and what is proven at once", lines)
+many = [forked(b"h%d" % i)[0] for i in range(70)]
+have = kept()
+tap.ok(len(have) == 64 + 8 and many[62] in have["evidence-63"] and not any(many[63] in x for x in have.values()), "of what is proven sixty-four are kept", len(have))
+tap.ok(sum("NOT KEPT" in x for x in told()) in (1, 2), "and that more is not is said, not at each request", told()[-3:])
+tap.ok(submit(w.port, victim.request(20, 60))[0] == 200, "the log itself goes on")
+
 # --- kill -9, and what is on disk -------------------------------------------------------------
 w.kill(signal.SIGKILL)
 w.start()

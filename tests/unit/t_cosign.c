@@ -132,7 +132,7 @@ at_three(void)
 }
 
 static enum cosign_status
-judge(const struct cosign_log *log, struct str body, bool *evidence)
+judge(const struct cosign_log *log, struct str body, enum cosign_evidence *evidence)
 {
 	struct cosign_request rq;
 	struct checkpoint cp;
@@ -145,40 +145,44 @@ static void
 a_head_is_cosigned_when_it_is_shown_to_extend_the_last(void **state)
 {
 	struct cosign_log log = at_three(), fresh = log;
-	bool evidence;
+	enum cosign_evidence evidence;
 
 	(void)state;
 	fresh.size = 0;
 	assert_int_equal(judge(&log, STR("old 3\n" PROOF8 "\n" NOTE8), &evidence), COSIGN_OK);
 	assert_int_equal(judge(&fresh, STR("old 0\n\n" NOTE8), &evidence), COSIGN_OK);
 	assert_int_equal(judge(&log, STR("old 3\n\n" TEXT3 "\n" SIG3), &evidence), COSIGN_OK);
-	assert_false(evidence);
+	assert_int_equal(evidence, COSIGN_NOTHING);
 }
 
 static void
 whatever_else_is_refused_and_a_contradiction_is_evidence(void **state)
 {
 	struct cosign_log log = at_three();
-	bool evidence;
+	enum cosign_evidence evidence;
 
 	(void)state;
 	assert_int_equal(judge(&log, STR("old 0\n\n" NOTE8), &evidence), COSIGN_CONFLICT);
-	assert_false(evidence);
+	assert_int_equal(evidence, COSIGN_NOTHING);
 	assert_int_equal(judge(&log, STR("old 9\n\n" NOTE8), &evidence), COSIGN_MALFORMED);
+	/* The head that was cosigned, with a proof that nobody needs. */
+	assert_int_equal(
+	    judge(&log, STR("old 3\n" PROOF8 "\n" TEXT3 "\n" SIG3), &evidence), COSIGN_FORK);
+	assert_int_equal(evidence, COSIGN_NOTHING);
 	assert_int_equal(judge(&log, STR("old 3\n\n" NOTE8), &evidence), COSIGN_FORK);
-	assert_true(evidence);
+	assert_int_equal(evidence, COSIGN_UNPROVEN);
 	log.root.b[0] ^= 1; /* as if other records had been cosigned */
 	assert_int_equal(judge(&log, STR("old 3\n" PROOF8 "\n" NOTE8), &evidence), COSIGN_FORK);
-	assert_true(evidence);
+	assert_int_equal(evidence, COSIGN_UNPROVEN);
 	assert_int_equal(judge(&log, STR("old 3\n\n" TEXT3 "\n" SIG3), &evidence), COSIGN_CONFLICT);
-	assert_true(evidence);
+	assert_int_equal(evidence, COSIGN_PROVEN);
 	log = at_three();
 	log.keys.key[0].last = 7; /* the key may not sign that size any more */
 	assert_int_equal(judge(&log, STR("old 3\n" PROOF8 "\n" NOTE8), &evidence), COSIGN_UNSIGNED);
 	log = at_three();
 	log.keys.key[0].pub[0] ^= 1;
 	assert_int_equal(judge(&log, STR("old 3\n" PROOF8 "\n" NOTE8), &evidence), COSIGN_UNSIGNED);
-	assert_false(evidence);
+	assert_int_equal(evidence, COSIGN_NOTHING);
 }
 
 static void
