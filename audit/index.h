@@ -60,7 +60,8 @@ struct index_found {
 	bool more;		/* the limit ended it */
 };
 /*
- * Every record shown was read from the log, by hash and number, and matches by its own words. x
+ * Every record shown was read from the log, by hash and number, is what the record behind it
+ * follows, and matches by its own words. So is every one that the index names and that is not. x
  * NULL: the whole log is read. ERR_STATE: the index does not fit the log (make it anew);
  * ERR_TAMPER: the log itself does not read on at the place that the message names; what is before
  * it has been searched.

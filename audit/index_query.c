@@ -1,6 +1,7 @@
 /*
  * Queries. Runs in the command line. The index says where to look; what is shown is what the log's
- * line says, found by its number and hash, and held against each filter again. What an index leaves
+ * line says, found by its number and hash, held against the record behind it, and against each
+ * filter again. What an index leaves
  * out, nothing here can see: `log index --rebuild` makes it anew, and a query without it reads all.
  */
 #include <inttypes.h>
@@ -104,6 +105,9 @@ look(struct query *y, const struct reader_place *at, struct err *err)
 	}
 	if (rc == ERR_TAMPER)
 		err->code = rc = ERR_STATE;
+	/* Changed with its own hash, or so that it does not match any more: the next one says. */
+	if (rc == 0)
+		rc = reader_at_followed(y->rd, &leaf, err);
 	if (rc == 0 && matches(y, &r))
 		show(y, &r, &leaf);
 	return rc;

@@ -26,8 +26,9 @@ struct reader {
 	bool has_prev, ended;
 	/* by place */
 	int fd;
-	size_t open; /* whose segment fd is */
-	uint8_t line[RECORD_LINE_MAX];
+	size_t open;		    /* whose segment fd is */
+	struct reader_place behind; /* the record that reader_at gave last */
+	uint8_t line[RECORD_LINE_MAX], next[RECORD_LINE_MAX];
 };
 
 int
@@ -222,12 +223,12 @@ open_for(struct reader *r, uint64_t seq, struct err *err)
 	return log_open_file(r->segdir, name, O_RDONLY, &r->fd, err);
 }
 
-int
-reader_at(struct reader *r, const struct reader_place *at, struct record *ret,
-    struct hash *ret_leaf, struct err *err)
+/* The line at a place, with its LF. ERR_TAMPER: none; *ret is then what stands there. */
+static int
+line_at(struct reader *r, const struct reader_place *at, uint8_t line[RECORD_LINE_MAX],
+    struct str *ret, struct err *err)
 {
 	const uint8_t *lf = NULL;
-	struct str body;
 	size_t n = 0;
 	int rc;
 
@@ -236,27 +237,74 @@ reader_at(struct reader *r, const struct reader_place *at, struct record *ret,
 	rc = open_for(r, at->seq, err);
 	if (rc == ERR_NOT_FOUND && pruned_meanwhile(r)) {
 		err_clear(err);
-		return reader_at(r, at, ret, ret_leaf, err);
+		return line_at(r, at, line, ret, err);
 	}
 	if (rc != 0)
 		return rc;
-	for (size_t want = FIRST_READ; lf == NULL; want = sizeof(r->line)) {
-		if ((rc = log_pread(r->fd, r->line, want, at->off, &n, err)) != 0)
+	for (size_t want = FIRST_READ; lf == NULL; want = RECORD_LINE_MAX) {
+		if ((rc = log_pread(r->fd, line, want, at->off, &n, err)) != 0)
 			return rc;
-		lf = memchr(r->line, '\n', n);
-		if (want == sizeof(r->line))
+		lf = memchr(line, '\n', n);
+		if (want == RECORD_LINE_MAX)
 			break;
 	}
+	*ret = str_mem(line, lf != NULL ? (size_t)(lf - line) + 1 : n);
 	if (lf == NULL)
 		return err_set(err, ERR_TAMPER, "no line of record %" PRIu64 " at byte %" PRIu64,
 		    at->seq, at->off);
-	if (record_parse_line(str_mem(r->line, (size_t)(lf - r->line) + 1), &body, ret_leaf, err) !=
-		0 ||
-	    record_parse(body, ret, err) != 0)
+	return 0;
+}
+
+static int
+record_of(struct str line, const struct reader_place *at, struct record *ret, struct hash *ret_leaf,
+    struct err *err)
+{
+	struct str body;
+
+	if (record_parse_line(line, &body, ret_leaf, err) != 0 || record_parse(body, ret, err) != 0)
 		return err_wrap(err, "record %" PRIu64, at->seq);
 	if (ret->seq != at->seq)
 		return err_set(err, ERR_TAMPER,
 		    "record %" PRIu64 " is not at byte %" PRIu64 ": %" PRIu64 " is", at->seq,
 		    at->off, ret->seq);
 	return 0;
+}
+
+int
+reader_at(struct reader *r, const struct reader_place *at, struct record *ret,
+    struct hash *ret_leaf, struct err *err)
+{
+	struct str line;
+	int rc = line_at(r, at, r->line, &line, err);
+
+	if (rc == 0)
+		rc = record_of(line, at, ret, ret_leaf, err);
+	if (rc == 0)
+		r->behind = (struct reader_place){.seq = at->seq + 1, .off = at->off + line.n};
+	return rc;
+}
+
+int
+reader_at_followed(struct reader *r, const struct hash *leaf, struct err *err)
+{
+	struct reader_place at = r->behind;
+	struct record next;
+	struct hash its;
+	struct str line;
+	int rc;
+
+	if (reader_segment(r, at.seq) == at.seq)
+		at.off = 0; /* it is the first of a segment */
+	rc = line_at(r, &at, r->next, &line, err);
+	if (rc == ERR_NOT_FOUND ||
+	    (rc == ERR_TAMPER && line.n < RECORD_LINE_MAX && r->open + 1 == r->files.n[0])) {
+		err_clear(err); /* pruned meanwhile; or the log ends, maybe in an unfinished line */
+		return 0;
+	}
+	if (rc == 0)
+		rc = record_of(line, &at, &next, &its, err);
+	if (rc == 0 && !hash_eq(&next.prev, leaf))
+		rc = err_set(
+		    err, ERR_TAMPER, "record %" PRIu64 " does not follow the one before", at.seq);
+	return rc;
 }

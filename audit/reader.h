@@ -41,5 +41,10 @@ int reader_next(struct reader *r, struct record *ret, struct reader_place *ret_p
  */
 int reader_at(struct reader *r, const struct reader_place *at, struct record *ret,
     struct hash *ret_leaf, struct err *err);
+/*
+ * Does the record behind that one follow it, by its `prev`? Reads it; what reader_at gave stays
+ * good. ERR_TAMPER: it does not, or is none. 0 also where the log ends, or was pruned meanwhile.
+ */
+int reader_at_followed(struct reader *r, const struct hash *leaf, struct err *err);
 
 #endif

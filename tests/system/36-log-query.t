@@ -7,6 +7,7 @@ time it takes.
 """
 import atexit
 import glob
+import hashlib
 import json
 import os
 import random
@@ -258,11 +259,12 @@ for option, word, known in (("verdict", "denied", "deny"), ("src", "alien", "bro
     tap.ok(run("query", "--state", LOG, "--" + option, known).stdout != "", "and beside it %s finds" % known)
 
 
-def hurt(seq, fn):
+def hurt(seq, fn, *args, keep=False):
     d = T + "/hurt"
     shutil.rmtree(d, ignore_errors=True)
     shutil.copytree(LOG, d)
-    shutil.rmtree(d + "/index")
+    if not keep:
+        shutil.rmtree(d + "/index")
     for f in sorted(glob.glob(d + "/log/seg/*.jsonl")):
         os.chmod(f, 0o600)
         all_of_it = open(f, "rb").read().splitlines(True)
@@ -270,13 +272,37 @@ def hurt(seq, fn):
         if 0 <= n < len(all_of_it):
             all_of_it[n] = fn(all_of_it[n])
             open(f, "wb").write(b"".join(all_of_it))
-    return run("query", "--state", d, "--verdict", "deny", "--limit", "0", "--json")
+    return run("query", "--state", d, "--limit", "0", "--json", *(args or ("--verdict", "deny")))
+
+
+def anew(old, new):
+    """Other words of the same length in a line, with its own hash right."""
+    def change(x):
+        body = x[8:-76].replace(old, new, 1)
+        return b'{"body":' + body + b',"hash":"' + hashlib.sha256(b"\0" + body).hexdigest().encode() + b'"}\n'
+    return change
 
 
 r = hurt(6000, lambda x: x.replace(b"action", b"oction", 1))
 got = [json.loads(x)["body"]["seq"] for x in r.stdout.splitlines()]
 tap.ok(r.returncode == 1 and "record 6000" in r.stderr and "log verify" in r.stderr and got == [s for s in want if s < 6000],
        "a log that is not whole is searched up to there, and it says so", r.stderr)
+s = [x for x in want if x < 5000][0]
+for what, old, new in (("is shown", b"anna", b"anno"), ("does not match any more", b'"deny"', b'"dent"')):
+    r = hurt(s, anew(old, new), keep=True)
+    tap.ok(r.returncode == 1 and "the log is not whole" in r.stderr and "record %d does not follow" % (s + 1) in r.stderr
+           and [json.loads(x)["body"]["seq"] for x in r.stdout.splitlines()] == [x for x in want if x > s],
+           "a record that was changed with its own hash, found through the index, is no answer: it %s" % what, r.stderr)
+r = hurt(s, anew(b"anna", b"anna"), keep=True)
+tap.ok(r.returncode == 0 and len(r.stdout.splitlines()) == len(want), "its own words are", r.stderr)
+starts = [int(os.path.basename(f)[:20]) for f in sorted(glob.glob(LOG + "/log/seg/*.jsonl"))]
+for k in (starts[1] - 1, 4095, 4096):
+    r = hurt(k, anew(b'"v":1}', b'"v":1}'), "--first", str(k), "--last", str(k), keep=True)
+    got = r.returncode, len(r.stdout.splitlines())
+    r = hurt(k, anew(b'"mono":', b'"mono":1'), "--first", str(k), "--last", str(k), keep=True)
+    year = hurt(k, anew(b'"time":"2', b'"time":"3'), "--first", str(k), "--last", str(k), keep=True)
+    tap.ok(got == (0, 1) and (r.returncode, r.stdout) == (1, "") and (year.returncode, year.stdout) == (1, ""),
+           "at the end of a segment and of a block, too: record %d" % k, (got, r, year))
 r = hurt(len(BODIES) - 1, lambda x: x[:-20])
 tap.ok(r.returncode == 0 and [json.loads(x)["body"]["seq"] for x in r.stdout.splitlines()] == want,
        "what a crash leaves at the end is no fault", r.stderr)
