@@ -30,6 +30,7 @@ struct witness {
 	struct secret *sk;
 	/* By the first byte of the hash of a log's origin. */
 	struct witness_told unproven[256], unkept[256];
+	unsigned turn[256]; /* of what is not proven, once all places are taken */
 };
 /* dir stays the caller's. ERR_EXISTS: another process serves it. */
 int witness_open(int dir, struct witness *ret, struct err *err);

@@ -1,15 +1,14 @@
 /*
  * What a witness keeps of requests that it refused. Runs in cofferdam-witness. Whoever can reach it
  * can send an honest head with a proof of junk, as often as they like: what such a request may say
- * against a log has few slots of its own, the oldest gives way, and none of them is ever taken from
- * what the log's key proves.
+ * against a log has few slots of its own, which give way in turn, and none of them is ever taken
+ * from what the log's key proves.
  */
 #include "audit/witness.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <sys/stat.h>
+#include <string.h>
 
 #include "audit/segment.h"
 #include "common/log.h"
@@ -24,9 +23,7 @@ struct slots {
 	const char *prefix;
 	unsigned max;
 	bool has;	      /* the same head is kept already */
-	char name[NAME_SIZE]; /* where the next goes: the first that is free, else the oldest */
-	bool full;
-	struct timespec written; /* of the oldest */
+	char name[NAME_SIZE]; /* the first that is free; empty: none is */
 };
 
 /* What the log signed, of a request. */
@@ -39,34 +36,24 @@ head_of(struct str body, struct str *ret)
 	return cosign_request_parse(body, &rq, NULL) == 0 && cosign_note_split(rq.note, ret, &sigs);
 }
 
-static bool
-before(const struct timespec *a, const struct timespec *b)
-{
-	return a->tv_sec != b->tv_sec ? a->tv_sec < b->tv_sec : a->tv_nsec < b->tv_nsec;
-}
-
 /* False: this slot is free. */
 static bool
 look_at(struct slots *s, int dir, const char *name, struct str head)
 {
 	AUTO_BUF struct buf had = BUF(COSIGN_REQUEST_MAX);
-	struct stat st = {.st_size = 0};
-	AUTO_FD int fd = -1;
+	struct err err = {0};
 	struct str its;
+	int rc = log_read_file(dir, name, &had, &err);
 
-	if (log_open_file(dir, name, O_RDONLY, &fd, NULL) == ERR_NOT_FOUND)
-		return false;
-	if (fd >= 0)
-		(void)fstat(fd, &st);
-	if (log_read_file(dir, name, &had, NULL) == 0 && head_of(buf_str(&had), &its) &&
-	    str_eq(its, head))
+	if (rc == 0 && head_of(buf_str(&had), &its) && str_eq(its, head))
 		s->has = true;
-	if (s->name[0] == '\0' || (s->full && before(&st.st_mtim, &s->written))) {
-		(void)snprintf(s->name, sizeof(s->name), "%s", name);
-		s->written = st.st_mtim;
-		s->full = true;
-	}
-	return true;
+	return rc != ERR_NOT_FOUND;
+}
+
+static void
+name_of(char name[NAME_SIZE], const char *prefix, unsigned i)
+{
+	(void)snprintf(name, NAME_SIZE, "%s%02u", prefix, i);
 }
 
 static void
@@ -75,11 +62,9 @@ look(struct slots *s, int dir, struct str head)
 	for (unsigned i = 0; i < s->max && !s->has; i++) {
 		char name[NAME_SIZE];
 
-		(void)snprintf(name, sizeof(name), "%s%02u", s->prefix, i);
-		if (!look_at(s, dir, name, head) && (s->full || s->name[0] == '\0')) {
-			(void)snprintf(s->name, sizeof(s->name), "%s", name);
-			s->full = false;
-		}
+		name_of(name, s->prefix, i);
+		if (!look_at(s, dir, name, head) && s->name[0] == '\0')
+			memcpy(s->name, name, sizeof(name));
 	}
 }
 
@@ -96,14 +81,24 @@ tell(struct witness_told all[256], uint64_t now_s, const char *origin, const cha
 	}
 	log_error(
 	    "%s: %s%s (%" PRIu64 " more since the last such line)", origin, why, what, t->more);
-	*t = (struct witness_told){.at_s = now_s};
+	t->at_s = now_s;
+	t->more = 0;
+}
+
+/* Times of files may be the same: they give way by number, from 0 on after a start. */
+static unsigned
+turn_of(struct witness *w, const char *origin)
+{
+	struct hash id = hash_sha256(str_z(origin));
+
+	return w->turn[id.b[0]]++ % WITNESS_UNPROVEN_MAX;
 }
 
 void
 witness_keep(struct witness *w, const char *origin, int dir, struct str body,
     enum cosign_evidence what, const char *why, uint64_t now_s)
 {
-	bool proven = what == COSIGN_PROVEN;
+	bool proven = what == COSIGN_PROVEN, full;
 	struct slots s = {.prefix = "evidence-unproven-", .max = WITNESS_UNPROVEN_MAX};
 	struct str head;
 	struct err err = {0};
@@ -115,16 +110,19 @@ witness_keep(struct witness *w, const char *origin, int dir, struct str body,
 	look(&s, dir, head);
 	if (s.has)
 		return;
-	if (proven && s.full) {
+	full = s.name[0] == '\0';
+	if (proven && full) {
 		tell(w->unkept, now_s, origin, why, "; NOT KEPT: all evidence-NN are taken");
 		return;
 	}
+	if (full)
+		name_of(s.name, s.prefix, turn_of(w, origin));
 	if (witness_put_file(dir, s.name, body, &err) != 0)
 		tell(w->unkept, now_s, origin, "evidence cannot be kept: ", err.msg);
 	else if (proven)
 		log_error("%s: %s; kept as %s", origin, why, s.name);
 	else
 		tell(w->unproven, now_s, origin, why,
-		    s.full ? "; kept in the place of the oldest that is not proven"
-			   : "; kept, not proven");
+		    full ? "; kept in the place of another that is not proven"
+			 : "; kept, not proven");
 }
