@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <inttypes.h>
 
+#include "audit/leaves.h"
 #include "audit/segment.h"
 #include "audit/tree.h"
 
@@ -18,45 +19,10 @@
 
 /* --- leaves of a log --------------------------------------------------------------------- */
 
-static int
-leaves_of_lines(int segdir, uint64_t number, struct buf *leaves, struct err *err)
+static void
+take_leaf(void *arg, uint64_t seq UNUSED, const struct hash *leaf, bool ends UNUSED)
 {
-	struct segment *s = NULL;
-	struct str line, body;
-	struct hash leaf;
-	uint64_t off;
-	int r = segment_open(segdir, number, &s, err);
-
-	while (r == 0 && segment_next(s, &line, &off, err) == SEGMENT_LINE &&
-	       record_parse_line(line, &body, &leaf, NULL) == 0)
-		buf_put(leaves, leaf.b, HASH_LEN);
-	segment_free(s);
-	return r;
-}
-
-/* Of records 0 to size - 1, segment by segment. */
-static int
-leaves_read(
-    int segdir, const struct log_files *files, uint64_t size, struct buf *leaves, struct err *err)
-{
-	char name[LOG_NAME_SIZE];
-	int r = 0;
-
-	while (r == 0 && leaves->n / HASH_LEN < size) {
-		uint64_t at = leaves->n / HASH_LEN;
-
-		log_name(name, at, LOG_LEAVES);
-		if (log_files_has(files, 1, at))
-			r = log_read_file(segdir, name, leaves, err);
-		else if (log_files_has(files, 0, at))
-			r = leaves_of_lines(segdir, at, leaves, err);
-		if (r == 0 && (leaves->n / HASH_LEN == at || leaves->n % HASH_LEN != 0))
-			return err_set(err, ERR_TAMPER,
-			    "record %" PRIu64 " is not there or not whole, but %" PRIu64
-			    " were signed",
-			    at, size);
-	}
-	return r;
+	buf_put(arg, leaf->b, HASH_LEN);
 }
 
 /* The line of a pruned record, if it was kept. */
@@ -156,13 +122,18 @@ make(int logdir, const struct checkpoint *cp, struct str note, uint64_t seq, str
 	AUTO_BUF struct buf leaves = BUF(LEAVES_MAX), body = BUF(RECORD_BODY_MAX);
 	AUTO_LOG_FILES struct log_files files = {0};
 	struct hash path[TREE_PROOF_MAX], root;
+	struct leaves_place at = {.seq = 0};
 	const struct hash *leaf;
 	AUTO_FD int segdir = -1;
 	int r = log_open_dir(logdir, LOG_SEG, &segdir, err);
 
 	if (r == 0)
 		r = log_files_list(logdir, LOG_SEG, LOG_LINES, LOG_LEAVES, &files, err);
-	if (r != 0 || (r = leaves_read(segdir, &files, cp->size, &leaves, err)) != 0)
+	if (r == 0)
+		r = leaves_each(segdir, &files, &at, cp->size, take_leaf, &leaves, err);
+	if (r == 0 && buf_over(&leaves))
+		r = err_set(err, ERR_TOO_LARGE, "%" PRIu64 " records are too many", cp->size);
+	if (r != 0)
 		return r;
 	leaf = (const struct hash *)(const void *)leaves.p;
 	root = tree_root_of(leaf, cp->size);
