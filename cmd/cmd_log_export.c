@@ -2,7 +2,8 @@
  * `cofferdam log export`: records as JSON, OCSF or OTLP lines, or as they stand. Runs as whoever
  * may read the log; writes to a file or to standard output, and connects to nothing: what goes over
  * the network the courier carries. Only what a signed checkpoint covers goes out, so no record that
- * a crash can take back. The broker does not know of it and never waits for it.
+ * a crash can take back, and none that was changed. The broker does not know of it and never waits
+ * for it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include "audit/covered.h"
 #include "audit/export.h"
 #include "audit/reader.h"
 #include "cmd/cmd.h"
@@ -24,7 +26,7 @@
 
 #include "common/banned.h"
 
-#define CHUNK_RECORDS 5000 /* written, synced, and then the cursor */
+#define CHUNK_RECORDS 5000 /* written, synced, and then the cursor, at the next mark */
 #define CHUNK_BYTES ((size_t)4 << 20)
 #define OTLP_RECORDS 200 /* of one line, which is one request */
 #define POLL_MS 200
@@ -42,7 +44,8 @@ struct job {
 
 	struct cmd_place place;
 	struct vkeys keys;
-	char origin[ORIGIN_MAX + 1];
+	struct checkpoint head;	 /* the newest that was seen; its signature holds */
+	struct covered *covered; /* what it covers */
 	struct export_cursor cursor;
 	struct canon_tree *tree;
 	int fd;
@@ -53,7 +56,8 @@ struct job {
 	bool begun; /* where --from says, or behind what was pruned: nothing before it to compare */
 	size_t in_line; /* records of the OTLP line that is open */
 	size_t in_chunk;
-	uint64_t exported, size;
+	bool sure; /* all of the records in `out` lead to a mark, see audit/covered.h */
+	uint64_t exported;
 	int64_t told_us;
 };
 
@@ -67,43 +71,36 @@ on_end(int sig UNUSED)
 
 /* --- the signed end of the log ----------------------------------------------------------- */
 
-static int
-signed_size_of(struct job *b, struct str note, struct err *err)
+static void
+take_head(struct job *b, const struct checkpoint *cp)
 {
-	const struct vkey *key;
-	struct checkpoint cp;
-	int r = checkpoint_open(note, &b->keys, &cp, &key, err);
-
-	/* The key may have changed since: those it handed over to are read again. */
-	if (r == ERR_CONFIG && cmd_place_keys(&b->place, b->keys_file, &b->keys, err) == 0)
-		r = checkpoint_open(note, &b->keys, &cp, &key, err);
-	if (r != 0)
-		return r;
-	(void)snprintf(b->origin, sizeof(b->origin), "%s", cp.origin);
-	b->size = cp.size > b->size ? cp.size : b->size;
-	return 0;
+	if (cp->size >= b->head.size)
+		b->head = *cp;
 }
 
-/* Of a log that nobody has signed yet the size is 0. */
 static int
 look_first(struct job *b, struct err *err)
 {
-	AUTO_BUF struct buf note = BUF(CHECKPOINT_MAX);
-	int r = log_newest(b->place.logdir, &b->keys, &note, err);
+	struct checkpoint cp;
+	int r = cmd_place_newest(&b->place, b->keys_file, &b->keys, &cp, err);
 
 	if (r == ERR_NOT_FOUND)
 		return err_set(
 		    err, ERR_STATE, "the log has no checkpoint yet: only what is signed goes out");
-	return r != 0 ? r : signed_size_of(b, buf_str(&note), err);
+	if (r == 0)
+		take_head(b, &cp);
+	return r;
 }
 
 static int
 look_again(struct job *b, struct err *err)
 {
-	AUTO_BUF struct buf note = BUF(CHECKPOINT_MAX);
-	int r = log_read_file(b->place.logdir, LOG_CHECKPOINT, &note, err);
+	struct checkpoint cp;
+	int r = cmd_place_head(&b->place, b->keys_file, &b->keys, &cp, err);
 
-	return r == ERR_NOT_FOUND ? 0 : r != 0 ? r : signed_size_of(b, buf_str(&note), err);
+	if (r == 0)
+		take_head(b, &cp);
+	return r == ERR_NOT_FOUND ? (err_clear(err), 0) : r;
 }
 
 /* --- writing ----------------------------------------------------------------------------- */
@@ -142,7 +139,9 @@ commit(struct job *b, struct err *err)
 	if (r == 0 && b->synced && fdatasync(b->fd) != 0)
 		r = err_sys(err, ERR_SYSTEM, errno, "%s", b->output);
 	b->in_chunk = 0;
-	return r != 0 ? r : export_cursor_save(&b->cursor, b->origin, format_names[b->format], err);
+	return r != 0
+		   ? r
+		   : export_cursor_save(&b->cursor, b->head.origin, format_names[b->format], err);
 }
 
 static void
@@ -174,12 +173,27 @@ wanted(const struct job *b, struct str type)
 	return b->type.n == 0;
 }
 
-/* --- one turn: from the cursor to the signed end ------------------------------------------ */
+/* --- one turn ----------------------------------------------------------------------------- */
+
+/* Only what leads to a mark goes out. */
+static int
+check_mark(struct job *b, uint64_t seq, const struct hash *leaf, struct err *err)
+{
+	const struct hash *mark = covered_mark(b->covered, seq);
+
+	b->sure = mark != NULL;
+	if (mark == NULL)
+		return 0;
+	if (!hash_eq(mark, leaf))
+		return err_set(err, ERR_TAMPER,
+		    "record %" PRIu64 " or one before it is not the one that was signed", seq);
+	return b->in_chunk < CHUNK_RECORDS && b->out.n < CHUNK_BYTES ? 0 : commit(b, err);
+}
 
 static int
 one_record(struct job *b, const struct record *r, const struct hash *leaf, struct err *err)
 {
-	struct export_opts o = {.origin = str_z(b->origin), .text = b->text};
+	struct export_opts o = {.origin = str_z(b->head.origin), .text = b->text};
 	struct export e = {&o, r, leaf, canon_tree_set(b->tree, r->data)};
 
 	if (wanted(b, r->type)) {
@@ -188,17 +202,21 @@ one_record(struct job *b, const struct record *r, const struct hash *leaf, struc
 	}
 	b->cursor.next = r->seq + 1;
 	b->cursor.leaf = *leaf;
-	if (++b->in_chunk < CHUNK_RECORDS && b->out.n < CHUNK_BYTES)
-		return 0;
-	return commit(b, err);
+	b->begun = false;
+	b->in_chunk++;
+	return check_mark(b, r->seq, leaf, err);
 }
 
 /* The record before the cursor must be the one it names, or this is another log. */
 static int
 check_before(struct job *b, const struct record *r, const struct hash *leaf, struct err *err)
 {
-	if (r->seq + 1 != b->cursor.next || b->begun || hash_eq(leaf, &b->cursor.leaf))
+	if (r->seq + 1 != b->cursor.next || (!b->begun && hash_eq(leaf, &b->cursor.leaf)))
 		return 0;
+	if (b->begun) {
+		b->cursor.leaf = *leaf;
+		return 0;
+	}
 	return err_set(err, ERR_TAMPER,
 	    "record %" PRIu64 " is another one than the cursor saw: the log was set back or "
 	    "rewritten",
@@ -206,14 +224,18 @@ check_before(struct job *b, const struct record *r, const struct hash *leaf, str
 }
 
 /* What the cursor would have come to next was pruned, before this turn or in it. */
-static void
-pass_pruned(struct job *b, uint64_t seq)
+static int
+pass_pruned(struct job *b, uint64_t seq, struct err *err)
 {
+	if (!b->sure)
+		return err_set(err, ERR_TAMPER, "record %" PRIu64 " stands where %" PRIu64 " must",
+		    seq, b->cursor.next);
 	(void)fprintf(stderr,
 	    "cofferdam: records %" PRIu64 " to %" PRIu64 " are not in the log any more\n",
 	    b->cursor.next, seq - 1);
 	b->cursor.next = seq;
 	b->begun = true;
+	return 0;
 }
 
 /* Where reading begins: at the cursor's record if its place is known, else with its segment. */
@@ -239,11 +261,12 @@ tell_lag(struct job *b)
 		return;
 	b->told_us = now;
 	(void)fprintf(stderr, "cofferdam: export: record %" PRIu64 ", %" PRIu64 " behind\n",
-	    b->cursor.next, b->size - b->cursor.next);
+	    b->cursor.next, b->head.size - b->cursor.next);
 }
 
+/* From the cursor to the signed end, as far as it is there. */
 static int
-turn(struct job *b, struct err *err)
+read_on(struct job *b, struct err *err)
 {
 	AUTO(reader) struct reader *rd = NULL;
 	struct reader_place at;
@@ -251,33 +274,58 @@ turn(struct job *b, struct err *err)
 	struct hash leaf;
 	int r;
 
-	if (b->size < b->cursor.next)
-		return err_set(err, ERR_TAMPER,
-		    "the log is signed up to %" PRIu64 " records, the cursor has seen %" PRIu64
-		    ": an older state was put back",
-		    b->size, b->cursor.next);
-	if (b->size == b->cursor.next && b->placed)
-		return 0;
 	if ((r = reader_open(b->place.logdir, &rd, err)) != 0 || (r = go_there(b, rd, err)) != 0)
 		return r;
-	while (!ended && (r = reader_next(rd, &rec, &at, &leaf, err)) == 1) {
+	while (!(ended && b->sure) && (r = reader_next(rd, &rec, &at, &leaf, err)) == 1) {
+		if (rec.seq >= b->head.size)
+			break;
 		b->at = at;
 		b->placed = true;
-		if (rec.seq > b->cursor.next)
-			pass_pruned(b, rec.seq);
-		if (rec.seq < b->cursor.next)
-			r = check_before(b, &rec, &leaf, err);
-		else if (rec.seq < b->size)
-			r = one_record(b, &rec, &leaf, err);
-		else
-			break;
+		if (rec.seq > b->cursor.next && (r = pass_pruned(b, rec.seq, err)) != 0)
+			return r;
+		r = rec.seq < b->cursor.next ? check_before(b, &rec, &leaf, err)
+					     : one_record(b, &rec, &leaf, err);
 		if (r != 0)
 			return r;
-		if (rec.seq + 1 >= b->size)
+		if (rec.seq + 1 >= b->head.size)
 			break;
 		tell_lag(b);
 	}
-	return r < 0 || r == ERR_TAMPER ? r : commit(b, err);
+	if (r < 0 || r == ERR_TAMPER)
+		return r;
+	return b->sure ? commit(b, err) : 0;
+}
+
+/*
+ * What ends before the signed end is looked at again before it is called wrong: what the reader saw
+ * may be older than the head, and what was pruned meanwhile may reach behind it.
+ */
+static int
+turn(struct job *b, struct err *err)
+{
+	uint64_t first = log_first(b->place.logdir);
+	unsigned tries = 0;
+	int r;
+
+	if (b->head.size < b->cursor.next)
+		return err_set(err, ERR_TAMPER,
+		    "the log is signed up to %" PRIu64 " records, the cursor has seen %" PRIu64
+		    ": an older state was put back",
+		    b->head.size, b->cursor.next);
+	if (b->head.size == b->cursor.next && b->placed)
+		return 0;
+	do {
+		if (tries != 0 && (r = look_first(b, err)) != 0)
+			return r;
+		if ((r = covered_to(b->covered, &b->head, b->cursor.next, err)) != 0 ||
+		    (r = read_on(b, err)) != 0)
+			return r;
+		if (ended || b->cursor.next >= b->head.size)
+			return 0;
+	} while (log_first_moved(b->place.logdir, &first) || ++tries < 2);
+	return err_set(err, ERR_TAMPER,
+	    "the log ends before record %" PRIu64 ", but %" PRIu64 " were signed", b->cursor.next,
+	    b->head.size);
 }
 
 static void
@@ -355,14 +403,14 @@ start(struct job *b, struct err *err)
 	if (r == 0)
 		r = look_first(b, err);
 	if (r == 0 && b->cursor_arg != NULL)
-		r = export_cursor_open(
-		    &b->place, b->cursor_arg, b->origin, format_names[b->format], &b->cursor, err);
+		r = export_cursor_open(&b->place, b->cursor_arg, b->head.origin,
+		    format_names[b->format], &b->cursor, err);
 	if (r == 0 && b->begun && b->cursor.next != 0)
 		r = err_set(err, ERR_CONFIG,
 		    "--from %" PRIu64 ": the cursor stands at %" PRIu64 " already", b->from,
 		    b->cursor.next);
 	if (r == 0 && b->begun)
-		b->cursor.next = b->from < b->size ? b->from : b->size;
+		b->cursor.next = b->from < b->head.size ? b->from : b->head.size;
 	return r != 0 ? r : open_output(b, err);
 }
 
@@ -393,7 +441,8 @@ cmd_log_export(int argc, char **argv)
 	    .place = {-1, -1},
 	    .cursor = EXPORT_CURSOR_NONE,
 	    .fd = -1,
-	    .out = BUF(CHUNK_BYTES + 2 * EXPORT_RECORD_MAX)};
+	    .sure = true,
+	    .out = BUF(CHUNK_BYTES + (COVERED_STRIDE + 2) * EXPORT_RECORD_MAX)};
 	struct err err = {0};
 	int r;
 
@@ -404,16 +453,19 @@ cmd_log_export(int argc, char **argv)
 	(void)sigaction(SIGPIPE, &ignore, NULL); /* a reader that went is an error to tell */
 	b.tree = canon_tree_new();
 	b.told_us = clock_wall_us();
-	if ((r = start(&b, &err)) == 0)
+	if ((r = start(&b, &err)) == 0) {
+		b.covered = covered_new(b.place.logdir);
 		r = go(&b, &err);
+	}
 	if (r == 0)
 		(void)fprintf(stderr,
 		    "cofferdam: %" PRIu64 " records exported, up to record %" PRIu64 "; %" PRIu64
 		    " behind the signed end\n",
-		    b.exported, b.cursor.next, b.size - b.cursor.next);
+		    b.exported, b.cursor.next, b.head.size - b.cursor.next);
 	if (b.output != NULL)
 		cleanup_close_fd(&b.fd);
 	canon_tree_free(b.tree);
+	covered_free(b.covered);
 	export_cursor_close(&b.cursor);
 	cmd_place_close(&b.place);
 	buf_free(&b.out);

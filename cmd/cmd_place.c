@@ -8,6 +8,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
 
 #include "audit/handover.h"
 #include "audit/segment.h"
@@ -89,4 +91,77 @@ cmd_place_keys(const struct cmd_place *p, const char *file, struct vkeys *ret, s
 	int r = read_keys(p, file, ret, err);
 
 	return r != 0 || p->logdir < 0 ? r : handovers_follow(p->logdir, ret, NULL, NULL, err);
+}
+
+/* --- heads ---------------------------------------------------------------------------------- */
+
+/* One file of the log. ERR_NOT_FOUND: it is not there. */
+static int
+read_head(const struct cmd_place *p, const char *file, const char *name, struct vkeys *keys,
+    struct checkpoint *ret, struct err *err)
+{
+	AUTO_BUF struct buf note = BUF(CHECKPOINT_MAX);
+	const struct vkey *key;
+	int r = log_read_file(p->logdir, name, &note, err);
+
+	if (r != 0)
+		return r;
+	r = checkpoint_open(buf_str(&note), keys, ret, &key, err);
+	if (r == ERR_CONFIG && cmd_place_keys(p, file, keys, NULL) == 0) {
+		err_clear(err);
+		r = checkpoint_open(buf_str(&note), keys, ret, &key, err);
+	}
+	return r == 0 ? 0 : err_wrap(err, "%s", name);
+}
+
+/* The one with the largest number. */
+static int
+newest_in(const struct cmd_place *p, const char *sub, const char *file, struct vkeys *keys,
+    struct checkpoint *ret, struct err *err)
+{
+	AUTO_LOG_FILES struct log_files files = {0};
+	char number[LOG_NAME_SIZE], name[LOG_NAME_SIZE + 8];
+	int r = log_files_list(p->logdir, sub, "", NULL, &files, err);
+	uint64_t size;
+
+	if (r != 0)
+		return r;
+	if (files.n[0] == 0)
+		return err_set(err, ERR_NOT_FOUND, "%s is empty", sub);
+	size = files.number[0][files.n[0] - 1];
+	log_name(number, size, "");
+	(void)snprintf(name, sizeof(name), "%s/%s", sub, number);
+	r = read_head(p, file, name, keys, ret, err);
+	if (r == 0 && ret->size != size)
+		r = err_set(err, ERR_TAMPER, "%s: is for size %" PRIu64, name, ret->size);
+	return r;
+}
+
+int
+cmd_place_head(const struct cmd_place *p, const char *file, struct vkeys *keys,
+    struct checkpoint *ret, struct err *err)
+{
+	return read_head(p, file, LOG_CHECKPOINT, keys, ret, err);
+}
+
+int
+cmd_place_newest(const struct cmd_place *p, const char *file, struct vkeys *keys,
+    struct checkpoint *ret, struct err *err)
+{
+	static const char *const subs[] = {LOG_CP, LOG_WIT, NULL};
+	bool found = false;
+
+	for (size_t i = 0; i < ARRAY_LEN(subs); i++) {
+		struct checkpoint cp;
+		int r = subs[i] != NULL ? newest_in(p, subs[i], file, keys, &cp, err)
+					: cmd_place_head(p, file, keys, &cp, err);
+
+		if (r != 0 && r != ERR_NOT_FOUND)
+			return r;
+		if (r == 0 && (!found || cp.size > ret->size))
+			*ret = cp;
+		found |= r == 0;
+		err_clear(err);
+	}
+	return found ? 0 : err_set(err, ERR_NOT_FOUND, "the log has no checkpoint");
 }

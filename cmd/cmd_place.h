@@ -15,5 +15,14 @@ void cmd_place_close(struct cmd_place *p);
 #define AUTO_PLACE __attribute__((cleanup(cmd_place_close)))
 /* Keys of `file`, or of the state directory when NULL, and those that they handed over to. */
 int cmd_place_keys(const struct cmd_place *p, const char *file, struct vkeys *ret, struct err *err);
+/*
+ * The newest head that one of these keys signed, of all that the log has; ERR_NOT_FOUND: it has
+ * none. Where it is by no key of them, they are read anew: the key may have changed since.
+ */
+int cmd_place_newest(const struct cmd_place *p, const char *file, struct vkeys *keys,
+    struct checkpoint *ret, struct err *err);
+/* The one in the file `checkpoint` alone, which may lag by a second: for who asks often. */
+int cmd_place_head(const struct cmd_place *p, const char *file, struct vkeys *keys,
+    struct checkpoint *ret, struct err *err);
 
 #endif

@@ -13,6 +13,7 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..")]
 import verify_log as v  # noqa: E402
+from forge import chained, line_of  # noqa: E402
 from harness import BUILD, Temp  # noqa: E402
 from notes import Key, handover  # noqa: E402
 
@@ -69,18 +70,6 @@ def edit(d, change):
     lines = get(seg(d)[0]).splitlines(True)
     r = change(lines)
     set_(seg(d)[0], b"".join(lines if r is None else r))
-
-
-def line_of(body):
-    return b'{"body":' + body + b',"hash":"' + hashlib.sha256(b"\0" + body).hexdigest().encode() + b'"}\n'
-
-
-def chained(lines, k):
-    """Hashes and prev anew from line k on, bytes of bodies kept."""
-    for i in range(k, len(lines)):
-        prev = lines[i - 1][-67:-3] if i else b"0" * 64
-        lines[i] = line_of(re.sub(rb'"prev":"[0-9a-f]{64}"', b'"prev":"' + prev + b'"', lines[i][8:-76], count=1))
-    return lines
 
 
 def body(k, old, new):

@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from forge import edited, rewrite, segments
 from harness import BUILD, CLI, Tap, Temp, run, wait_for
 
 tap, temp = Tap(), Temp("export-kill")
@@ -111,6 +112,74 @@ r = run([CLI, "log", "export", "--state", temp.path + "/a", "--cursor", "x/y/z"]
 tap.ok(r.returncode and "x/y" in r.stdout, "a place that is not there is named", r.stdout)
 r = run([CLI, "log", "export", "--state", temp.path + "/a", "--cursor", ".hidden"])
 tap.has(r.stdout, "a name has 1 to 64", "and a name that is none")
+
+# === what was not signed ===========================================================================================
+WHOLE = make("w", 1500)
+signed = len(log_of(WHOLE))
+done = run([CLI, *export(WHOLE, temp.path + "/w.json")])
+tap.eq((done.returncode, whole(WHOLE, temp.path + "/w.json")), (0, ""), "a log of many segments is exported")
+
+
+def lines_of(path):
+    with open(path, "rb") as f:
+        return f.read().splitlines(True)
+
+
+def write(path, lines):
+    os.chmod(path, 0o600)
+    with open(path, "wb") as f:
+        f.write(b"".join(lines))
+
+
+FORGE = edited(700, b'"n":', b'"n":1')
+CASES = {
+    "changed, and chained anew": lambda log: rewrite(log, FORGE),
+    "changed, its leaves as well": lambda log: rewrite(log, FORGE, leaves=True),
+    "changed behind the last segment's beginning": lambda log: rewrite(log, edited(signed - 2, b'"n":', b'"n":1')),
+    "cut": lambda log: write(segments(log)[-1], lines_of(segments(log)[-1])[:-1]),
+    "emptied": lambda log: write(segments(log)[-1], []),
+    "cut in a segment whose leaves are whole": lambda log: write(segments(log)[2], lines_of(segments(log)[2])[:-1]),
+    "without its last segment": lambda log: os.unlink(segments(log)[-1]),
+    "without any": lambda log: [os.unlink(p) for p in segments(log)],
+    "cut, and without its newest checkpoint in cp/": lambda log: (write(segments(log)[-1], []), os.unlink(log + "/cp/" + max(os.listdir(log + "/cp")))),
+}
+for what, damage in CASES.items():
+    bad, text = temp.path + "/bad", temp.path + "/bad.json"
+    shutil.rmtree(bad, ignore_errors=True)
+    shutil.copytree(WHOLE, bad)
+    shutil.rmtree(bad + "/export")
+    damage(bad + "/log")
+    os.path.exists(text) and os.unlink(text)
+    genuine, seen = log_of(WHOLE), []
+    for opts in ((), ("--follow",)):
+        r = run([CLI, *export(bad, text, *opts)], timeout=30)
+        seen += [json.loads(x) for x in lines_of(text)]
+        tap.ok(r.returncode == 1 and ("signed" in r.stdout or "must" in r.stdout), "%s: it ends with 1 and says so%s" % (what, ", followed, too" if opts else ""), r.stdout)
+    forged = [e["seq"] for e in seen if genuine.get(e["seq"]) != e["hash"]]
+    tap.eq(forged, [], "and nothing has left that was not signed")
+    at = json.load(open(bad + "/export/k"))["next"] if os.path.exists(bad + "/export/k") else 0
+    tap.ok(at <= len({e["seq"] for e in seen}), "nor has the cursor gone on", at)
+    r = run([CLI, "log", "export", "--state", bad, "--from", str(signed - 1), "--output", temp.path + "/from.json"])
+    tap.ok(r.returncode == 1 or "behind" in what or "cut in" in what, "also from behind it", r.stdout)
+    shutil.copytree(WHOLE + "/export", bad + "/export", dirs_exist_ok=True)
+    r = run([CLI, *export(bad, text)])
+    tap.ok(r.returncode == 1 or "cut in" in what, "also with a cursor that stands at the end", r.stdout)
+
+# The nearest that is allowed: what nobody signed stays behind, and is no fault; neither are leaves that are not there.
+tail = temp.path + "/tail"
+subprocess.run([TOOL, tail, "300", "batch=50", "cp=0", "close=0"], check=True, stdout=subprocess.DEVNULL)
+r = run([CLI, *export(tail, temp.path + "/tail.json")])
+tap.eq((r.returncode, [json.loads(x)["seq"] for x in lines_of(temp.path + "/tail.json")]), (0, [0]), "records behind the newest checkpoint stay where they are")
+none = temp.path + "/none"
+shutil.copytree(WHOLE, none)
+shutil.rmtree(none + "/export")
+for p in segments(none + "/log"):
+    os.path.exists(p[:-6] + ".leaves") and os.unlink(p[:-6] + ".leaves")
+r = run([CLI, *export(none, temp.path + "/none.json")])
+tap.eq((r.returncode, whole(none, temp.path + "/none.json")), (0, ""), "leaves that are not there are computed")
+for begin in (1, 255, 256, 257, 700, signed - 1, signed):
+    r = subprocess.run([CLI, "log", "export", "--state", WHOLE, "--from", str(begin)], capture_output=True, check=False, timeout=60)
+    tap.eq((r.returncode, [json.loads(x)["seq"] for x in r.stdout.splitlines()]), (0, list(range(begin, signed))), "from record %d on" % begin)
 full = subprocess.run([CLI, "log", "export", "--state", temp.path + "/a", "--output", "/dev/full", "--cursor", "full"], capture_output=True, check=False, timeout=60)
 tap.ok(full.returncode and b"No space left" in full.stderr and not os.path.exists(temp.path + "/a/export/full"),
        "a disk that is full ends it, and no cursor moves", full.stderr)
