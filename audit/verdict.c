@@ -90,10 +90,16 @@ verdict_status(const struct verdict *v)
 	return v->verified == 0 || v->size != v->verified || v->torn != 0 || v->unread != 0 ? 3 : 0;
 }
 
-/* What was signed and holds, and what stands behind it. */
-static void
-put_end(struct buf *out, const struct verdict *v)
+void
+verdict_put_last(struct buf *out, const struct verdict *v)
 {
+	if (v->nfaults != 0) {
+		buf_printf(out, "TAMPER, %zu findings", v->nfaults + v->more);
+		if (v->verified != 0)
+			buf_put_z(out, "; heads hold");
+	} else {
+		buf_put_z(out, v->verified != 0 ? "VERIFIED" : "UNSIGNED, no checkpoint");
+	}
 	if (v->verified != 0) {
 		buf_printf(out, " to size %" PRIu64 ", root ", v->verified);
 		enc_base64(out, str_mem(v->root.b, HASH_LEN));
@@ -195,12 +201,5 @@ verdict_put(struct buf *out, const struct verdict *v)
 		    out, "content of %zu runs is erased, by %zu records\n", v->erased, v->erasures);
 	put_witnessed(out, v);
 	buf_printf(out, "%" PRIu64 " checkpoints and %" PRIu64 " blobs hold\n", v->heads, v->blobs);
-	if (v->nfaults != 0) {
-		buf_printf(out, "TAMPER, %zu findings", v->nfaults + v->more);
-		if (v->verified != 0)
-			buf_put_z(out, "; heads hold");
-	} else {
-		buf_put_z(out, v->verified != 0 ? "VERIFIED" : "UNSIGNED, no checkpoint");
-	}
-	put_end(out, v);
+	verdict_put_last(out, v);
 }

@@ -62,6 +62,8 @@ bool verdict_clean(const struct verdict *v);
 /* 0 verified, 1 tamper, 2 configuration, 3 whole but with an unsigned or torn end. */
 int verdict_status(const struct verdict *v);
 void verdict_put(struct buf *out, const struct verdict *v);
+/* The last line of that: what was signed and holds, and what stands behind it. */
+void verdict_put_last(struct buf *out, const struct verdict *v);
 /* All of it as one line of JSON, with what was said of a deep look (lines; may be empty). */
 void verdict_put_json(struct buf *out, const struct verdict *v, struct str deep);
 

@@ -2,14 +2,14 @@
  * `cofferdam replay whatif`: every recorded action is judged again, by the one verdict function, on
  * the recorded input at the recorded instant (or one that is told) with the recorded grants. Runs
  * as the reviewer. Under the recorded policy the recorded verdicts must come out, all of them; what
- * cannot be judged is UNKNOWN or ERROR, never taken for unchanged.
+ * cannot be judged is UNKNOWN or ERROR, never taken for unchanged. The log is read once: that it is
+ * the one that was signed shows at its end.
  */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "audit/chain.h"
 #include "audit/replay_blobs.h"
 #include "cmd/cmd.h"
 #include "cmd/cmd_args.h"
@@ -18,6 +18,7 @@
 #include "cmd/cmd_replay_input.h"
 #include "cmd/cmd_replay_policies.h"
 #include "cmd/cmd_replay_reclassify.h"
+#include "cmd/cmd_replay_signed.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/xalloc.h"
@@ -37,7 +38,7 @@ struct diverged {
 };
 
 struct args {
-	const char *state, *policy, *run, *at;
+	const char *state, *vkey, *policy, *run, *at;
 	bool all, reclassify;
 };
 
@@ -58,6 +59,8 @@ struct whatif {
 	struct buf other; /* what the bytes of the action at hand are now; empty: what they were */
 	uint64_t moved[3][3]; /* recorded verdict, verdict now */
 	bool found;	      /* the run that was asked for */
+	bool holds;	      /* the log */
+	struct replay_signed *log;
 };
 
 /* --- comparing -------------------------------------------------------------------------------- */
@@ -257,30 +260,49 @@ judge(struct whatif *w, const struct record *r)
 
 /* --- all ---------------------------------------------------------------------------------- */
 
+static void
+take(struct whatif *w, const struct record *r)
+{
+	const char *run = w->a->run;
+
+	w->found |= run != NULL && *run != '\0' && str_eqz(r->run, run);
+	if (str_eqz(r->type, "policy.load"))
+		replay_policies_take(w->recorded, r);
+	else if (str_eqz(r->type, "action") && (run == NULL || str_eqz(r->run, run)))
+		judge(w, r);
+}
+
+/* What is to be said of the log stands before the numbers. */
+static int
+say_log(struct whatif *w, const struct chain *c, struct err *err)
+{
+	AUTO_BUF struct buf said = BUF(65536);
+	int r = replay_signed_end(w->log, c, &said, &w->holds, err);
+
+	(void)printf("%.*s", STR_ARG(buf_str(&said)));
+	return r;
+}
+
 static int
 walk(struct whatif *w, struct err *err)
 {
-	const struct args *a = w->a;
+	const char *run = w->a->run;
 	struct chain *c = NULL;
 	struct record r;
 	struct hash leaf;
-	int n = chain_open(w->place.logdir, 0, &c, err);
+	int n = replay_signed_chain(w->log, &c, err);
 
 	while (n == 0 && (n = chain_next(c, &r, &leaf, err)) == 1) {
 		n = 0;
-		w->found |= a->run != NULL && str_eqz(r.run, a->run);
-		if (str_eqz(r.type, "policy.load"))
-			replay_policies_take(w->recorded, &r);
-		else if (str_eqz(r.type, "action") && (a->run == NULL || str_eqz(r.run, a->run)))
-			judge(w, &r);
+		replay_signed_record(w->log, c, &r);
+		take(w, &r);
 	}
-	if (n == 0 && chain_fault(c)->kind != LOG_KIND_NONE &&
-	    chain_fault(c)->kind != LOG_KIND_TORN)
-		n = err_set(err, ERR_TAMPER, "the log does not hold at seq %" PRIu64 ": %s: %s",
-		    chain_fault(c)->seq, log_kind_name(chain_fault(c)->kind), chain_fault(c)->text);
+	if (n == 0)
+		n = say_log(w, c, err);
 	chain_free(c);
-	if (n == 0 && a->run != NULL && !w->found)
-		n = err_set(err, ERR_CONFIG, "the log has no run %s", a->run);
+	if (n == 0 && run != NULL && !w->found)
+		n = err_set(err, w->holds ? ERR_CONFIG : ERR_TAMPER, "the log has no run %s",
+		    *run != '\0' ? run : "\"\"");
 	return n;
 }
 
@@ -316,6 +338,7 @@ summary(const struct whatif *w)
 static void
 whatif_free(struct whatif *w)
 {
+	replay_signed_free(w->log);
 	policy_free(w->given);
 	replay_policies_free(w->recorded);
 	while (w->diverged != NULL) {
@@ -337,6 +360,8 @@ whatif_free(struct whatif *w)
 
 static const struct option_row rows[] = {
     {"RUN", OPTION_TEXT | OPTION_WORD, AT(run), 0, 0, NULL, ARG_RUN_IS},
+    {"--vkey", OPTION_TEXT, AT(vkey), 0, 0, "FILE",
+	"keys to trust (default: those of the state directory)"},
     {"--policy", OPTION_TEXT, AT(policy), 0, 0, "FILE",
 	"a policy or a bundle (default: the recorded one)"},
     {"--at", OPTION_TEXT, AT(at), 0, 0, "TIME",
@@ -356,6 +381,8 @@ prepare(struct whatif *w, int *ret_keysdir, struct err *err)
 	if (a->at != NULL && clock_parse(str_z(a->at), &w->at_us, err) != 0)
 		return err_wrap(err, "--at %s", a->at);
 	r = cmd_place_open(NULL, a->state, &w->place, err);
+	if (r == 0)
+		r = replay_signed_new(&w->place, a->vkey, &w->log, err);
 	if (r == 0 && a->policy != NULL)
 		r = replay_policy_load(a->policy, &w->given, err);
 	if (r != 0)
@@ -389,7 +416,8 @@ replay_whatif(int argc, char **argv)
 		r = walk(w, &err);
 	if (r == 0)
 		summary(w);
-	status = w->of[UNCHANGED] == w->total && w->reclassified == 0 ? CMD_OK : CMD_FAILED;
+	status =
+	    w->holds && w->of[UNCHANGED] == w->total && w->reclassified == 0 ? CMD_OK : CMD_FAILED;
 	whatif_free(w);
 	return r != 0 ? replay_fail(&err) : status;
 }

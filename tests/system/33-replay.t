@@ -13,6 +13,7 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "../lib")]
+from forge import edited, rewrite, segments  # noqa: E402
 from harness import BUILD, Tap  # noqa: E402
 
 CLI, TOOL = BUILD + "/cofferdam", BUILD + "/tool_append-log"
@@ -196,6 +197,8 @@ rc, out, err = replay("whatif", S, "--at", "noon")
 tap.ok(rc == 2 and "--at noon" in err, "an instant that is none is a usage error", err)
 rc, out, err = replay("whatif", S, "r-2")
 tap.ok((rc, out) == (2, "") and "no run r-2" in err, "a run that the log does not have is no run without a change", (rc, out, err))
+rc, out, err = replay("whatif", S, "")
+tap.ok((rc, out) == (2, "") and "no run" in err, "nor is one without a name", (rc, out, err))
 tap.eq(replay("whatif", S, "r-1")[1], "4 actions: 4 UNCHANGED (100 %)\n", "the one that it has is judged")
 tap.eq(replay("whatif", S, "--policy", T + "/none")[0], 2, "a policy that is not there is a usage error")
 open(T + "/broken.json", "w").write("{")
@@ -232,6 +235,49 @@ for what, change, word in [
         ("the right verdict by another rule", put("decision", "rules", ["work"]), "ERROR")]:
     rc, out, err = changed(change, "c")
     tap.ok(rc == 1 and word in out.splitlines()[0] and "3 UNCHANGED (75 %)" in out, "%s: %s, never unchanged" % (what, word), out + err)
+
+# --- a log that is whole in itself, and not the one that was signed ----------------------------------
+
+
+def damaged(name, change, src=None):
+    d = "%s/%s" % (T, name)
+    shutil.rmtree(d, ignore_errors=True)
+    shutil.copytree(src or S, d)
+    change(d + "/log")
+    return d
+
+
+def cut(log, n=5):
+    with open(segments(log)[0], "rb") as x:
+        kept = x.read().splitlines(True)[:-n]
+    os.chmod(segments(log)[0], 0o600)
+    with open(segments(log)[0], "wb") as x:
+        x.write(b"".join(kept))
+
+
+FORGED = damaged("forged", lambda log: rewrite(log, edited(4, b'"sent":true', b'"sent":false')))
+rc, out, err = replay("whatif", FORGED)
+tap.ok(rc == 1 and re.match(r"TAMPER at seq \d+ to \d+: rewritten: (.*\n)+4 actions: ", out), "records that were changed and chained anew: said before the numbers", (rc, out, err))
+tap.ok(rc == 1 and replay("whatif", FORGED, "r-1")[0] == 1 and replay("whatif", FORGED, "r-2")[0] == 1, "also of one run, and of one that is not there")
+for what, change in (("cut", cut), ("emptied", lambda log: cut(log, 1000)), ("cut, and without its newest checkpoint in cp/", lambda log: (
+        cut(log), os.unlink(log + "/cp/" + max(os.listdir(log + "/cp")))))):
+    rc, out, err = replay("whatif", damaged("cut", change))
+    tap.ok(rc == 1 and re.match(r"TAMPER at seq \d+( to \d+)?: cut: (.*\n)+\d actions: ", out), "a log that was %s: so" % what, (rc, out, err))
+rc, out, err = replay("whatif", damaged("cp", lambda log: (os.chmod(log + "/cp/" + max(os.listdir(log + "/cp")), 0o600),
+                                                          open(log + "/cp/" + max(os.listdir(log + "/cp")), "a").write("x"))))
+tap.ok(rc == 1 and out.startswith("TAMPER at seq ") and "checkpoint: " in out, "a checkpoint that is none: so", (rc, out, err))
+OTHERS = build(story(), "others", seed=9)
+rc, out, err = replay("whatif", S, "--vkey", OTHERS + "/keys/log/vkey")
+tap.ok(rc == 1 and "CONFIG: " in out and "4 UNCHANGED" in out, "signed by no key of --vkey: said, and not relied on", (rc, out, err))
+tap.eq(replay("whatif", S, "--vkey", S + "/keys/log/vkey")[:2], (0, "4 actions: 4 UNCHANGED (100 %)\n"), "by one of them: relied on")
+tap.eq(replay("whatif", S, "--vkey", T + "/none")[0], 2, "keys that are not there are a usage error")
+TAIL = build(story(), "tail", close=0)
+subprocess.run([TOOL, TAIL, "5", "close=0", "cp=0"], check=True, stdout=subprocess.DEVNULL)
+rc, out, err = replay("whatif", TAIL)
+tap.ok(rc == 0 and re.fullmatch(r"VERIFIED to size \d+, root .* \+ \d+ unsigned\n4 actions: 4 UNCHANGED \(100 %\)\n", out),
+       "records behind the newest checkpoint are said to be unsigned, and judged", (rc, out, err))
+rc, out, err = replay("whatif", damaged("none", lambda log: [shutil.rmtree(log + "/cp"), os.mkdir(log + "/cp"), os.unlink(log + "/checkpoint")], TAIL))
+tap.ok(rc == 0 and re.match(r"UNSIGNED, no checkpoint \+ \d+ unsigned\n4 actions", out), "where nothing is signed, all of them", (rc, out, err))
 
 # --- the bytes, classified anew ------------------------------------------------------------------
 tap.eq(replay("whatif", S, "--reclassify")[:2], (0, "4 actions: 4 UNCHANGED (100 %)\n"), "the recorded bytes still are what was recorded of them")

@@ -168,6 +168,7 @@ READERS = {
     "log query": [CLI, "log", "query", "--state", "D", "--run", "r-all", "--limit", "0"],
     "log query --scan": [CLI, "log", "query", "--state", "D", "--scan", "--oldest", "--limit", "0"],
     "log export": [CLI, "log", "export", "--state", "D", "--format", "lines"],
+    "replay whatif": [CLI, "replay", "whatif", "--state", "D"],
     "replay timeline": [CLI, "replay", "timeline", "--state", "D", "--no-pager", "r-all"],
 }
 WRONG = re.compile(r"TAMPER|not whole|stopped at seq|[Nn]o such file|cannot be read for|not there|in no pack")
@@ -279,7 +280,7 @@ def read(name, argv):
 
 
 readers = []
-for name in ("log verify", "log query", "log export", "replay timeline"):
+for name in ("log verify", "log query", "log export", "replay timeline", "replay whatif"):
     argv = [x.replace("D", d, 1) if x.startswith("D") else x for x in READERS[name]]
     readers.append(multiprocessing.Process(target=read, args=(name, argv)))
     readers[-1].start()
@@ -303,7 +304,7 @@ for x in readers:
     x.join()
 results = [json.loads(x) for p in glob.glob(T + "/results-*") for x in open(p)]
 tap.ok(ok and order_seen and segs(d)[0] == TO and w.p.poll() is None, "an order is carried out by the writer that runs, which answers all the while", (said(w), segs(d)[:2], TO))
-print("# p99 of an append, 32 at a time: %.1f ms alone, %.1f ms beside four readers, %.1f ms beside them while %d segments went (%d appends)" %
+print("# p99 of an append, 32 at a time: %.1f ms alone, %.1f ms beside five readers, %.1f ms beside them while %d segments went (%d appends)" %
       (alone, reading, during, sum(s < TO for s in segs(BIG)), n))
 tap.eq([r for r in results if r[2]][:2], [], "and no reader calls tampering what is pruned, of %d that read meanwhile" % len(results))
 tap.ok("log.prune" in lines(d)[-1].decode() or any(b'"log.prune"' in x for x in lines(d)), "it is on the record")
