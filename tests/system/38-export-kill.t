@@ -165,6 +165,16 @@ for what, damage in CASES.items():
     r = run([CLI, *export(bad, text)])
     tap.ok(r.returncode == 1 or "cut in" in what, "also with a cursor that stands at the end", r.stdout)
 
+# Leaves that are as signed, over lines of a segment that are not, chained up to its end: no chunk of it may leave.
+big = make("big", 12000, "seg=3000000")
+seg = lines_of(segments(big + "/log")[0])
+tap.ok(len(seg) > 6000 and len(segments(big + "/log")) > 1, "a sealed segment of more than one chunk", len(seg))
+edited(40, b'"n":', b'"n":1')(seg)
+write(segments(big + "/log")[0], seg)
+r = run([CLI, *export(big, temp.path + "/big.json")])
+tap.ok(r.returncode == 1 and "record 255 or one before it is not the one that was signed" in r.stdout, "lines that their leaves are not of: said", r.stdout)
+tap.eq((lines_of(temp.path + "/big.json"), os.path.exists(big + "/export/k")), ([], False), "and none has left")
+
 # The nearest that is allowed: what nobody signed stays behind, and is no fault; neither are leaves that are not there.
 tail = temp.path + "/tail"
 subprocess.run([TOOL, tail, "300", "batch=50", "cp=0", "close=0"], check=True, stdout=subprocess.DEVNULL)
