@@ -89,18 +89,6 @@ read_file(struct log_resume *r, struct err *err)
 	return check_origin(r, err);
 }
 
-/* In the log it would be foreign to every verifier. */
-static bool
-is_in_log(const struct log_resume *r)
-{
-	struct stat log, at[2];
-
-	return fstat(r->logdir, &log) != 0 || fstatat(r->dir, ".", &at[0], 0) != 0 ||
-	       fstatat(r->dir, "..", &at[1], 0) != 0 ||
-	       (at[0].st_dev == log.st_dev && at[0].st_ino == log.st_ino) ||
-	       (at[1].st_dev == log.st_dev && at[1].st_ino == log.st_ino);
-}
-
 int
 log_resume_open(const char *file, const struct cmd_place *place, const struct vkeys *keys,
     struct log_resume *ret, struct err *err)
@@ -108,6 +96,7 @@ log_resume_open(const char *file, const struct cmd_place *place, const struct vk
 	const char *slash = strrchr(file, '/');
 	AUTO_FREE char *dir =
 	    str_dup(slash == NULL ? STR(".") : str_mem(file, (size_t)(slash - file) + 1));
+	int rc;
 
 	ret->file = file;
 	ret->name = slash == NULL ? file : slash + 1;
@@ -121,9 +110,8 @@ log_resume_open(const char *file, const struct cmd_place *place, const struct vk
 	ret->dir = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (ret->dir < 0 || faccessat(ret->dir, ".", W_OK | X_OK, AT_EACCESS) != 0)
 		return err_sys(err, ERR_CONFIG, errno, "%s: its directory", file);
-	if (is_in_log(ret))
-		return err_set(
-		    err, ERR_CONFIG, "%s lies in the log directory, must lie elsewhere", file);
+	if ((rc = cmd_place_elsewhere(place, ret->dir, file, err)) != 0)
+		return rc;
 	return read_file(ret, err);
 }
 

@@ -13,6 +13,13 @@ struct cmd_place {
 int cmd_place_open(const char *state, const char *dir, struct cmd_place *ret, struct err *err);
 void cmd_place_close(struct cmd_place *p);
 #define AUTO_PLACE __attribute__((cleanup(cmd_place_close)))
+/*
+ * A file to be written, in the directory of that descriptor, may not lie in the log: there it would
+ * be foreign to every verifier, or destroy what is there. ERR_CONFIG names it.
+ */
+int cmd_place_elsewhere(const struct cmd_place *p, int dir, const char *file, struct err *err);
+/* The same where only the path is known. */
+int cmd_place_path_elsewhere(const struct cmd_place *p, const char *file, struct err *err);
 /* Keys of `file`, or of the state directory when NULL, and those that they handed over to. */
 int cmd_place_keys(const struct cmd_place *p, const char *file, struct vkeys *ret, struct err *err);
 /*

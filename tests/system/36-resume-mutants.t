@@ -42,8 +42,8 @@ cmd/cmd_log_resume.c ~ if (fd < 0 && errno == ENOENT) ~ if (fd < 0) ~ file_socke
 cmd/cmd_log_resume.c ~ if (checkpoint_open(buf_str(&r->before), r->keys, &r->pin.cp, &key, err) != 0) { ~ if (checkpoint_open(buf_str(&r->before), r->keys, &r->pin.cp, &key, err) > 0) { ~ file_empty
 cmd/cmd_log_resume.c ~ if (r->pin.cp.size == 0) ~ if (false) ~ file_of_no_record
 cmd/cmd_log_resume.c ~ (rc = file_read_fd(fd, r->file, &r->before, err)) != 0) ~ (file_read_fd(fd, r->file, &r->before, err), false)) ~ file_too_large
-cmd/cmd_log_resume.c ~ (at[0].st_dev == log.st_dev && at[0].st_ino == log.st_ino) || ~ ~ in_the_log
-cmd/cmd_log_resume.c ~ || (at[1].st_dev == log.st_dev && at[1].st_ino == log.st_ino); ~ ; ~ in_a_directory_of_the_log
+cmd/cmd_place.c ~ for (size_t i = 0; i < ARRAY_LEN(at); i++) ~ for (size_t i = 1; i < ARRAY_LEN(at); i++) ~ in_the_log
+cmd/cmd_place.c ~ for (size_t i = 0; i < ARRAY_LEN(at); i++) ~ for (size_t i = 0; i < 1; i++) ~ in_a_directory_of_the_log
 cmd/cmd_log_resume.c ~ if (*ret->name == '\0') ~ if (false) ~ file_no_name
 cmd/cmd_log_resume.c ~ if (r->held.size <= r->size || ~ if ( ~ up_to_date
 cmd/cmd_log_resume.c ~ if (verdict_clean(v)) ~ if (true) ~ blob

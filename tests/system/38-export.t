@@ -289,4 +289,14 @@ tap.eq(first, sorted(first), "and they came in the order of the log")
 tap.eq(bad, [], "each request was of the protocol")
 taking.set()
 st.stop()
+
+# --- what is written lies elsewhere -------------------------------------------------------------
+seg = sorted(os.listdir(st.state + "/log/seg"))[0]
+for verb, option, path in (("export", "--output", "log/seg/" + seg), ("export", "--output", "log/new"), ("index", "--index", "log/seg/x.db"),
+                           ("index", "--index", "log/x.db"), ("query", "--index", "log/seg/x.db")):
+    was = {n: os.path.getsize(os.path.join(d, n)) for d, _, names in os.walk(st.state + "/log") for n in names}
+    r = st.cli("log", verb, option, st.state + "/" + path)
+    now = {n: os.path.getsize(os.path.join(d, n)) for d, _, names in os.walk(st.state + "/log") for n in names}
+    tap.ok(r.returncode == 2 and "lies in the log directory" in r.stdout and now == was, "log %s %s: not in the log" % (verb, path), (r.returncode, r.stdout))
+    tap.eq(st.cli("log", verb, option, st.state + "/beside-" + os.path.basename(path)).returncode, 0, "beside it")
 tap.done()
