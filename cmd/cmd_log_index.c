@@ -32,10 +32,11 @@ log_index_path(const struct cmd_place *p, const char *file, struct buf *ret, str
 	int r;
 
 	if (file != NULL || p->statedir < 0) {
-		buf_put_z(ret, file != NULL ? file : "");
-		if (file != NULL && (r = cmd_place_path_elsewhere(p, file, err)) != 0)
-			return r;
-		return file != NULL ? index_may_replace(file, err) : 0;
+		if (file == NULL)
+			return 0;
+		buf_put_z(ret, file);
+		r = index_may_replace(file, err);
+		return r != 0 ? r : cmd_place_path_elsewhere(p, file, err);
 	}
 	if (mkdirat(p->statedir, INDEX_DIR, 0700) != 0 && errno != EEXIST)
 		return err_sys(err, ERR_CONFIG, errno,
