@@ -8,9 +8,8 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "common/xalloc.h"
-
 #include "common/hash.h"
+#include "common/xalloc.h"
 
 #include "common/banned.h"
 

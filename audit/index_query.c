@@ -1,8 +1,8 @@
 /*
  * Queries. Runs in the command line. The index says where to look; what is shown is what the log's
  * line says, found by its number and hash, held against the record behind it, and against each
- * filter again. What an index leaves
- * out, nothing here can see: `log index --rebuild` makes it anew, and a query without it reads all.
+ * filter again. What an index leaves out, nothing here can see: `log index --rebuild` makes it
+ * anew, and a query without it reads all.
  */
 #include <inttypes.h>
 

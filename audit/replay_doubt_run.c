@@ -89,6 +89,13 @@ doubt_run_drop(struct doubt_run *run)
 
 /* --- executions ------------------------------------------------------------------------------- */
 
+/* Given by a person. Versions before recorded its arguments themselves. */
+static bool
+is_command(const struct record *r)
+{
+	return canon_get(r->data, "argc").n != 0 || canon_get(r->data, "argv").n != 0;
+}
+
 static void
 on_exec(struct doubts *d, struct doubt_run *run, const struct record *r)
 {
@@ -99,8 +106,7 @@ on_exec(struct doubts *d, struct doubt_run *run, const struct record *r)
 	run->exec = r->seq;
 	run->exec_mono = r->mono;
 	run->acts = 0;
-	if ((run->heard || run->nloop != 0) && canon_get(r->data, "argc").n == 0 &&
-	    claimed(d, run, r, &code))
+	if ((run->heard || run->nloop != 0) && !is_command(r) && claimed(d, run, r, &code))
 		claim(d, run, r->seq, true, &code);
 }
 

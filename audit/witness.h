@@ -23,14 +23,16 @@ struct witness_told {
 	uint64_t at_s; /* 0: none yet */
 	uint64_t more; /* left out since */
 };
+struct witness_kept {
+	struct witness_told unproven, unkept;
+	unsigned turn; /* of what is not proven, once all places are taken */
+};
 struct witness {
 	int dir;
 	int lock;
 	struct cosigner me;
 	struct secret *sk;
-	/* By the first byte of the hash of a log's origin. */
-	struct witness_told unproven[256], unkept[256];
-	unsigned turn[256]; /* of what is not proven, once all places are taken */
+	struct witness_kept kept[256]; /* by the first byte of the hash of a log's origin */
 };
 /* dir stays the caller's. ERR_EXISTS: another process serves it. */
 int witness_open(int dir, struct witness *ret, struct err *err);

@@ -69,35 +69,22 @@ look(struct slots *s, int dir, struct str head)
 }
 
 static void
-tell(struct witness_told all[256], uint64_t now_s, const char *origin, const char *why,
-    const char *what)
+tell(struct witness_told *t, uint64_t now_s, const char *origin, const char *why, const char *what)
 {
-	struct hash id = hash_sha256(str_z(origin));
-	struct witness_told *t = &all[id.b[0]];
-
 	if (t->at_s != 0 && now_s >= t->at_s && now_s - t->at_s < TELL_EVERY_S) {
 		t->more++;
 		return;
 	}
 	log_error(
 	    "%s: %s%s (%" PRIu64 " more since the last such line)", origin, why, what, t->more);
-	t->at_s = now_s;
-	t->more = 0;
-}
-
-/* Times of files may be the same: they give way by number, from 0 on after a start. */
-static unsigned
-turn_of(struct witness *w, const char *origin)
-{
-	struct hash id = hash_sha256(str_z(origin));
-
-	return w->turn[id.b[0]]++ % WITNESS_UNPROVEN_MAX;
+	*t = (struct witness_told){.at_s = now_s};
 }
 
 void
 witness_keep(struct witness *w, const char *origin, int dir, struct str body,
     enum cosign_evidence what, const char *why, uint64_t now_s)
 {
+	struct witness_kept *k = &w->kept[hash_sha256(str_z(origin)).b[0]];
 	bool proven = what == COSIGN_PROVEN, full;
 	struct slots s = {.prefix = "evidence-unproven-", .max = WITNESS_UNPROVEN_MAX};
 	struct str head;
@@ -112,17 +99,17 @@ witness_keep(struct witness *w, const char *origin, int dir, struct str body,
 		return;
 	full = s.name[0] == '\0';
 	if (proven && full) {
-		tell(w->unkept, now_s, origin, why, "; NOT KEPT: all evidence-NN are taken");
+		tell(&k->unkept, now_s, origin, why, "; NOT KEPT: all evidence-NN are taken");
 		return;
 	}
-	if (full)
-		name_of(s.name, s.prefix, turn_of(w, origin));
+	if (full) /* by number, from 0 on after a start: times of files may be the same */
+		name_of(s.name, s.prefix, k->turn++ % WITNESS_UNPROVEN_MAX);
 	if (witness_put_file(dir, s.name, body, &err) != 0)
-		tell(w->unkept, now_s, origin, "evidence cannot be kept: ", err.msg);
+		tell(&k->unkept, now_s, origin, "evidence cannot be kept: ", err.msg);
 	else if (proven)
 		log_error("%s: %s; kept as %s", origin, why, s.name);
 	else
-		tell(w->unproven, now_s, origin, why,
+		tell(&k->unproven, now_s, origin, why,
 		    full ? "; kept in the place of another that is not proven"
 			 : "; kept, not proven");
 }

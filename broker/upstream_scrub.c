@@ -9,9 +9,8 @@
 #include <assert.h>
 
 #include "broker/upstream_scrub_int.h"
-#include "common/xalloc.h"
-
 #include "common/hash.h"
+#include "common/xalloc.h"
 
 #include "common/banned.h"
 

@@ -5,10 +5,9 @@
 #include "broker/upstream_upgrade.h"
 
 #include "common/hash.h"
+#include "common/http_head.h"
 #include "common/ossl.h"
 #include "common/xalloc.h"
-
-#include "common/http_head.h"
 
 #include "common/banned.h"
 

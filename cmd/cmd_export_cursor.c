@@ -43,7 +43,6 @@ static int
 open_dir(const struct cmd_place *p, const char *arg, struct export_cursor *c, struct err *err)
 {
 	const char *slash = strrchr(arg, '/');
-	AUTO_FREE char *dir = NULL;
 
 	c->name = str_dup(str_z(slash != NULL ? slash + 1 : arg));
 	if (!name_ok(c->name))
@@ -56,13 +55,12 @@ open_dir(const struct cmd_place *p, const char *arg, struct export_cursor *c, st
 		return err_set(err, ERR_CONFIG,
 		    "--cursor %s: a log directory keeps no cursors: give a path with a slash",
 		    c->name);
-	if (slash == NULL && mkdirat(p->statedir, EXPORT_DIR, 0700) != 0 && errno != EEXIST)
+	if (slash != NULL)
+		return cmd_place_outside(p, arg, O_RDONLY, &c->dir, err);
+	if (mkdirat(p->statedir, EXPORT_DIR, 0700) != 0 && errno != EEXIST)
 		return err_sys(err, ERR_CONFIG, errno, EXPORT_DIR);
-	dir = slash == NULL ? str_dup(STR(EXPORT_DIR))
-			    : str_dup(str_mem(arg, (size_t)(slash - arg) + 1));
-	c->dir =
-	    openat(slash == NULL ? p->statedir : AT_FDCWD, dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return c->dir >= 0 ? 0 : err_sys(err, ERR_CONFIG, errno, "%s", dir);
+	c->dir = openat(p->statedir, EXPORT_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return c->dir >= 0 ? 0 : err_sys(err, ERR_CONFIG, errno, EXPORT_DIR);
 }
 
 static int

@@ -383,13 +383,14 @@ cut_torn(struct job *b, struct err *err)
 static int
 open_output(struct job *b, struct err *err)
 {
+	AUTO_FD int dir = -1;
 	int r;
 
 	if (b->output == NULL) {
 		b->fd = STDOUT_FILENO;
 		return 0;
 	}
-	if ((r = cmd_place_path_elsewhere(&b->place, b->output, err)) != 0)
+	if ((r = cmd_place_outside(&b->place, b->output, O_PATH, &dir, err)) != 0)
 		return r;
 	b->fd =
 	    open(b->output, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC, 0600);

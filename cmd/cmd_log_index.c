@@ -28,6 +28,7 @@ int
 log_index_path(const struct cmd_place *p, const char *file, struct buf *ret, struct err *err)
 {
 	char link[64], path[PATH_MAX];
+	AUTO_FD int dir = -1;
 	ssize_t n;
 	int r;
 
@@ -36,7 +37,7 @@ log_index_path(const struct cmd_place *p, const char *file, struct buf *ret, str
 			return 0;
 		buf_put_z(ret, file);
 		r = index_may_replace(file, err);
-		return r != 0 ? r : cmd_place_path_elsewhere(p, file, err);
+		return r != 0 ? r : cmd_place_outside(p, file, O_PATH, &dir, err);
 	}
 	if (mkdirat(p->statedir, INDEX_DIR, 0700) != 0 && errno != EEXIST)
 		return err_sys(err, ERR_CONFIG, errno,

@@ -94,8 +94,6 @@ log_resume_open(const char *file, const struct cmd_place *place, const struct vk
     struct log_resume *ret, struct err *err)
 {
 	const char *slash = strrchr(file, '/');
-	AUTO_FREE char *dir =
-	    str_dup(slash == NULL ? STR(".") : str_mem(file, (size_t)(slash - file) + 1));
 	int rc;
 
 	ret->file = file;
@@ -107,11 +105,10 @@ log_resume_open(const char *file, const struct cmd_place *place, const struct vk
 	buf_init(&ret->before, CHECKPOINT_MAX);
 	if (*ret->name == '\0')
 		return err_set(err, ERR_CONFIG, "\"%s\" names no file, %s", file, WANTED);
-	ret->dir = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (ret->dir < 0 || faccessat(ret->dir, ".", W_OK | X_OK, AT_EACCESS) != 0)
-		return err_sys(err, ERR_CONFIG, errno, "%s: its directory", file);
-	if ((rc = cmd_place_elsewhere(place, ret->dir, file, err)) != 0)
+	if ((rc = cmd_place_outside(place, file, O_RDONLY, &ret->dir, err)) != 0)
 		return rc;
+	if (faccessat(ret->dir, ".", W_OK | X_OK, AT_EACCESS) != 0)
+		return err_sys(err, ERR_CONFIG, errno, "%s: its directory", file);
 	return read_file(ret, err);
 }
 

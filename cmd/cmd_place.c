@@ -53,30 +53,24 @@ cmd_place_open(const char *state, const char *dir, struct cmd_place *ret, struct
 }
 
 int
-cmd_place_elsewhere(const struct cmd_place *p, int dir, const char *file, struct err *err)
+cmd_place_outside(
+    const struct cmd_place *p, const char *file, int flags, int *ret_dir, struct err *err)
 {
+	const char *slash = strrchr(file, '/');
+	AUTO_FREE char *path =
+	    str_dup(slash == NULL ? STR(".") : str_mem(file, (size_t)(slash - file) + 1));
+	AUTO_FD int dir = open(path, flags | O_DIRECTORY | O_CLOEXEC);
 	struct stat log, at[2];
 
-	if (fstat(p->logdir, &log) != 0 || fstatat(dir, ".", &at[0], 0) != 0 ||
+	if (dir < 0 || fstat(p->logdir, &log) != 0 || fstatat(dir, ".", &at[0], 0) != 0 ||
 	    fstatat(dir, "..", &at[1], 0) != 0)
 		return err_sys(err, ERR_CONFIG, errno, "%s: its directory", file);
 	for (size_t i = 0; i < ARRAY_LEN(at); i++)
 		if (at[i].st_dev == log.st_dev && at[i].st_ino == log.st_ino)
 			return err_set(err, ERR_CONFIG,
 			    "%s lies in the log directory, must lie elsewhere", file);
+	*ret_dir = TAKE_FD(dir);
 	return 0;
-}
-
-int
-cmd_place_path_elsewhere(const struct cmd_place *p, const char *file, struct err *err)
-{
-	const char *slash = strrchr(file, '/');
-	AUTO_FREE char *path =
-	    str_dup(slash == NULL ? STR(".") : str_mem(file, (size_t)(slash - file) + 1));
-	AUTO_FD int dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-
-	return dir < 0 ? err_sys(err, ERR_CONFIG, errno, "%s: its directory", file)
-		       : cmd_place_elsewhere(p, dir, file, err);
 }
 
 void

@@ -14,12 +14,12 @@ int cmd_place_open(const char *state, const char *dir, struct cmd_place *ret, st
 void cmd_place_close(struct cmd_place *p);
 #define AUTO_PLACE __attribute__((cleanup(cmd_place_close)))
 /*
- * A file to be written, in the directory of that descriptor, may not lie in the log: there it would
- * be foreign to every verifier, or destroy what is there. ERR_CONFIG names it.
+ * The directory of a file that is to be written, by open(2) with these flags. ERR_CONFIG: there is
+ * none, or it is the log or a directory of the log, where the file would be foreign to every
+ * verifier, or destroy what is there.
  */
-int cmd_place_elsewhere(const struct cmd_place *p, int dir, const char *file, struct err *err);
-/* The same where only the path is known. */
-int cmd_place_path_elsewhere(const struct cmd_place *p, const char *file, struct err *err);
+int cmd_place_outside(
+    const struct cmd_place *p, const char *file, int flags, int *ret_dir, struct err *err);
 /* Keys of `file`, or of the state directory when NULL, and those that they handed over to. */
 int cmd_place_keys(const struct cmd_place *p, const char *file, struct vkeys *ret, struct err *err);
 /*

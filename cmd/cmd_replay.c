@@ -49,13 +49,12 @@ write_through(const char *path, const struct buf *b, struct err *err)
 }
 
 int
-replay_write(const char *path, const struct buf *b, struct err *err)
+replay_write(const struct cmd_place *p, const char *path, const struct buf *b, struct err *err)
 {
-	AUTO_FREE char *dir = xstrdup(path);
-	AUTO_FD int fd = -1;
+	const char *slash = strrchr(path, '/');
+	AUTO_FD int dir = -1;
 	struct stat st;
-	char *slash = strrchr(dir, '/');
-	const char *name = slash != NULL ? path + (slash + 1 - dir) : path;
+	int r;
 
 	if (buf_over(b))
 		return err_set(err, ERR_TOO_LARGE,
@@ -66,12 +65,9 @@ replay_write(const char *path, const struct buf *b, struct err *err)
 			   : err_sys(err, ERR_SYSTEM, errno, "standard output");
 	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
 		return write_through(path, b, err);
-	if (slash != NULL)
-		slash[slash == dir] = '\0'; /* of a path in the root: "/" */
-	fd = open(slash != NULL ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		return err_sys(err, ERR_CONFIG, errno, "%s", path);
-	return file_replace(fd, name, buf_str(b), 0600, err);
+	if ((r = cmd_place_outside(p, path, O_RDONLY, &dir, err)) != 0)
+		return r;
+	return file_replace(dir, slash != NULL ? slash + 1 : path, buf_str(b), 0600, err);
 }
 
 int

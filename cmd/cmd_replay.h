@@ -12,7 +12,8 @@ int replay_rerun(int argc, char **argv); /* cmd_replay_report.c */
 int replay_keysdir(const struct cmd_place *p);
 int replay_fail(const struct err *err);
 #define REPLAY_OUT_MAX ((size_t)1 << 30)
-/* A new file in the place of an old one, whole or not at all; `-` is standard output. */
-int replay_write(const char *path, const struct buf *b, struct err *err);
+/* A new file in the place of an old one, whole or not at all, and not in the log of that place; `-`
+ * is standard output. */
+int replay_write(const struct cmd_place *p, const char *path, const struct buf *b, struct err *err);
 
 #endif

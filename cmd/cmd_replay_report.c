@@ -48,7 +48,7 @@ write_report(const struct args *a, const struct replay_case *c, struct report_op
 
 	if (n == 0) {
 		report_end(p, &out);
-		n = replay_write(a->out != NULL ? a->out : "-", &out, &err);
+		n = replay_write(&c->place, a->out != NULL ? a->out : "-", &out, &err);
 	}
 	report_free(p);
 	return n != 0 ? replay_fail(&err) : replay_case_status(c);

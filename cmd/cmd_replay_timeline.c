@@ -117,7 +117,7 @@ as_page(const struct args *a, const struct replay_case *c)
 	page_free(p);
 	replay_case_bands_free(bands, o.nbands);
 	if (n == 0)
-		n = replay_write(a->html, &html, &err);
+		n = replay_write(&c->place, a->html, &html, &err);
 	return n != 0 ? replay_fail(&err) : replay_case_status(c);
 }
 

@@ -1,3 +1,4 @@
+/* Quoting and its reverse; nothing is expanded, and nothing executed. */
 #include "common/words.h"
 
 #include <stdlib.h>

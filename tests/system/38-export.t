@@ -291,12 +291,19 @@ taking.set()
 st.stop()
 
 # --- what is written lies elsewhere -------------------------------------------------------------
-seg = sorted(os.listdir(st.state + "/log/seg"))[0]
-for verb, option, path in (("export", "--output", "log/seg/" + seg), ("export", "--output", "log/new"), ("index", "--index", "log/seg/x.db"),
-                           ("index", "--index", "log/x.db"), ("query", "--index", "log/seg/x.db")):
-    was = {n: os.path.getsize(os.path.join(d, n)) for d, _, names in os.walk(st.state + "/log") for n in names}
-    r = st.cli("log", verb, option, st.state + "/" + path)
-    now = {n: os.path.getsize(os.path.join(d, n)) for d, _, names in os.walk(st.state + "/log") for n in names}
-    tap.ok(r.returncode == 2 and "lies in the log directory" in r.stdout and now == was, "log %s %s: not in the log" % (verb, path), (r.returncode, r.stdout))
-    tap.eq(st.cli("log", verb, option, st.state + "/beside-" + os.path.basename(path)).returncode, 0, "beside it")
+seg, begun = sorted(os.listdir(st.state + "/log/seg"))[0], st.records("run.start")[0]["run"]
+
+
+def sizes():
+    return {n: os.path.getsize(os.path.join(d, n)) for d, _, names in os.walk(st.state + "/log") for n in names}
+
+
+for words, path in (("log export --output", "log/seg/" + seg), ("log export --output", "log/new"), ("log export --cursor", "log/seg/mine"),
+                    ("log index --index", "log/seg/x.db"), ("log index --index", "log/x.db"), ("log query --index", "log/seg/x.db"),
+                    ("replay timeline %s --html" % begun, "log/seg/" + seg), ("replay report %s --out" % begun, "log/cp/page")):
+    was = sizes()
+    r = st.cli(*words.split(), st.state + "/" + path)
+    tap.ok(r.returncode == 2 and "lies in the log directory" in r.stdout and sizes() == was, "%s %s: not in the log" % (words, path), (r.returncode, r.stdout))
+    r = st.cli(*words.split(), "%s/beside%d-%s" % (st.state, len(words), os.path.basename(path)))
+    tap.eq(r.returncode, 0, "beside it")
 tap.done()

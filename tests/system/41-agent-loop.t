@@ -476,6 +476,12 @@ tap.eq((r.stdout, r.returncode, "e\n" in r.stderr), ("got line\n", 4, True), "ru
 tap.eq(core.types(), ["exec", "result"], "and is on the record")
 tap.eq((core.events[0][2]["argc"], core.events[0][3], core.events[1][2]["value"], core.end[0]), (3, "sh -c 'read x; echo got $x; echo e >&2; exit 4'", 4, "done"),
        "with its arguments, its status and its end")
+core = Core()
+r = agent(core, cmd=["true"] + ["x" * 100000] * 10)
+tap.eq((r.returncode, len(core.events[0][3])), (0, 4 + 10 * 100001), "a long command is on the record, all of it")
+core = Core()
+r = agent(core, cmd=["true"] + ["x" * 100000] * 11)
+tap.ok(r.returncode != 0 and core.types() == [] and "the command is over 1048576 bytes" in r.stderr, "one that no record takes does not run", r.stderr[-300:])
 p = subprocess.Popen([AGENT, "run"] + BASE + ["--socket", Core().path, "--", "sh", "-c", "echo up; sleep 3%d" % os.getpid()],
                      stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
 p.stdout.readline()

@@ -70,6 +70,13 @@ tap.ok(wait_for(lambda: not b.call("process.Process/List", {})[1]["processes"]),
 tap.eq(b.run("no-such-program")["exitCode"], 127, "what bash does not find is 127")
 x = b.start(["/no/such"])
 tap.eq([x.next()[1]["error"]["code"]], ["not_found"], "what cannot be executed is not found")
+x = b.start(["/bin/true", *["'" * 100000] * 4])
+while "error" not in (e := x.next()[1]) and "end" not in e["event"]:
+    pass
+tap.ok("error" not in e, "a long command is recorded, each of its quotes quoted, and runs", str(e)[:300])
+x = b.start(["/bin/true", *["'" * 100000] * 11])
+e = x.next()[1]
+tap.ok("the command is over 4194304 bytes" in e.get("error", {}).get("message", ""), "one that no record takes does not", str(e)[:300])
 bg = b.start(["/bin/bash", "-c", "read a; echo got $a; sleep 100"], stdin=True, tag="mine")
 pid = bg.next()[1]["event"]["start"]["pid"]
 tap.eq(b.call("process.Process/List", {})[1]["processes"],

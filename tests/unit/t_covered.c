@@ -6,7 +6,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,6 +13,8 @@
 
 #include "audit/leaves.h"
 #include "audit/tree.h"
+
+#include "tests/unit/temp_help.h"
 
 #include "common/banned.h"
 
@@ -26,15 +27,6 @@ struct fixture {
 	int dir, segdir;
 	struct hash leaf[N];
 };
-
-static int
-remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-	(void)st;
-	(void)type;
-	(void)ftw;
-	return remove(path);
-}
 
 static void
 put(const struct fixture *f, uint64_t first, const char *suffix, const void *p, size_t n)
@@ -91,7 +83,7 @@ teardown(void **state)
 
 	close(f->segdir);
 	close(f->dir);
-	(void)nftw(f->path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+	temp_remove(f->path);
 	free(f);
 	return 0;
 }

@@ -5,13 +5,14 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <sodium.h>
 
 #include <cmocka.h>
 
 #include "audit/segment.h"
 #include "audit/writer_store.h"
+
+#include "tests/unit/temp_help.h"
 
 #include "common/banned.h"
 
@@ -23,15 +24,6 @@ struct fixture {
 	struct vkeys keys;
 	struct buf note;
 };
-
-static int
-remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-	(void)st;
-	(void)type;
-	(void)ftw;
-	return remove(path);
-}
 
 static int
 setup(void **state)
@@ -75,7 +67,7 @@ teardown(void **state)
 
 	(void)close(f->dir);
 	buf_free(&f->note);
-	(void)nftw(f->path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+	temp_remove(f->path);
 	free(f);
 	return 0;
 }

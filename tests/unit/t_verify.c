@@ -6,7 +6,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <sodium.h>
 #include <sys/stat.h>
 
@@ -14,6 +13,8 @@
 
 #include "audit/pack.h"
 #include "audit/writer_store.h"
+
+#include "tests/unit/temp_help.h"
 
 #include "common/banned.h"
 
@@ -25,15 +26,6 @@ struct fixture {
 	int dir;
 	struct vkeys keys;
 };
-
-static int
-remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-	(void)st;
-	(void)type;
-	(void)ftw;
-	return remove(path);
-}
 
 static void
 fill(struct store *s, const struct secret *key)
@@ -98,7 +90,7 @@ teardown(void **state)
 	struct fixture *f = *state;
 
 	(void)close(f->dir);
-	(void)nftw(f->path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+	temp_remove(f->path);
 	free(f);
 	return 0;
 }

@@ -5,7 +5,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <sodium.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -14,6 +13,8 @@
 
 #include "audit/segment.h"
 #include "common/xalloc.h"
+
+#include "tests/unit/temp_help.h"
 
 #include "common/banned.h"
 
@@ -32,12 +33,6 @@ struct fixture {
 	uint32_t n;
 	char types[4096];
 };
-
-static int
-remove_one(const char *path, const struct stat *st UNUSED, int type UNUSED, struct FTW *ftw UNUSED)
-{
-	return remove(path);
-}
 
 static void
 on_took(void *arg, const struct buf *body)
@@ -99,7 +94,7 @@ teardown(void **state)
 	secret_free(f->seed);
 	cleanup_close_fd(&f->fd);
 	(void)close(f->dir);
-	(void)nftw(f->path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+	temp_remove(f->path);
 	free(f);
 	return 0;
 }

@@ -6,7 +6,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <seccomp.h>
 #include <sodium.h>
 #include <sys/socket.h>
@@ -20,6 +19,8 @@
 #include "audit/verify.h"
 #include "common/cleanup.h"
 #include "common/xalloc.h"
+
+#include "tests/unit/temp_help.h"
 
 #include "common/banned.h"
 
@@ -41,12 +42,6 @@ struct fixture {
 	uint64_t seq;
 	char kind[32], text[256];
 };
-
-static int
-remove_one(const char *path, const struct stat *st UNUSED, int type UNUSED, struct FTW *ftw UNUSED)
-{
-	return remove(path);
-}
 
 static int
 on_msg(void *arg UNUSED, struct ipc *w UNUSED, uint16_t type UNUSED, struct rd *body UNUSED,
@@ -137,7 +132,7 @@ teardown(void **state)
 	secret_free(f->seed);
 	(void)close(f->fd);
 	(void)close(f->dir);
-	(void)nftw(f->path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+	temp_remove(f->path);
 	free(f);
 	return 0;
 }

@@ -5,7 +5,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <sodium.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,6 +15,8 @@
 #include "audit/verify.h"
 #include "audit/live.h"
 #include "common/xalloc.h"
+
+#include "tests/unit/temp_help.h"
 
 #include "common/banned.h"
 
@@ -30,12 +31,6 @@ struct fixture {
 	struct store_opts o;
 	uint64_t told; /* records told at the last open */
 };
-
-static int
-remove_one(const char *path, const struct stat *st UNUSED, int type UNUSED, struct FTW *ftw UNUSED)
-{
-	return remove(path);
-}
 
 static void
 on_record(void *arg, const struct record *r, const struct tree_range *tree)
@@ -148,7 +143,7 @@ teardown(void **state)
 	secret_free(f->seed);
 	live_free(f->live);
 	(void)close(f->dir);
-	(void)nftw(f->path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+	temp_remove(f->path);
 	free(f);
 	return 0;
 }

@@ -5,7 +5,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <sodium.h>
 #include <sys/stat.h>
 
@@ -14,6 +13,8 @@
 #include "audit/canon.h"
 #include "audit/verify.h"
 #include "audit/live.h"
+
+#include "tests/unit/temp_help.h"
 
 #include "common/banned.h"
 
@@ -27,15 +28,6 @@ struct fixture {
 	struct live *live;
 	struct store_opts o;
 };
-
-static int
-remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-	(void)st;
-	(void)type;
-	(void)ftw;
-	return remove(path);
-}
 
 static void
 on_record(void *arg, const struct record *r, const struct tree_range *tree)
@@ -93,7 +85,7 @@ teardown(void **state)
 	secret_free(f->seed);
 	live_free(f->live);
 	(void)close(f->dir);
-	(void)nftw(f->path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+	temp_remove(f->path);
 	free(f);
 	return 0;
 }

@@ -3,7 +3,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,8 @@
 
 #include "audit/writer_witness_int.h"
 #include "common/xalloc.h"
+
+#include "tests/unit/temp_help.h"
 
 #include "common/banned.h"
 
@@ -30,12 +31,6 @@ struct fixture {
 	size_t n;
 	struct hash leaf[4 * RECORDS];
 };
-
-static int
-remove_one(const char *path, const struct stat *st UNUSED, int type UNUSED, struct FTW *ftw UNUSED)
-{
-	return remove(path);
-}
 
 static void
 on_record(void *arg, const struct record *r, const struct tree_range *tree UNUSED)
@@ -94,7 +89,7 @@ teardown(void **state)
 	secret_free(f->seed);
 	(void)close(f->w.segdir);
 	(void)close(f->dir);
-	(void)nftw(f->path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+	temp_remove(f->path);
 	free(f);
 	return 0;
 }
